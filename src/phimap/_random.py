@@ -1,0 +1,62 @@
+"""Named random streams: one independent generator for each role, fixed by the role's name."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+
+RandomState = int | np.random.Generator | np.random.RandomState | np.random.SeedSequence | None
+
+
+def named_streams(random_state: RandomState, *roles: str) -> dict[str, np.random.Generator]:
+    """Draw one generator per role.
+
+    A stream depends on the seed and on its role's name, never on the other roles or on their order: a new role
+    leaves the draws of the old ones as they were.
+
+    Parameters
+    ----------
+    random_state : int, Generator, RandomState, SeedSequence or None
+        None is fresh entropy from the system, never NumPy's global state. A Generator or RandomState is
+        advanced once.
+    *roles : str
+        Names such as ``"frequencies"``.
+
+    Returns
+    -------
+    dict of str to numpy.random.Generator
+
+    Raises
+    ------
+    TypeError
+        If `random_state` is of another kind.
+    """
+    root = _seed_sequence(random_state)
+    return {role: _child(root, role) for role in roles}
+
+
+def _seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
+    if random_state is None:
+        return np.random.SeedSequence()
+    if isinstance(random_state, np.random.SeedSequence):
+        return random_state
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"`random_state` must not be negative, got {random_state}.")
+        return np.random.SeedSequence(int(random_state))
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(random_state.integers(2**32, size=4).tolist())
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.SeedSequence(random_state.randint(0, 2**32, size=4, dtype=np.uint64).tolist())
+    raise TypeError(
+        "`random_state` must be an int, Generator, RandomState, SeedSequence or None, "
+        f"got {type(random_state).__name__}."
+    )
+
+
+def _child(root: np.random.SeedSequence, role: str) -> np.random.Generator:
+    # The name's bytes extend the spawn key, so that a child is found by name and not by the order of asking.
+    key = (*root.spawn_key, *role.encode())
+    seed = np.random.SeedSequence(root.entropy, spawn_key=key, pool_size=root.pool_size)
+    return np.random.Generator(np.random.PCG64(seed))

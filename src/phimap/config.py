@@ -1,0 +1,113 @@
+"""Process-wide settings: the byte budget and the number of threads."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+_UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
+# Without a stated budget, chunked work may use this share of the memory that is free when it starts.
+_DEFAULT_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class _Settings:
+    memory: int | None = None
+    n_jobs: int | None = None
+
+
+_settings = _Settings()
+
+
+class config(AbstractContextManager):  # noqa: N801 - reads as a function, and is one unless used with `with`
+    """Set the byte budget and the number of threads, for good or for a ``with`` block.
+
+    Parameters
+    ----------
+    memory : int or str, optional
+        Budget in bytes (``2_000_000_000``) or as text (``"4GB"``, units of 1024) for everything that is
+        worked through in chunks: feature tiles, kernel blocks, statistics. None, the default at start, is
+        half of the memory that is free when the work begins.
+    n_jobs : int, optional
+        Threads for tiles. None, the default at start, is every core this process may use. The number never
+        changes a result, to the bit.
+
+    Raises
+    ------
+    ValueError
+        If `memory` is not a positive amount or `n_jobs` is not a positive number.
+
+    Examples
+    --------
+    >>> import phimap as pm
+    >>> with pm.config(memory="1GB", n_jobs=1):
+    ...     pm.config.memory_budget()
+    1073741824
+    """
+
+    def __init__(self, *, memory: int | str | None = None, n_jobs: int | None = None):
+        global _settings
+        self._previous = _settings
+        _settings = replace(
+            _settings,
+            **({"memory": parse_bytes(memory)} if memory is not None else {}),
+            **({"n_jobs": thread_count(n_jobs)} if n_jobs is not None else {}),
+        )
+
+    def __exit__(self, *exception: object) -> None:
+        global _settings
+        _settings = self._previous
+
+    @staticmethod
+    def memory_budget() -> int:
+        """Bytes that chunked work may use."""
+        return memory_budget()
+
+
+def memory_budget(memory: int | str | None = None) -> int:
+    """Bytes that chunked work may use: `memory` if given, else the configured budget, else a share of free memory."""
+    if memory is not None:
+        return parse_bytes(memory)
+    return _settings.memory if _settings.memory is not None else int(_DEFAULT_SHARE * _free_memory())
+
+
+def thread_count(n_jobs: int | None = None) -> int:
+    """Threads to use: `n_jobs` if given (negative counts back from all cores), else the configured number."""
+    if n_jobs is None:
+        return _settings.n_jobs or _available_cores()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
+        raise ValueError(f"`n_jobs` must be a non-zero integer or None, got {n_jobs!r}. Use -1 for all cores.")
+    return n_jobs if n_jobs > 0 else max(1, _available_cores() + 1 + n_jobs)
+
+
+def parse_bytes(memory: int | str) -> int:
+    """Bytes in a number or in text such as ``"4GB"`` (units of 1024)."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?b?)\s*", str(memory).lower())
+    unit = match[2] if match and match[2].endswith("b") else f"{match[2]}b" if match and match[2] else ""
+    n_bytes = int(float(match[1]) * _UNITS.get(unit, 1)) if match else 0
+    if n_bytes <= 0:
+        raise ValueError(f"`memory` must be a positive number of bytes or text like '4GB', got {memory!r}.")
+    return n_bytes
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _free_memory() -> int:
+    """Bytes of memory that can be used without swapping; a modest guess where the system does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):
+        return 4 * 2**30
