@@ -1,0 +1,221 @@
+"""Arc-cosine kernels, and the dual functions kappa of the step, the ReLU and the squared ReLU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phimap._validation import check_integer
+from phimap.kernels.base import HomogeneousKernel, of_cosine
+
+
+def kappa0(cosine: Any) -> Any:
+    r"""Evaluate the dual of the step function, ``2 E[step(w.x) step(w.y)]`` for unit x and y.
+
+    .. math:: \kappa_0(a) = 1 - \arccos(a) / \pi
+
+    Parameters
+    ----------
+    cosine : float or array-like
+        ``a = <x, y>``, clipped to [-1, 1].
+
+    Returns
+    -------
+    float or ndarray
+        In [0, 1], of the shape of `cosine`; float32 for float32, else float64.
+
+    Notes
+    -----
+    **Error.** Ill-conditioned at +-1: an error eps in the cosine becomes ``sqrt(2 eps) / pi``. The kernels
+    avoid it by working with angles.
+
+    **Cost.** One arc cosine an entry.
+
+    **Differs from the source.** Nothing.
+
+    References
+    ----------
+    Cho and Saul, Kernel Methods for Deep Learning, 2009, Eq. 4 (n = 0).
+
+    Examples
+    --------
+    >>> from phimap.kernels import kappa0
+    >>> kappa0([-1.0, 0.0, 1.0])
+    array([0. , 0.5, 1. ])
+    """
+    return of_cosine(step_dual, cosine)
+
+
+def kappa1(cosine: Any) -> Any:
+    r"""Evaluate the dual of the ReLU, ``2 E[relu(w.x) relu(w.y)]`` for unit x and y.
+
+    .. math:: \kappa_1(a) = \bigl(\sqrt{1 - a^2} + a (\pi - \arccos a)\bigr) / \pi
+
+    Parameters
+    ----------
+    cosine : float or array-like
+        ``a = <x, y>``, clipped to [-1, 1].
+
+    Returns
+    -------
+    float or ndarray
+        In [0, 1], of the shape of `cosine`; float32 for float32, else float64.
+
+    Notes
+    -----
+    **Error.** A few eps.
+
+    **Cost.** An arc cosine, a sine and a cosine an entry.
+
+    **Differs from the source.** Divided so that ``kappa1(1) = 1``.
+
+    References
+    ----------
+    Cho and Saul, Kernel Methods for Deep Learning, 2009, Eq. 6 (n = 1).
+
+    Examples
+    --------
+    >>> from phimap.kernels import kappa1
+    >>> kappa1([-1.0, 0.0, 1.0]).round(4)
+    array([0.    , 0.3183, 1.    ])
+    """
+    return of_cosine(relu_dual, cosine)
+
+
+def kappa2(cosine: Any) -> Any:
+    r"""Evaluate the dual of the squared ReLU, ``2 E[relu(w.x)^2 relu(w.y)^2]`` for unit x and y.
+
+    .. math:: \kappa_2(a) = \bigl((\pi - t)(1 + 2 \cos^2 t) + 3 \sin t \cos t\bigr) / \pi, \quad t = \arccos a
+
+    Parameters
+    ----------
+    cosine : float or array-like
+        ``a = <x, y>``, clipped to [-1, 1].
+
+    Returns
+    -------
+    float or ndarray
+        In [0, 3], of the shape of `cosine`; float32 for float32, else float64.
+
+    Notes
+    -----
+    **Error.** A few eps.
+
+    **Cost.** An arc cosine, a sine and a cosine an entry.
+
+    **Differs from the source.** Nothing: ``kappa2(1) = 3``, the fourth moment of a Gaussian.
+
+    References
+    ----------
+    Cho and Saul, Kernel Methods for Deep Learning, 2009, Eq. 7 (n = 2).
+
+    Examples
+    --------
+    >>> from phimap.kernels import kappa2
+    >>> kappa2([-1.0, 0.0, 1.0])
+    array([0., 1., 3.])
+    """
+    return of_cosine(squared_relu_dual, cosine)
+
+
+def step_dual(angle: np.ndarray) -> np.ndarray:
+    """kappa0 of the cosine of angles in [0, pi]."""
+    return (np.pi - angle) / np.pi
+
+
+def relu_dual(angle: np.ndarray) -> np.ndarray:
+    """kappa1 of the cosine of angles in [0, pi]."""
+    # In the supplement of the angle the value at pi is exactly 0.
+    rest = np.pi - angle
+    return np.maximum(np.sin(rest) - rest * np.cos(rest), 0.0) / np.pi
+
+
+def squared_relu_dual(angle: np.ndarray) -> np.ndarray:
+    """kappa2 of the cosine of angles in [0, pi]."""
+    rest = np.pi - angle
+    sine, cosine = np.sin(rest), np.cos(rest)
+    return np.maximum(rest * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine, 0.0) / np.pi
+
+
+def next_angle(order: int, angle: np.ndarray) -> np.ndarray:
+    """Angle between the features of the given order of two rows at `angle`: arccos of kappa(a) / kappa(1).
+
+    It comes from ``1 - kappa(a) / kappa(1)``, formed without the 1: from kappa itself, small angles would
+    lose half of their digits in every layer.
+    """
+    if order == 0:
+        complement = angle / np.pi
+    elif order == 1:
+        half_chord = np.sin(0.5 * angle)
+        complement = 2.0 * half_chord * half_chord - (np.sin(angle) - angle * np.cos(angle)) / np.pi
+    else:
+        sine, cosine = np.sin(angle), np.cos(angle)
+        bracket = angle * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine
+        complement = (2.0 * np.pi * sine * sine + bracket) / (3.0 * np.pi)
+    return 2.0 * np.arcsin(np.sqrt(np.clip(0.5 * complement, 0.0, 1.0)))
+
+
+_DUALS = (step_dual, relu_dual, squared_relu_dual)
+
+
+class ArcCosine(HomogeneousKernel):
+    r"""The arc-cosine kernel: an infinitely wide layer of step, ReLU or squared ReLU units, or several.
+
+    .. math:: k_0 = \langle x, y \rangle, \qquad
+              k_l(x, y) = \bigl(k_{l-1}(x, x)\, k_{l-1}(y, y)\bigr)^{n/2}
+              \kappa_n\Bigl(k_{l-1}(x, y) / \sqrt{k_{l-1}(x, x)\, k_{l-1}(y, y)}\Bigr)
+
+    Parameters
+    ----------
+    order : {0, 1, 2}, default=1
+        The power n of the units ``max(w.x, 0)^n``.
+    depth : int, default=1
+        Number of layers, at least 1.
+
+    Notes
+    -----
+    **Error.** A few eps of ``kappa(1)``, layer by layer, for orders 1 and 2. Each layer of order 0 takes a
+    square root of small angles, so that for depth > 1 it magnifies the rounding of nearly parallel rows.
+
+    **Cost.** One matrix product, 2 n m d operations, and about three elementary functions an entry and layer.
+
+    **Differs from the source.** A zero row has cosine 0 with every row: k = 0 for order >= 1, and for order 0
+    the composed function at 0. Order 2 has ``k(x, x) = 3 |x|^4``, the value for features ``sqrt(2/s)
+    relu(w.x)^2``.
+
+    References
+    ----------
+    Cho and Saul, Kernel Methods for Deep Learning, 2009, Eqs. 3-12.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from phimap.kernels import ArcCosine
+    >>> ArcCosine(order=1)(np.array([[2.0, 0.0], [0.0, 1.0]])).round(4)
+    array([[4.    , 0.6366],
+           [0.6366, 1.    ]])
+    """
+
+    def __init__(self, order: int = 1, depth: int = 1):
+        self.order = order
+        self.depth = depth
+
+    @property
+    def homogeneity(self) -> int:
+        """The power of the norms: 0, 1, or ``2^depth`` for order 2."""
+        return int(self.order) ** int(self.depth)
+
+    def _check_parameters(self, n_features: int) -> None:
+        if check_integer("order", self.order, least=0) > 2:
+            raise ValueError(f"`order` must be 0, 1 or 2, got {self.order}.")
+        check_integer("depth", self.depth, least=1)
+
+    def _of_angle(self, angle: np.ndarray) -> np.ndarray:
+        for _ in range(1, self.depth):
+            angle = next_angle(self.order, angle)
+        values = _DUALS[self.order](angle)
+        if self.order == 2:
+            # |phi_l(x)|^2 = 3 |phi_(l-1)(x)|^4 before the last layer.
+            values *= np.power(3.0, self.homogeneity - 2)
+        return values

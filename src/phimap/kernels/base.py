@@ -1,0 +1,333 @@
+"""What a kernel is, and three structures an approximation can use: stationary, dot-product, homogeneous."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+
+from phimap._validation import check_finite, check_real
+from phimap.config import memory_budget
+from phimap.kernels.geometry import Rows, angles, row_norms, squared_norms
+from phimap.kernels.spectral import SpectralLaw
+from phimap.ops.threads import run_tasks
+
+# Rows and columns of one tile. Each float64 temporary is then 2 MiB: near the size of a core's cache, and
+# long enough for a matrix product to reach its full speed.
+_TILE = 512
+
+
+class Kernel(BaseEstimator, ABC):
+    """An exact kernel, called as a function of rows.
+
+    A subclass stores its parameters untouched and gives two hooks, `_evaluate` and `_diagonal`, on checked
+    tiles in float64. Checks, the byte budget, threads, symmetry and the dtype of the result are done here,
+    once.
+
+    Notes
+    -----
+    **Error.** All arithmetic is in float64 and the result is rounded to the dtype of the input once.
+
+    **Cost.** O(n m d) operations, for ``Y=None`` half of that. Memory: the result, and some tiles of 512 x
+    512 a thread.
+    """
+
+    def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Evaluate the kernel between all rows of `X` and all rows of `Y`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 stays float32; float64 and everything else that is numeric gives float64.
+        Y : array-like or CSR matrix of shape (m, d), optional
+            None stands for `X`: the result is then symmetric to the bit and its diagonal is ``diag(X)``.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            float32 if both inputs are float32, else float64. The number of threads changes no bit.
+
+        Raises
+        ------
+        ValueError
+            If an input is not a finite real matrix, the widths differ, a parameter is out of range, or a
+            value exceeds the range of the dtype.
+        TypeError
+            If a parameter is of the wrong kind.
+        MemoryError
+            If the result exceeds the byte budget, before anything is allocated.
+        """
+        left = _check_rows(X, "X")
+        right = left if Y is None else _check_rows(Y, "Y")
+        if left.shape[1] != right.shape[1]:
+            raise ValueError(
+                f"`Y` must have as many features as `X`, got {right.shape[1]} and {left.shape[1]}. "
+                "Pass the same columns."
+            )
+        self._check_parameters(left.shape[1])
+        n, m = left.shape[0], right.shape[0]
+        dtype = np.result_type(left.dtype, right.dtype)
+        self._check_budget(n, m, dtype.itemsize)
+        if sparse.issparse(left) != sparse.issparse(right):
+            left, right = (
+                _Sparsified(rows) if isinstance(rows, np.ndarray) else rows for rows in (left, right)
+            )
+        result = np.empty((n, m), dtype=dtype)
+
+        def fill(tile: tuple[int, int]) -> None:
+            rows, columns = (slice(start, start + _TILE) for start in tile)
+            block = result[rows, columns]
+            _store(self._evaluate, (_float64(left[rows]), _float64(right[columns])), block, tile)
+            if Y is None and rows == columns:
+                below = np.tril_indices(block.shape[0], -1)
+                block[below] = block.T[below]
+            elif Y is None:
+                result[columns, rows] = block.T
+
+        tiles = product(range(0, n, _TILE), range(0, m, _TILE))
+        run_tasks(fill, [tile for tile in tiles if Y is not None or tile[0] <= tile[1]])
+        if Y is None:
+            np.fill_diagonal(result, self._diagonal_of(left))
+        return result
+
+    def diag(self, X: Any) -> np.ndarray:
+        """Evaluate the kernel of each row with itself.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            ``k(x_i, x_i)`` in the dtype rule of a call.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for a call.
+        """
+        rows = _check_rows(X, "X")
+        self._check_parameters(rows.shape[1])
+        return self._diagonal_of(rows)
+
+    def _diagonal_of(self, X: Rows) -> np.ndarray:
+        """`diag` of checked rows (n,)."""
+        result = np.empty(X.shape[0], dtype=X.dtype)
+        for start in range(0, X.shape[0], _TILE):
+            rows = slice(start, start + _TILE)
+            _store(self._diagonal, (_float64(X[rows]),), result[rows], (start,))
+        return result
+
+    def _check_budget(self, n: int, m: int, itemsize: int) -> None:
+        needed, budget = n * m * itemsize, memory_budget()
+        if needed > budget:
+            raise MemoryError(
+                f"The ({n}, {m}) matrix of {self!r} needs {needed / 2**30:.3g} GiB, over the byte budget of "
+                f"{budget / 2**30:.3g} GiB. Evaluate fewer rows at a time, approximate the kernel by a "
+                "feature map, or raise phimap.config(memory=...)."
+            )
+
+    @abstractmethod
+    def _check_parameters(self, n_features: int) -> None:
+        """Raise if a parameter is out of range for data of this width."""
+
+    @abstractmethod
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        """Kernel values (n, m) in float64 of two tiles (n, d), (m, d) in float64, both dense or both CSR."""
+
+    @abstractmethod
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        """Kernel values (n,) in float64 of each row of a tile (n, d) with itself."""
+
+
+class StationaryKernel(Kernel):
+    """A kernel of the difference of two rows, ``k(x, y) = f((x - y) / length_scale)`` with ``f(0) = 1``.
+
+    Parameters
+    ----------
+    length_scale : float or array-like of shape (d,), default=1.0
+        Positive width in the units of the columns, one for all or one for each.
+    """
+
+    def __init__(self, length_scale: Any = 1.0):
+        self.length_scale = length_scale
+
+    @abstractmethod
+    def spectral_law(self, n_features: int) -> SpectralLaw:
+        """Give the law of w with ``E[cos(w . (x - y))] = k(x, y)``.
+
+        Parameters
+        ----------
+        n_features : int
+            Width d of the data.
+
+        Returns
+        -------
+        SpectralLaw
+        """
+
+    def _check_parameters(self, n_features: int) -> None:
+        self._inverse_length_scale(n_features)
+
+    def _inverse_length_scale(self, n_features: int) -> float | np.ndarray:
+        """``1 / length_scale``, a float or an array (d,)."""
+        if isinstance(self.length_scale, list | tuple | np.ndarray) and np.ndim(self.length_scale) > 0:
+            scales = np.asarray(self.length_scale)
+            if scales.dtype.kind not in "iuf":
+                raise TypeError(f"`length_scale` must be numeric, got an array of dtype {scales.dtype}.")
+            if scales.shape != (n_features,):
+                raise ValueError(
+                    f"`length_scale` must be a number or one number for each of the {n_features} features, "
+                    f"got shape {scales.shape}."
+                )
+            if not (np.isfinite(scales).all() and (scales > 0).all()):
+                worst = int(np.flatnonzero(~(np.isfinite(scales) & (scales > 0)))[0])
+                raise ValueError(
+                    f"`length_scale` must be positive and finite, got {scales[worst]} for feature {worst}. "
+                    "Drop a feature that must not count."
+                )
+            return 1.0 / scales.astype(np.float64)
+        return 1.0 / check_real("length_scale", self.length_scale, above=0.0)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return np.ones(X.shape[0])
+
+
+class DotProductKernel(Kernel):
+    """A kernel of the inner product of two rows, ``k(x, y) = f(<x, y>)``."""
+
+    @abstractmethod
+    def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:
+        """Give c_0, ..., c_p with ``f(t) = sum_j c_j t^j``; all are non-negative.
+
+        Parameters
+        ----------
+        max_degree : int
+            Last degree p.
+        n_features : int
+            Width d of the data.
+
+        Returns
+        -------
+        ndarray of shape (max_degree + 1,)
+        """
+
+    @abstractmethod
+    def _of_product(self, products: np.ndarray, n_features: int) -> np.ndarray:
+        """Kernel values of inner products, which may be overwritten."""
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        products = X @ Y.T
+        return self._of_product(products.toarray() if sparse.issparse(products) else products, X.shape[1])
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self._of_product(squared_norms(X), X.shape[1])
+
+
+class HomogeneousKernel(Kernel):
+    """A kernel ``k(x, y) = (|x| |y|)^p kappa(cos(x, y))`` of the norms and the angle of two rows.
+
+    A zero row has the cosine 0 with every row, itself too: its kernel values are 0, and ``kappa(0)`` where p
+    = 0.
+    """
+
+    @property
+    @abstractmethod
+    def homogeneity(self) -> int:
+        """The power p of the norms."""
+
+    @abstractmethod
+    def _of_angle(self, angle: np.ndarray) -> np.ndarray:
+        """Kappa of the cosine of angles in [0, pi]."""
+
+    def kappa(self, cosine: Any) -> Any:
+        """Evaluate the kernel of two unit vectors as a function of their cosine.
+
+        Parameters
+        ----------
+        cosine : float or array-like
+            Clipped to [-1, 1].
+
+        Returns
+        -------
+        float or ndarray
+            Of the shape of `cosine`; float32 for float32, else float64.
+        """
+        self._check_parameters(1)
+        return of_cosine(self._of_angle, cosine)
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        values = self._of_angle(angles(X, Y))
+        if self.homogeneity:
+            values *= (row_norms(X) ** self.homogeneity)[:, None]
+            values *= row_norms(Y) ** self.homogeneity
+        return values
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        norms = row_norms(X)
+        values = self._of_angle(np.where(norms > 0, 0.0, np.pi / 2))
+        # In the order of `_evaluate`, so that a value is in range here exactly if it is there.
+        return values * norms**self.homogeneity * norms**self.homogeneity
+
+
+def of_cosine(of_angle: Callable[[np.ndarray], np.ndarray], cosine: Any) -> Any:
+    """`of_angle` at the arc cosine of `cosine` (any shape), clipped; float32 in gives float32 out."""
+    cosine = np.asarray(cosine)
+    dtype = cosine.dtype if cosine.dtype == np.float32 else np.float64
+    values = of_angle(np.arccos(np.clip(cosine.astype(np.float64), -1.0, 1.0)))
+    return np.asarray(values).astype(dtype)[()]
+
+
+class _Sparsified:
+    """Slices of a dense matrix as CSR, so that a tile of it can meet a tile of a CSR matrix."""
+
+    def __init__(self, rows: np.ndarray):
+        self._rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
+
+    def __getitem__(self, rows: slice) -> sparse.csr_array:
+        return sparse.csr_array(self._rows[rows])
+
+
+def _check_rows(X: Any, name: str) -> Rows:
+    """`X` (n, d) as a finite float32 or float64 array or CSR array."""
+    rows = check_array(
+        X,
+        accept_sparse="csr",  # pyright: ignore[reportArgumentType]
+        dtype=[np.float64, np.float32],  # pyright: ignore[reportArgumentType]
+        ensure_all_finite=False,
+        input_name=name,
+    )
+    check_finite(rows, name)
+    if not sparse.issparse(rows):
+        return rows
+    rows = sparse.csr_array(rows)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def _float64(rows: Rows) -> Rows:
+    return rows.astype(np.float64, copy=False)
+
+
+def _store(
+    evaluate: Callable[..., np.ndarray], tiles: tuple[Rows, ...], target: np.ndarray, start: tuple[int, ...]
+) -> None:
+    """Round ``evaluate(*tiles)`` into `target`, whose first entry is at `start` in the whole result."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        target[...] = evaluate(*tiles)
+    finite = np.isfinite(target)
+    if not finite.all():
+        entry = tuple(int(i) + offset for i, offset in zip(np.argwhere(~finite)[0], start, strict=True))
+        raise ValueError(
+            f"The kernel value at index {entry} exceeds the range of {target.dtype}. Scale the data down, "
+            "or pass float64."
+        )

@@ -1,0 +1,253 @@
+"""Spectral laws: the distributions of frequencies, and what each offers to a projection."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralLaw(ABC):
+    """The law of a frequency ``w = scale * u``, where u follows the law of the kernel of unit length scale.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of a frequency.
+    scale : float or ndarray of shape (d,), default=1.0
+        Inverse length scale, applied to the coordinates last. Rotation invariance is a fact about u.
+    """
+
+    n_features: int
+    scale: float | np.ndarray = 1.0
+
+    #: Whether the coordinates of w are independent, so that `coordinate_quantile` exists.
+    has_independent_coordinates: ClassVar[bool] = False
+    #: Whether u is a uniform direction times an independent radius, so that `radial_quantile` exists.
+    is_rotation_invariant: ClassVar[bool] = False
+    #: Whether u is standard Gaussian.
+    is_gaussian: ClassVar[bool] = False
+    #: The kernel in the words of an error message.
+    kernel_name: ClassVar[str]
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draw independent frequencies.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        size : int
+            Number of frequencies s. A larger size extends the same draws.
+
+        Returns
+        -------
+        ndarray of shape (s, d)
+            float64.
+        """
+        return self._sample_unit(rng, size) * self.scale
+
+    def coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
+        """Turn points of the unit cube into frequencies, by the inverse law of each coordinate.
+
+        Parameters
+        ----------
+        u : array-like of shape (s, d)
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of shape (s, d)
+            float64, with `scale` applied.
+
+        Raises
+        ------
+        ValueError
+            If the coordinates are dependent, or `u` leaves the open interval.
+        """
+        if not self.has_independent_coordinates:
+            raise ValueError(
+                f"The spectral law of {self.kernel_name} has dependent coordinates, so `coordinate_quantile` "
+                "does not exist. Use a projection that draws directions and radii."
+            )
+        u = np.asarray(u, dtype=np.float64)
+        if not ((u > 0) & (u < 1)).all():
+            raise ValueError("`u` must lie between 0 and 1, both excluded: the frequency would be infinite.")
+        return self._coordinate_quantile(u) * self.scale
+
+    def radial_quantile(self, u: np.ndarray) -> np.ndarray:
+        """Invert the distribution function of the radius of the law of unit scale.
+
+        Parameters
+        ----------
+        u : array-like
+            In [0, 1).
+
+        Returns
+        -------
+        ndarray
+            Radii of the shape of `u`, float64, without `scale`.
+
+        Raises
+        ------
+        ValueError
+            If the law is not rotation-invariant, or `u` leaves the interval.
+        """
+        if not self.is_rotation_invariant:
+            raise ValueError(
+                f"The spectral law of {self.kernel_name} is not rotation-invariant, so `radial_quantile` "
+                "does not exist. Use a projection with independent coordinates."
+            )
+        u = np.asarray(u, dtype=np.float64)
+        if not ((u >= 0) & (u < 1)).all():
+            raise ValueError("`u` must be at least 0 and below 1: the radius would be infinite.")
+        return self._radial_quantile(u)
+
+    def sample_radii(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draw independent radii of the law of unit scale.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        size : int
+            Number of radii s. A larger size extends the same draws.
+
+        Returns
+        -------
+        ndarray of shape (s,)
+            float64, without `scale`.
+
+        Raises
+        ------
+        ValueError
+            If the law is not rotation-invariant.
+        """
+        return self.radial_quantile(rng.random(size))
+
+    @property
+    def coordinate_variance(self) -> float:
+        """Variance of one coordinate of the law of unit scale; infinite where it does not exist."""
+        return np.inf
+
+    @abstractmethod
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draws (s, d) of u, filled row by row so that sizes are nested."""
+
+    def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _radial_quantile(self, u: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianLaw(SpectralLaw):
+    """Independent Gaussian coordinates, the spectral law of the Gaussian kernel; radii are chi with d dof.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of a frequency.
+    scale : float or ndarray of shape (d,), default=1.0
+        Inverse length scale: the standard deviation of the coordinates.
+    """
+
+    has_independent_coordinates: ClassVar[bool] = True
+    is_rotation_invariant: ClassVar[bool] = True
+    is_gaussian: ClassVar[bool] = True
+    kernel_name: ClassVar[str] = "Gaussian"
+
+    @property
+    def coordinate_variance(self) -> float:
+        """Variance of one coordinate of the law of unit scale: 1."""
+        return 1.0
+
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return rng.standard_normal((size, self.n_features))
+
+    def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
+        return special.ndtri(u)
+
+    def _radial_quantile(self, u: np.ndarray) -> np.ndarray:
+        return np.sqrt(2.0 * special.gammaincinv(0.5 * self.n_features, u))
+
+
+@dataclass(frozen=True, eq=False)
+class StandardGaussianLaw(GaussianLaw):
+    """The Gaussian law of unit scale, for features ``sigma(w . x)`` of an activation.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of a direction.
+    """
+
+    scale: float = field(default=1.0, init=False)
+    kernel_name: ClassVar[str] = "an activation"
+
+
+@dataclass(frozen=True, eq=False)
+class CauchyLaw(SpectralLaw):
+    """Independent Cauchy coordinates, the spectral law of the Laplacian kernel.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of a frequency.
+    scale : float or ndarray of shape (d,), default=1.0
+        Inverse length scale: the half width of the coordinates' law.
+    """
+
+    has_independent_coordinates: ClassVar[bool] = True
+    kernel_name: ClassVar[str] = "Laplacian"
+
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return rng.standard_cauchy((size, self.n_features))
+
+    def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
+        # tan(pi (u - 1/2)), from whichever end keeps the digits of a small argument.
+        return np.where(u < 0.5, -1.0, 1.0) / np.tan(np.pi * np.minimum(u, 1.0 - u))
+
+
+@dataclass(frozen=True, eq=False)
+class StudentLaw(SpectralLaw):
+    """Multivariate t with 2 nu degrees of freedom, the spectral law of the Matern kernel.
+
+    The radius r has ``r^2 / d`` distributed as F(d, 2 nu).
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of a frequency.
+    scale : float or ndarray of shape (d,), default=1.0
+        Inverse length scale.
+    nu : float, default=1.5
+        Smoothness of the kernel, half the degrees of freedom.
+    """
+
+    nu: float = 1.5
+    is_rotation_invariant: ClassVar[bool] = True
+    kernel_name: ClassVar[str] = "Matern"
+
+    @property
+    def coordinate_variance(self) -> float:
+        """Variance of one coordinate of the law of unit scale: ``nu / (nu - 1)``, infinite for nu <= 1."""
+        return self.nu / (self.nu - 1.0) if self.nu > 1.0 else np.inf
+
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        # One more Gaussian a row is turned into the chi-square denominator: separate draws of it would come
+        # after all Gaussians, and a larger size would change them.
+        draws = rng.standard_normal((size, self.n_features + 1))
+        half_chi_square = special.gammaincinv(self.nu, special.ndtr(draws[:, -1]))
+        return draws[:, :-1] * np.sqrt(self.nu / half_chi_square)[:, None]
+
+    def _radial_quantile(self, u: np.ndarray) -> np.ndarray:
+        # r^2 = 2 nu b / (1 - b) with b beta-distributed; 1 - b has its own inverse, which keeps digits in the
+        # tail.
+        half = 0.5 * self.n_features
+        return np.sqrt(
+            2.0 * self.nu * special.betaincinv(half, self.nu, u) / special.betainccinv(self.nu, half, u)
+        )
