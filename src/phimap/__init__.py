@@ -1,0 +1,64 @@
+"""phimap: kernel methods made linear, by random features and sketches.
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from phimap import features, kernels, learn, metrics, projections, sketches
+    from phimap.config import config
+    from phimap.features import ArcCosineFeatures, FourierFeatures, NTKFeatures, NystroemFeatures
+    from phimap.io.model import load, save
+    from phimap.learn import KernelClassifier, KernelRegressor
+
+__version__ = version("phimap")
+
+_MODULES = ("features", "kernels", "learn", "metrics", "projections", "sketches")
+_HOMES = {
+    "config": "phimap.config",
+    "load": "phimap.io.model",
+    "save": "phimap.io.model",
+    "ArcCosineFeatures": "phimap.features",
+    "FourierFeatures": "phimap.features",
+    "NTKFeatures": "phimap.features",
+    "NystroemFeatures": "phimap.features",
+    "KernelClassifier": "phimap.learn",
+    "KernelRegressor": "phimap.learn",
+}
+
+__all__ = [
+    "ArcCosineFeatures",
+    "FourierFeatures",
+    "KernelClassifier",
+    "KernelRegressor",
+    "NTKFeatures",
+    "NystroemFeatures",
+    "config",
+    "features",
+    "kernels",
+    "learn",
+    "load",
+    "metrics",
+    "projections",
+    "save",
+    "sketches",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"phimap.{name}")
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'phimap' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

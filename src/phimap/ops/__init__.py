@@ -1,0 +1,54 @@
+"""Array backends: the only folder that knows numba and torch.
+
+`ops_for` decides once, where data enters; everything below is written in the vocabulary of `Ops`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.threads import run_tasks, single_threaded_blas
+
+__all__ = ["Array", "Ops", "is_tensor", "ops_for", "run_tasks", "single_threaded_blas", "to_device"]
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether `X` is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(X, torch.Tensor)
+
+
+def ops_for(X: Any) -> Ops:
+    """The backend on which `X` lives, in its dtype."""
+    if is_tensor(X):
+        from phimap.ops.torch_ops import TorchOps
+
+        return TorchOps.of(X)
+    from phimap.ops.numpy_ops import NumpyOps
+
+    return NumpyOps(np.dtype(X.dtype))
+
+
+def to_device(X: Any, device: str) -> Any:
+    """`X` on the named device: itself for ``"auto"`` (it stays where it lives), else a torch tensor there.
+
+    Raises
+    ------
+    ImportError
+        If torch is needed and not installed.
+    ValueError
+        If the device is not there.
+    """
+    if device == "auto" or (device == "cpu" and not is_tensor(X)):
+        return X
+    try:
+        from phimap.ops.torch_ops import move
+    except ImportError as error:
+        raise ImportError(
+            f"`device`={device!r} needs PyTorch, which is not installed. Install phimap[torch] or use device='auto'."
+        ) from error
+    return move(X, device)

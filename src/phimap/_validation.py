@@ -1,0 +1,106 @@
+"""Checks at the door: arrays of samples and scalar parameters, each failure one line with its remedy."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from phimap.ops import is_tensor
+
+
+def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """`X` (n, d) as a C-contiguous float32 or float64 array, CSR matrix or tensor, free of NaN and infinity.
+
+    Sets or checks ``n_features_in_`` (and the column names of a data frame) on `estimator`. Integers become
+    float64. The input is never written to.
+    """
+    if is_tensor(X):
+        from phimap.ops.torch_ops import check_tensor
+
+        X = check_tensor(X)
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+        elif X.shape[1] != estimator.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input."
+            )
+    else:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+        )
+    check_finite(X)
+    return X
+
+
+def check_finite(X: Any, name: str = "X") -> None:
+    """Raise ValueError naming the first row and column (counted from 0) that hold NaN or infinity."""
+    found = _first_non_finite(X)
+    if found is not None:
+        row, column, value = found
+        what = "NaN" if np.isnan(value) else "infinity (inf)"
+        where = f"row {row}, column {column}" if column is not None else f"row {row}"
+        raise ValueError(f"Input {name} contains {what} at {where}. Drop or impute such rows before fitting.")
+
+
+def _first_non_finite(X: Any) -> tuple[int, int | None, float] | None:
+    if is_tensor(X):
+        from phimap.ops.torch_ops import first_non_finite
+
+        return first_non_finite(X)
+    values = X.data if sparse.issparse(X) else X
+    # One sum is enough to clear an array: it is finite only if every entry is, unless it overflows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return None
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size == 0:
+        return None
+    first = int(bad[0])
+    value = float(values.reshape(-1)[first])
+    if sparse.issparse(X):
+        return int(np.searchsorted(X.indptr, first, side="right") - 1), int(X.indices[first]), value
+    if X.ndim == 1:
+        return first, None, value
+    return *(int(i) for i in np.unravel_index(first, X.shape)), value  # pyright: ignore[reportReturnType]
+
+
+def check_integer(name: str, value: Any, *, least: int) -> int:
+    """`value` as an int, at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"`{name}` must be an integer, got {value!r} of type {type(value).__name__}.")
+    if value < least:
+        raise ValueError(f"`{name}` must be at least {least}, got {value}.")
+    return int(value)
+
+
+def check_real(name: str, value: Any, *, above: float | None = None, least: float | None = None) -> float:
+    """`value` as a finite float, greater than `above` or at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"`{name}` must be a number, got {value!r} of type {type(value).__name__}.")
+    if not np.isfinite(value):
+        raise ValueError(f"`{name}` must be finite, got {value}.")
+    if above is not None and not value > above:
+        raise ValueError(f"`{name}` must be greater than {above}, got {value}.")
+    if least is not None and not value >= least:
+        raise ValueError(f"`{name}` must be at least {least}, got {value}.")
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """`value`, one of `choices`."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"`{name}` must be one of {listed}, got {value!r}.")
+    return value

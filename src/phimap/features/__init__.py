@@ -1,0 +1,9 @@
+"""Feature maps: scikit-learn transformers whose features' inner products estimate a kernel."""
+
+from phimap.features.arccosine import ArcCosineFeatures
+from phimap.features.base import FeatureMap
+from phimap.features.fourier import FourierFeatures
+from phimap.features.ntk import NTKFeatures
+from phimap.features.nystroem import NystroemFeatures
+
+__all__ = ["ArcCosineFeatures", "FeatureMap", "FourierFeatures", "NTKFeatures", "NystroemFeatures"]

@@ -1,0 +1,20 @@
+"""What a feature map is: a transformer whose features' inner products estimate a kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap.kernels import Kernel
+from phimap.random_map import RandomMap
+
+
+class FeatureMap(RandomMap):
+    """Base of the feature maps: `fit` also sets ``kernel_``, the exact kernel that the features estimate."""
+
+    kernel_: Kernel
+
+
+def leading_pairs(n_directions: int, wanted: int) -> np.ndarray:
+    """Columns of the first `wanted` cosines and of their sines in a map of `n_directions` pairs."""
+    cosines = np.arange(wanted)
+    return np.concatenate([cosines, n_directions + cosines])

@@ -1,0 +1,141 @@
+"""The vocabulary of array operations in which every feature map is written."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from phimap.kernels import Kernel
+
+# An array of the backend: numpy.ndarray, scipy.sparse CSR (inputs only) or torch.Tensor.
+Array = Any
+
+
+class Ops(ABC):
+    """A backend: one array library, one floating dtype, one device.
+
+    A map's program calls these methods and plain indexing, nothing else, so that one definition serves every
+    backend. Rows are samples. Methods with `out` write there (a C-contiguous block of rows, as wide as the map)
+    from column `first` on, so that a wide map is built block by block while its projections are in cache.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        float32 or float64: of the inputs, of the results and of bound constants.
+    """
+
+    dtype: np.dtype
+    # Rows a tile should have at least: enough work for one call of this backend.
+    least_tile_rows: int
+    # Bytes of scratch that a tile should stay within.
+    tile_bytes: int
+    # Whether tiles are worth running on several host threads.
+    threaded: bool
+
+    @abstractmethod
+    def constant(self, host: np.ndarray) -> Array:
+        """`host` as an array of this backend; floats in its dtype, integers as they are."""
+
+    @abstractmethod
+    def to_host(self, X: Array) -> np.ndarray:
+        """`X` as a NumPy array."""
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        """An uninitialised array."""
+
+    @abstractmethod
+    def dense(self, X: Array) -> Array:
+        """`X` (r, d) as a dense array: itself, or CSR written out."""
+
+    @abstractmethod
+    def is_sparse(self, X: Array) -> bool:
+        """Whether `X` is CSR."""
+
+    @abstractmethod
+    def copy(self, X: Array, out: Array, first: int = 0) -> None:
+        """Write `X` (r, k), dense or CSR, into columns `first` to `first + k` of `out`."""
+
+    @abstractmethod
+    def zero(self, out: Array, first: int, last: int) -> None:
+        """Set columns `first` to `last` of `out` to zero."""
+
+    @abstractmethod
+    def matmul(self, X: Array, W: Array) -> Array:
+        """`X` (r, d), dense or CSR, times `W` (d, s): (r, s)."""
+
+    @abstractmethod
+    def scale_columns(self, X: Array, factors: Array) -> Array:
+        """`X` (r, d), dense or CSR, with column j times ``factors[j]``."""
+
+    @abstractmethod
+    def scale_rows(self, X: Array, factors: Array) -> Array:
+        """`X` (r, d), dense or CSR, with row i times ``factors[i]``."""
+
+    @abstractmethod
+    def scale_rows_in_place(self, out: Array, factors: Array) -> None:
+        """Multiply row i of `out` by ``factors[i]``."""
+
+    @abstractmethod
+    def row_norms(self, X: Array) -> Array:
+        """Euclidean norms (r,) of the rows of `X`, dense or CSR, without overflow of the squares."""
+
+    @abstractmethod
+    def reciprocal(self, x: Array) -> Array:
+        """``1 / x`` where x is not zero, 0 where it is."""
+
+    @abstractmethod
+    def cos_sin(self, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
+        """``scale * cos(projected)`` (r, k) to columns from `first`, ``scale * sin`` to those from ``half + first``."""
+
+    @abstractmethod
+    def cos_shift(self, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:
+        """``scale * cos(projected + shift)``; `shift` and `scale` have one entry a column."""
+
+    @abstractmethod
+    def rectify(self, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
+        """``scale * (projected > 0) * projected**order`` for order 0, 1, 2; `scale` has one entry a column."""
+
+    @abstractmethod
+    def fwht(self, X: Array) -> Array:
+        """Unnormalised Walsh-Hadamard transform of the rows; the width is a power of two. May overwrite `X`."""
+
+    @abstractmethod
+    def pad_signed(self, X: Array, signs: Array) -> Array:
+        """A new array (r, p) holding `X` (r, d) times ``signs[:d]``, zero beyond d; `signs` is int8 (p,)."""
+
+    @abstractmethod
+    def hadamard_blocks(self, X: Array, signs: Array, scale: Array) -> Array:
+        """Chains of signs and Walsh-Hadamard transforms.
+
+        `X` (r, d) dense, `signs` int8 (B, t, p), `scale` (s,) with s <= B p. Block b maps x, padded to p, by
+        ``H D_{b,0} ... H D_{b,t-1}`` (H unnormalised, the last factor first); the first s of the B p results are
+        scaled and returned as (r, s).
+        """
+
+    @abstractmethod
+    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
+        """``out[i, buckets[j, l]] += signs[j, l] X[i, j]``; `X` dense or CSR, `buckets` and `signs` (d, k): (r, width)."""
+
+    @abstractmethod
+    def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
+        """``scale * A[:, columns_a] * B[:, columns_b]``."""
+
+    @abstractmethod
+    def rfft(self, X: Array) -> Array:
+        """Fourier transform of real rows (r, n): complex (r, n // 2 + 1)."""
+
+    @abstractmethod
+    def irfft(self, X: Array, width: int) -> Array:
+        """Inverse of `rfft` for rows of length `width`."""
+
+    @abstractmethod
+    def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
+        """Exact kernel values (r, l) between the rows of `X`, dense or CSR, and `landmarks` (l, d)."""
+
+    @abstractmethod
+    def add_gram(self, Z: Array, gram: Array) -> None:
+        """Add ``Z^T Z`` to `gram`, which is float64 whatever the dtype of `Z`."""

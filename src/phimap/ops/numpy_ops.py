@@ -1,0 +1,159 @@
+"""NumPy, SciPy sparse and numba: the CPU backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from phimap.ops.base import Array, Ops
+
+if TYPE_CHECKING:
+    from phimap.kernels import Kernel
+
+
+class NumpyOps(Ops):
+    """The vocabulary on NumPy arrays and CSR inputs, one thread a tile.
+
+    The compiled kernels are imported where they are used, so that importing phimap compiles and loads nothing.
+    """
+
+    least_tile_rows = 256
+    # Half of a large L2 cache and its neighbour's share of L3: projections, not outputs, live in a tile's scratch.
+    tile_bytes = 4 * 2**20
+    threaded = True
+
+    def __init__(self, dtype: np.dtype):
+        self.dtype = np.dtype(dtype)
+
+    def constant(self, host: np.ndarray) -> Array:
+        if host.dtype.kind == "f":
+            return np.ascontiguousarray(host, dtype=self.dtype)
+        return host
+
+    def to_host(self, X: Array) -> np.ndarray:
+        return X
+
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        return np.empty(shape, self.dtype)
+
+    def dense(self, X: Array) -> Array:
+        return X.toarray() if sparse.issparse(X) else X
+
+    def is_sparse(self, X: Array) -> bool:
+        return sparse.issparse(X)
+
+    def copy(self, X: Array, out: Array, first: int = 0) -> None:
+        out[:, first : first + X.shape[1]] = self.dense(X)
+
+    def zero(self, out: Array, first: int, last: int) -> None:
+        out[:, first:last] = 0
+
+    def matmul(self, X: Array, W: Array) -> Array:
+        return X @ W
+
+    def scale_columns(self, X: Array, factors: Array) -> Array:
+        return X.multiply(factors[None, :]).tocsr() if sparse.issparse(X) else X * factors
+
+    def scale_rows(self, X: Array, factors: Array) -> Array:
+        return X.multiply(factors[:, None]).tocsr() if sparse.issparse(X) else X * factors[:, None]
+
+    def scale_rows_in_place(self, out: Array, factors: Array) -> None:
+        out *= factors[:, None]
+
+    def row_norms(self, X: Array) -> Array:
+        # The largest entry is divided out first: squares of float32 overflow from 1.8e19 on and vanish below 1e-19.
+        if sparse.issparse(X):
+            peak = np.asarray(abs(X).max(axis=1).todense()).ravel()
+            scaled = self.scale_rows(X, self.reciprocal(peak))
+            return peak * np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
+        peak = np.maximum(X.max(axis=1), -X.min(axis=1))
+        scaled = X * self.reciprocal(peak)[:, None]
+        return peak * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+
+    def reciprocal(self, x: Array) -> Array:
+        return np.divide(1, x, out=np.zeros_like(x), where=x != 0)
+
+    def cos_sin(self, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
+        from phimap.ops.compiled import trigonometry
+
+        peak = trigonometry.cos_sin(projected, scale, out, first, half)
+        if not peak <= trigonometry.limit(self.dtype):
+            _check_peak(peak)
+            columns = np.arange(first, first + projected.shape[1])
+            out[:, columns] = scale * np.cos(projected)
+            out[:, half + columns] = scale * np.sin(projected)
+
+    def cos_shift(self, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:
+        from phimap.ops.compiled import trigonometry
+
+        peak = trigonometry.cos_shift(projected, shift, scale, out, first)
+        if not peak <= trigonometry.limit(self.dtype):
+            _check_peak(peak)
+            out[:, first : first + projected.shape[1]] = scale * np.cos(projected + shift)
+
+    def rectify(self, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
+        from phimap.ops.compiled.activation import rectify
+
+        rectify(projected, order, scale, out, first)
+
+    def fwht(self, X: Array) -> Array:
+        from phimap.ops.compiled.hadamard import fwht
+
+        fwht(X)
+        return X
+
+    def pad_signed(self, X: Array, signs: Array) -> Array:
+        dense = self.dense(X)
+        padded = np.zeros((dense.shape[0], signs.shape[0]), self.dtype)
+        np.multiply(dense, signs[: dense.shape[1]], out=padded[:, : dense.shape[1]])
+        return padded
+
+    def hadamard_blocks(self, X: Array, signs: Array, scale: Array) -> Array:
+        from phimap.ops.compiled.hadamard import hadamard_blocks
+
+        out = self.empty((X.shape[0], scale.shape[0]))
+        hadamard_blocks(X, signs, scale, out)
+        return out
+
+    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
+        from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense
+
+        out = self.empty((X.shape[0], width))
+        if sparse.issparse(X):
+            countsketch_csr(X.data, X.indices, X.indptr, buckets, signs, out)
+        else:
+            countsketch_dense(X, buckets, signs, out)
+        return out
+
+    def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
+        from phimap.ops.compiled.countsketch import gather_product
+
+        out = self.empty((A.shape[0], columns_a.shape[0]))
+        gather_product(A, columns_a, B, columns_b, self.dtype.type(scale), out)
+        return out
+
+    def rfft(self, X: Array) -> Array:
+        from scipy import fft
+
+        return fft.rfft(X, axis=1)
+
+    def irfft(self, X: Array, width: int) -> Array:
+        from scipy import fft
+
+        return fft.irfft(X, n=width, axis=1)
+
+    def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
+        return kernel(X, landmarks)
+
+    def add_gram(self, Z: Array, gram: Array) -> None:
+        gram += Z.T @ Z
+
+
+def _check_peak(peak: float) -> None:
+    if not np.isfinite(peak):
+        raise ValueError(
+            "`X` is too large for this length scale: a projection overflowed. "
+            "Standardise the columns of X, or raise `length_scale`."
+        )

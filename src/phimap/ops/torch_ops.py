@@ -1,0 +1,196 @@
+"""PyTorch: the backend for tensors, on the CPU or on CUDA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from phimap.ops.base import Array, Ops
+
+if TYPE_CHECKING:
+    from phimap.kernels import Kernel
+
+# The Walsh-Hadamard transform is done as products with Hadamard matrices of at most this order, which keep a
+# GPU's matrix units busy; H of order ab is the Kronecker product of those of orders a and b.
+_HADAMARD_ORDER = 128
+
+_TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
+_NUMPY_DTYPES = {tensor: array for array, tensor in _TORCH_DTYPES.items()}
+
+
+class TorchOps(Ops):
+    """The vocabulary on torch tensors of one dtype and device."""
+
+    least_tile_rows = 1024
+    threaded = False
+
+    def __init__(self, dtype: np.dtype, device: torch.device):
+        self.dtype = np.dtype(dtype)
+        self.device = device
+        self.tile_bytes = (256 if device.type == "cuda" else 16) * 2**20
+        self._hadamards: dict[int, torch.Tensor] = {}
+
+    @classmethod
+    def of(cls, X: torch.Tensor) -> TorchOps:
+        """The backend of a floating tensor."""
+        return cls(_NUMPY_DTYPES[X.dtype], X.device)
+
+    def constant(self, host: np.ndarray) -> Array:
+        dtype = _TORCH_DTYPES[self.dtype] if host.dtype.kind == "f" else None
+        return torch.tensor(host, dtype=dtype, device=self.device)
+
+    def to_host(self, X: Array) -> np.ndarray:
+        return X.cpu().numpy()
+
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        return torch.empty(shape, dtype=_TORCH_DTYPES[self.dtype], device=self.device)
+
+    def dense(self, X: Array) -> Array:
+        return X
+
+    def is_sparse(self, X: Array) -> bool:
+        return False
+
+    def copy(self, X: Array, out: Array, first: int = 0) -> None:
+        out[:, first : first + X.shape[1]] = X
+
+    def zero(self, out: Array, first: int, last: int) -> None:
+        out[:, first:last] = 0
+
+    def matmul(self, X: Array, W: Array) -> Array:
+        return X @ W
+
+    def scale_columns(self, X: Array, factors: Array) -> Array:
+        return X * factors
+
+    def scale_rows(self, X: Array, factors: Array) -> Array:
+        return X * factors[:, None]
+
+    def scale_rows_in_place(self, out: Array, factors: Array) -> None:
+        out *= factors[:, None]
+
+    def row_norms(self, X: Array) -> Array:
+        peak = X.abs().amax(dim=1)
+        return peak * torch.linalg.vector_norm(X * self.reciprocal(peak)[:, None], dim=1)
+
+    def reciprocal(self, x: Array) -> Array:
+        return torch.where(x == 0, torch.zeros_like(x), 1 / x)
+
+    def cos_sin(self, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
+        _check_finite(projected)
+        width = projected.shape[1]
+        torch.mul(torch.cos(projected), scale, out=out[:, first : first + width])
+        torch.mul(torch.sin(projected), scale, out=out[:, half + first : half + first + width])
+
+    def cos_shift(self, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:
+        _check_finite(projected)
+        torch.mul(torch.cos(projected + shift), scale, out=out[:, first : first + projected.shape[1]])
+
+    def rectify(self, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
+        values = (projected > 0).to(projected.dtype) if order == 0 else projected.clamp(min=0) ** order
+        torch.mul(values, scale, out=out[:, first : first + projected.shape[1]])
+
+    def fwht(self, X: Array) -> Array:
+        rows, width = X.shape
+        orders = _kronecker_orders(width)
+        X = X.reshape(rows, *orders)
+        for axis, order in enumerate(orders, start=1):
+            X = torch.movedim(torch.movedim(X, axis, -1) @ self._hadamard(order), -1, axis)
+        return X.reshape(rows, width)
+
+    def pad_signed(self, X: Array, signs: Array) -> Array:
+        padded = torch.zeros((X.shape[0], signs.shape[0]), dtype=X.dtype, device=X.device)
+        padded[:, : X.shape[1]] = X * signs[: X.shape[1]]
+        return padded
+
+    def hadamard_blocks(self, X: Array, signs: Array, scale: Array) -> Array:
+        n_blocks, n_factors, width = signs.shape
+        rows = X.shape[0]
+        Y = torch.zeros((rows, 1, width), dtype=X.dtype, device=X.device)
+        Y[:, 0, : X.shape[1]] = X
+        for factor in reversed(range(n_factors)):
+            Y = self.fwht((Y * signs[:, factor]).reshape(rows * n_blocks, width)).reshape(rows, n_blocks, width)
+        return Y.reshape(rows, -1)[:, : scale.shape[0]] * scale
+
+    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
+        out = torch.zeros((X.shape[0], width), dtype=X.dtype, device=X.device)
+        for k in range(buckets.shape[1]):
+            out.index_add_(1, buckets[:, k], X * signs[:, k])
+        return out
+
+    def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
+        return A[:, columns_a] * B[:, columns_b] * scale
+
+    def rfft(self, X: Array) -> Array:
+        return torch.fft.rfft(X, dim=1)
+
+    def irfft(self, X: Array, width: int) -> Array:
+        return torch.fft.irfft(X, n=width, dim=1)
+
+    def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
+        return self.constant(kernel(self.to_host(X), self.to_host(landmarks)))
+
+    def add_gram(self, Z: Array, gram: Array) -> None:
+        gram += (Z.T @ Z).to(gram.dtype)
+
+    def _hadamard(self, order: int) -> torch.Tensor:
+        if order not in self._hadamards:
+            H = torch.ones((1, 1), dtype=_TORCH_DTYPES[self.dtype], device=self.device)
+            while H.shape[0] < order:
+                H = torch.cat([torch.cat([H, H], dim=1), torch.cat([H, -H], dim=1)])
+            self._hadamards[order] = H
+        return self._hadamards[order]
+
+
+def check_tensor(X: torch.Tensor) -> torch.Tensor:
+    """A floating tensor (n, d), or the reason why `X` is none; integers become float64."""
+    if X.is_complex():
+        raise ValueError("`X` must be real, got a complex tensor: Complex data not supported.")
+    if X.ndim != 2:
+        raise ValueError(f"`X` must be of shape (n_samples, n_features), got {tuple(X.shape)}.")
+    if X.dtype not in _NUMPY_DTYPES:
+        X = X.to(torch.float64)
+    return X.contiguous()
+
+
+def first_non_finite(X: torch.Tensor) -> tuple[int, int, float] | None:
+    """Row, column and value of the first NaN or infinity, or None."""
+    bad = ~torch.isfinite(X)
+    if not bool(bad.any()):
+        return None
+    row, column = (int(i) for i in bad.nonzero()[0])
+    return row, column, float(X[row, column])
+
+
+def move(X: Any, device: str) -> torch.Tensor:
+    """`X` as a tensor on `device`."""
+    try:
+        target = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"`device` must be 'auto', 'cpu' or 'cuda[:index]', got {device!r}.") from error
+    if target.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"`device` must be there, got {device!r} on a machine without CUDA. Use device='auto'.")
+    if isinstance(X, torch.Tensor):
+        return X.to(target)
+    if not isinstance(X, np.ndarray):
+        raise TypeError(f"`device`={device!r} takes dense input, got {type(X).__name__}. Use device='auto'.")
+    return torch.tensor(X, device=target)
+
+
+def _kronecker_orders(width: int) -> list[int]:
+    """Powers of two up to _HADAMARD_ORDER whose product is `width`."""
+    orders = []
+    while width > _HADAMARD_ORDER:
+        orders.append(_HADAMARD_ORDER)
+        width //= _HADAMARD_ORDER
+    return [*orders, width]
+
+
+def _check_finite(projected: torch.Tensor) -> None:
+    if not bool(torch.isfinite(projected).all()):
+        raise ValueError(
+            "`X` is too large for this length scale: a projection overflowed. "
+            "Standardise the columns of X, or raise `length_scale`."
+        )

@@ -1,0 +1,42 @@
+"""Projections: how random directions are drawn and applied, for every kernel whose spectral law allows it."""
+
+from __future__ import annotations
+
+from phimap.kernels.spectral import SpectralLaw
+from phimap.projections.base import Projection, ProjectionRecord
+from phimap.projections.dense import Gaussian, Orthogonal
+from phimap.projections.hadamard import ROM, SORF
+
+__all__ = ["REGISTRY", "ROM", "SORF", "Gaussian", "Orthogonal", "Projection", "ProjectionRecord", "as_projection"]
+
+#: Every projection by its name.
+REGISTRY: dict[str, type[Projection]] = {
+    projection.name: projection for projection in (Gaussian, Orthogonal, ROM, SORF)
+}
+
+# Above this width a QR of order d costs seconds and the structured blocks are as accurate.
+_WIDEST_ORTHOGONAL = 2048
+
+
+def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
+    """The projection meant by a name, by an object, or by ``"auto"``, which chooses from the law alone.
+
+    Raises
+    ------
+    ValueError
+        If there is no projection of that name.
+    TypeError
+        If `projection` is neither text nor a projection.
+    """
+    if isinstance(projection, Projection):
+        return projection
+    if not isinstance(projection, str):
+        raise TypeError(f"`projection` must be a name or a Projection, got {type(projection).__name__}.")
+    if projection == "auto":
+        if not law.is_rotation_invariant:
+            return Gaussian()
+        return Orthogonal() if law.n_features <= _WIDEST_ORTHOGONAL else SORF()
+    if projection not in REGISTRY:
+        names = ", ".join(repr(name) for name in ("auto", *sorted(REGISTRY)))
+        raise ValueError(f"`projection` must be one of {names}, or a Projection, got {projection!r}.")
+    return REGISTRY[projection]()

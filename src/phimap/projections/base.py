@@ -1,0 +1,88 @@
+"""What a projection is: a way to draw random directions, and a record that applies them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from phimap.kernels.spectral import SpectralLaw
+from phimap.ops import Array, Ops
+from phimap.records import Record
+
+
+class ProjectionRecord(Record, ABC):
+    """Drawn directions w_1, ..., w_s in dimension d: a pure linear map of rows."""
+
+    n_features: int
+    n_directions: int
+
+    @abstractmethod
+    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield (columns, values) with ``values = X @ W[columns].T`` (r, k), covering all directions in order.
+
+        Blocks are small enough to stay in cache, so that a nonlinearity applied to each costs no memory traffic.
+        The values are the caller's to overwrite.
+        """
+
+    def apply(self, ops: Ops, X: Array) -> Array:
+        """``X @ W.T`` (r, n_directions) in one piece."""
+        out = ops.empty((X.shape[0], self.n_directions))
+        for columns, values in self.blocks(ops, X):
+            ops.copy(values, out, columns.start)
+        return out
+
+    def to_dense(self) -> np.ndarray:
+        """W of shape (n_directions, n_features) in float64. Slow: for tests and for looking at."""
+        from phimap.ops.numpy_ops import NumpyOps
+
+        ops = NumpyOps(np.dtype(np.float64))
+        return self.bind(ops).apply(ops, np.eye(self.n_features)).T
+
+    @property
+    def scratch_width(self) -> int:
+        """Floats of scratch a row that `blocks` holds at a time."""
+        return self.n_directions
+
+
+class Projection(BaseEstimator, ABC):
+    """A way to draw directions from a kernel's spectral law."""
+
+    #: The name by which ``projection=`` refers to it.
+    name: ClassVar[str]
+    #: Whether it draws a direction uniformly and a radius apart, which not every law allows.
+    needs_rotation_invariance: ClassVar[bool] = False
+
+    def sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
+        """Draw directions.
+
+        Parameters
+        ----------
+        law : SpectralLaw
+            The law of one direction, given by the kernel or by the activation.
+        n_directions : int
+            Number of directions s, at least 1.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ProjectionRecord
+
+        Raises
+        ------
+        ValueError
+            If the law lacks what this projection needs.
+        """
+        if self.needs_rotation_invariance and not law.is_rotation_invariant:
+            raise ValueError(
+                f"`projection`={self.name!r} needs a rotation-invariant spectral law, which {law.kernel_name} "
+                "lacks. Use projection='gaussian'."
+            )
+        return self._sample(law, n_directions, rng)
+
+    @abstractmethod
+    def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
+        """Draw the record; the law was checked."""

@@ -1,0 +1,178 @@
+"""The scikit-learn transformer over a frozen record: shared by feature maps and sketches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from phimap._random import named_streams
+from phimap._validation import check_integer, check_samples
+from phimap.config import memory_budget, thread_count
+from phimap.ops import Array, Ops, ops_for, run_tasks
+from phimap.records import Record
+
+# More rows than this in a tile gain nothing: every product is long past the size at which it runs at full speed.
+_MOST_TILE_ROWS = 4096
+
+
+class MapRecord(Record, ABC):
+    """The frozen randomness of a map from `n_features` inputs to `n_components` outputs."""
+
+    n_features: int
+    n_components: int
+
+    @abstractmethod
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        """Write the features of the rows of `X` (r, n_features) into columns `first` to ``first + n_components``.
+
+        Called on a record that was bound to `ops`; a pure function of the record and of `X`. `out` is a
+        C-contiguous block of rows, wider than the map where maps stand side by side.
+        """
+
+    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+        """Columns and the factor that make of this map the same map with fewer components, where there are such."""
+        return None
+
+    @property
+    def scratch_width(self) -> int:
+        """Floats of scratch that `apply` holds a row, `out` not counted: sets the height of a tile."""
+        return self.n_features + self.n_components
+
+
+def evaluate(record: MapRecord, ops: Ops, X: Array, out: Array, n_jobs: int | None = None) -> None:
+    """Apply a bound record to all rows of `X`, tile by tile, into `out`.
+
+    The tiles are fixed by row index and by the sizes of the map alone, so the number of threads changes no bit.
+    """
+    rows = tile_rows(record, ops)
+
+    def apply(start: int) -> None:
+        tile = slice(start, start + rows)
+        record.apply(ops, X[tile], out[tile])
+
+    run_tasks(apply, range(0, X.shape[0], rows), n_jobs if ops.threaded else 1)
+
+
+def tile_rows(record: MapRecord, ops: Ops) -> int:
+    """Rows of one tile of a map."""
+    rows = ops.tile_bytes // (ops.dtype.itemsize * max(1, record.scratch_width))
+    return int(np.clip(rows, ops.least_tile_rows, _MOST_TILE_ROWS))
+
+
+class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """Base of the transformers: `fit` draws a record, `transform` applies it.
+
+    Subclasses store their parameters in ``__init__``, name the roles of their random draws in ``_roles`` and
+    implement ``_draw``. Everything else is here: validation, exact width, tiles, threads, the byte budget.
+    """
+
+    n_components: int
+    random_state: Any
+    n_jobs: int | None
+    record_: MapRecord
+
+    # Roles of the random draws, see `named_streams`.
+    _roles: tuple[str, ...] = ()
+
+    @abstractmethod
+    def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> MapRecord:
+        """Check the parameters, then draw the record for inputs like `X` (n, d)."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the map for the width of `X`.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+            Only the shape is used, except by maps that say that they depend on the data.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or `X` is empty, not two-dimensional, complex or not finite.
+        """
+        check_integer("n_components", self.n_components, least=1)
+        thread_count(self.n_jobs)
+        X = check_samples(self, X, reset=True)
+        self.record_ = self._draw(X, named_streams(self.random_state, *self._roles))
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Map the rows of `X`.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Z : array of shape (n_samples, n_components)
+            float32 for float32 input, else float64; a tensor on the device of `X` for a tensor.
+
+        Raises
+        ------
+        MemoryError
+            If the result exceeds the byte budget, before it is allocated.
+        ValueError
+            If `X` has another width than in `fit`, is empty or is not finite.
+        """
+        check_is_fitted(self)
+        X = check_samples(self, X, reset=False)
+        ops = ops_for(X)
+        n_bytes = X.shape[0] * self.record_.n_components * ops.dtype.itemsize
+        if n_bytes > memory_budget():
+            raise MemoryError(
+                f"the features of {X.shape[0]} rows x {self.record_.n_components} components take "
+                f"{n_bytes / 2**30:.2f} GB, over the budget of {memory_budget() / 2**30:.2f} GB. "
+                "Use transform_batches(X), or raise the budget with phimap.config(memory=...)."
+            )
+        out = ops.empty((X.shape[0], self.record_.n_components))
+        evaluate(self.record_.bind(ops), ops, X, out, self.n_jobs)
+        return out
+
+    def transform_batches(self, X: Any, batch_rows: int | None = None) -> Iterator[Array]:
+        """Map the rows of `X` batch by batch, in order, within the byte budget.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        batch_rows : int, optional
+            Rows of each batch but the last; by default as many as a quarter of the byte budget holds.
+
+        Yields
+        ------
+        Z : array of shape (batch_rows, n_components)
+        """
+        check_is_fitted(self)
+        X = check_samples(self, X, reset=False)
+        ops = ops_for(X)
+        if batch_rows is None:
+            batch_rows = max(1, memory_budget() // (4 * self.record_.n_components * ops.dtype.itemsize))
+        check_integer("batch_rows", batch_rows, least=1)
+        bound = self.record_.bind(ops)
+        for start in range(0, X.shape[0], batch_rows):
+            batch = X[start : start + batch_rows]
+            out = ops.empty((batch.shape[0], self.record_.n_components))
+            evaluate(bound, ops, batch, out, self.n_jobs)
+            yield out
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.record_.n_components
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,44 @@
+"""Frozen records: what `fit` drew, and the pure functions of it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from phimap.ops.base import Ops
+
+
+class Record:
+    """Base of the frozen dataclasses that hold the randomness of a map.
+
+    Fields are host arrays (float64 values, ``intp`` indices, ``int8`` signs), numbers, text, None, other records,
+    or tuples of these. Arrays are never written to. A subclass is registered under its class name, by which
+    model files refer to it; no other class can be named in a file.
+    """
+
+    registry: ClassVar[dict[str, type[Record]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if cls.__name__ in Record.registry and Record.registry[cls.__name__].__module__ != cls.__module__:
+            raise TypeError(f"a record named {cls.__name__} exists already; records need distinct names.")
+        Record.registry[cls.__name__] = cls
+
+    def bind(self, ops: Ops) -> Self:
+        """The same record with its arrays as constants of a backend, in the backend's dtype and on its device."""
+        if not is_dataclass(self):
+            raise TypeError(f"{type(self).__name__} must be a frozen dataclass.")
+        return replace(self, **{f.name: _bind(getattr(self, f.name), ops) for f in fields(self)})
+
+
+def _bind(value: Any, ops: Ops) -> Any:
+    if isinstance(value, Record):
+        return value.bind(ops)
+    if isinstance(value, np.ndarray):
+        return ops.constant(value)
+    if isinstance(value, tuple):
+        return tuple(_bind(item, ops) for item in value)
+    return value

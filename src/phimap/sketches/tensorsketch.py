@@ -1,0 +1,123 @@
+"""TensorSketch: tensor products by convolving count sketches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phimap._validation import check_integer
+from phimap.ops import Array, Ops
+from phimap.random_map import MapRecord
+from phimap.sketches.base import Sketch
+from phimap.sketches.countsketch import CountSketch, CountSketchRecord
+
+
+@dataclass(frozen=True)
+class TensorSketchRecord(MapRecord):
+    """One count sketch a factor, all of the same output width."""
+
+    factors: tuple[CountSketchRecord, ...]
+
+    @property
+    def n_features(self) -> int:
+        return self.factors[0].n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.factors[0].n_components
+
+    @property
+    def scratch_width(self) -> int:
+        # Two spectra (complex, half as long) and one count sketch.
+        return self.n_features + 3 * self.n_components
+
+    def sketch_product(self, ops: Ops, *vectors: Array) -> Array:
+        """The sketch of the tensor products of the rows of `vectors`, one (r, d_i) a factor: (r, n_components)."""
+        return convolve(ops, self.factors, vectors)
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        ops.copy(convolve(ops, self.factors, [X] * len(self.factors)), out, first)
+
+
+def convolve(ops: Ops, factors: Sequence[CountSketchRecord], vectors: Sequence[Array]) -> Array:
+    """Circular convolution (r, m) of the count sketches of `vectors`, by the Fourier transform."""
+    spectrum = None
+    for factor, vector in zip(factors, vectors, strict=True):
+        transformed = ops.rfft(factor.sketch(ops, vector))
+        spectrum = transformed if spectrum is None else spectrum * transformed
+    return ops.irfft(spectrum, factors[0].n_components)
+
+
+class TensorSketch(Sketch):
+    """Sketch the tensor power ``x^(x p)``, and with it the polynomial kernel ``<x, y>^p``.
+
+    The count sketch of a tensor product whose hash is the sum of p hashes modulo m, and whose sign is the product
+    of p signs, is the circular convolution of p count sketches: a product in Fourier space.
+
+    Parameters
+    ----------
+    n_components : int, default=1024
+        Output width m.
+    degree : int, default=2
+        The power p, at least 1.
+    random_state : int, Generator, RandomState, SeedSequence or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None is the configured number. Changes no bit of the result.
+
+    Attributes
+    ----------
+    kernel_ : Polynomial
+        The kernel estimated: ``<x, y>^degree``.
+    record_ : TensorSketchRecord
+        The hashes and signs.
+
+    Notes
+    -----
+    **Error.** Unbiased; the variance is at most ``(2 + 3^p) |x|^(2p) |y|^(2p) / m``, exponential in p.
+
+    **Cost.** O(p (nnz + m log m)) a row; O(p d) numbers stored.
+
+    **Differs from the source in** fully independent hashes and signs.
+
+    References
+    ----------
+    Pham, Pagh (2013), *Fast and scalable polynomial kernels via explicit feature maps*, Algorithm 1; Avron,
+    Nguyen, Woodruff (2014), *Subspace embeddings for the polynomial kernel*, Lemma 2 for the variance.
+
+    Examples
+    --------
+    >>> import numpy as np, phimap as pm
+    >>> x = np.array([[0.6, 0.8]])
+    >>> Z = pm.sketches.TensorSketch(4096, degree=3, random_state=0).fit_transform(x)
+    >>> round(float(Z[0] @ Z[0]), 1)
+    1.0
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1024,
+        *,
+        degree: int = 2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
+        self.degree = degree
+
+    @property
+    def _power(self) -> int:
+        return self.degree
+
+    def sample(self, n_features: int, rng: np.random.Generator) -> TensorSketchRecord:
+        return self.sample_product((n_features,) * check_integer("degree", self.degree, least=1), rng)
+
+    def sample_product(self, widths: Sequence[int], rng: np.random.Generator) -> TensorSketchRecord:
+        """Draw the sketch of tensor products of vectors of these lengths."""
+        single = CountSketch(self.n_components)
+        children = rng.spawn(len(widths))
+        return TensorSketchRecord(
+            tuple(single.sample(width, child) for width, child in zip(widths, children, strict=True))
+        )
