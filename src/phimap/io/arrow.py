@@ -1,0 +1,71 @@
+"""Arrow record batches as NumPy blocks: the part that text and Parquet share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from phimap.io.columns import Selection
+from phimap.io.errors import DataError, refuse_feature
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Whether a column of type `kind` can be a feature."""
+    types = pa.types
+    return (
+        types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    )
+
+
+def check_types(where: str, schema: pa.Schema, selection: Selection) -> None:
+    """Refuse feature columns that are not numeric and targets that are neither numbers nor labels."""
+    for name in selection.features:
+        kind = schema.field(name).type
+        if not is_numeric(kind):
+            refuse_feature(where, name, str(kind))
+    several = isinstance(selection.target_name, tuple)
+    for name in selection.targets:
+        kind = schema.field(name).type
+        labels = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not is_numeric(labels) and (several or not _is_text(labels)):
+            wanted = "numbers, as several targets must" if several else "numbers or labels"
+            raise DataError(f"{where}: target column {name!r} holds {kind}, not {wanted}. Convert it.")
+
+
+def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return X (r, d) and y (r,) or (r, t) of `block`; missing numbers become NaN, missing labels empty."""
+    features = [_tensor_column(block.column(name)) for name in selection.features]
+    table = pa.RecordBatch.from_arrays(features, names=list(selection.features))
+    X = table.to_tensor(null_to_nan=True, row_major=True).to_numpy()
+    if selection.target_name is None:
+        return X, None
+    targets = [_target_column(block.column(name)) for name in selection.targets]
+    if isinstance(selection.target_name, str):
+        return X, targets[0]
+    return X, np.column_stack([y.astype(np.float64) for y in targets])
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _tensor_column(column: Any) -> Any:
+    """`column` in a type that Arrow's tensors take."""
+    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_float16(column.type):
+        return pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
+    return column
+
+
+def _target_column(column: Any) -> np.ndarray:
+    """Target values (r,): float64, or integers, booleans and strings as stored."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if _is_text(column.type):
+        return np.array(column.fill_null("").to_pylist(), dtype=np.str_)
+    column = _tensor_column(column) if column.null_count or pa.types.is_decimal(column.type) else column
+    values = column.to_numpy(zero_copy_only=False)
+    return values.astype(np.float64) if values.dtype.kind == "f" else values

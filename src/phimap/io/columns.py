@@ -1,0 +1,108 @@
+"""Which columns of a table are features and which are targets."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from phimap.io.errors import DataError
+
+# Long tables have thousands of columns; a message lists the closest few.
+_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Columns by name, in the order they are wanted.
+
+    `target_name` is None without a target, a name for one target, a tuple of names for several.
+    """
+
+    features: tuple[str, ...]
+    target_name: str | tuple[str, ...] | None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Target columns, none to many."""
+        if self.target_name is None:
+            return ()
+        return (self.target_name,) if isinstance(self.target_name, str) else self.target_name
+
+
+def numbered_names(n_columns: int) -> tuple[str, ...]:
+    """Names for columns that have none: ``c0, c1, ...``."""
+    return tuple(f"c{j}" for j in range(n_columns))
+
+
+def select_columns(
+    where: str,
+    names: Sequence[str],
+    target: str | int | Sequence[str | int] | None,
+    columns: Sequence[str | int] | None,
+    *,
+    hidden: Sequence[str] = (),
+) -> Selection:
+    """Resolve `target` and `columns` against the table's `names`; `hidden` columns are used only if named."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DataError(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
+    if isinstance(columns, str | int):
+        raise TypeError(f"`columns` must be a sequence of column names, got {columns!r}. Use [{columns!r}].")
+
+    if target is None:
+        target_name = None
+    elif isinstance(target, str | int):
+        target_name = _resolve(where, names, target, "target column")
+    elif not len(target):
+        raise ValueError(
+            "`target` must name at least one column, got none. Use target=None to read no target."
+        )
+    else:
+        target_name = tuple(_resolve(where, names, one, "target column") for one in target)
+    targets = Selection((), target_name).targets
+
+    if columns is None:
+        features = tuple(name for name in names if name not in targets and name not in hidden)
+        if "" in features:
+            raise DataError(
+                f"{where}: column {names.index('') + 1} has no name (a saved row index?). "
+                "Name it, or choose columns with columns=..."
+            )
+    else:
+        features = tuple(_resolve(where, names, one, "feature column") for one in columns)
+    for chosen, word in ((features, "columns"), (targets, "target")):
+        twice = [name for name, count in Counter(chosen).items() if count > 1]
+        if twice:
+            raise DataError(f"{where}: `{word}` names {twice[0]!r} more than once. Name each column once.")
+    both = [name for name in targets if name in features]
+    if both:
+        raise DataError(
+            f"{where}: column {both[0]!r} is both target and feature. Leave it out of columns=..."
+        )
+    if not features:
+        raise DataError(f"{where}: no feature columns are left beside the target. Name some with columns=...")
+    return Selection(features, target_name)
+
+
+def closest_first(wanted: str, names: Sequence[str]) -> str:
+    """`names` as text, those most like `wanted` first, cut after a few."""
+    likeness = {name: difflib.SequenceMatcher(None, wanted.lower(), name.lower()).ratio() for name in names}
+    ordered = sorted(names, key=lambda name: -likeness[name])
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(map(repr, ordered[:_LISTED])) + more
+
+
+def _resolve(where: str, names: Sequence[str], wanted: str | int, word: str) -> str:
+    """Return the column called `wanted`, or at that position when no column has the name."""
+    text = str(wanted)
+    if text in names:
+        return text
+    try:
+        position = int(text)
+    except ValueError:
+        position = len(names)
+    if -len(names) <= position < len(names):
+        return names[position]
+    raise DataError(f"{where}: no {word} {text!r}. Choose from {closest_first(text, names)}.")

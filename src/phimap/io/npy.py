@@ -1,0 +1,259 @@
+"""NPY files and the members of NPZ archives, streamed in blocks of rows."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phimap.config import memory_budget
+from phimap.io.columns import closest_first, numbered_names, select_columns
+from phimap.io.errors import DataError, one_line
+from phimap.io.table import Source, Table, check_file, image_shape, numeric_or_label
+
+_HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_KINDS = {
+    "O": "pickled objects, which are never loaded",
+    "V": "records",
+    "c": "complex numbers",
+    "M": "dates",
+}
+# Rows decoded at a time when a batch is larger: the block beside the batch stays small.
+_BLOCK_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array on disk: its header, and how to open the bytes again.
+
+    `member` is its name inside an archive, None for an NPY file; `shape` is (n, ...).
+    """
+
+    path: Path
+    member: str | None
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fortran: bool
+
+    @property
+    def where(self) -> str:
+        """Path and key, for messages."""
+        return f"{self.path}:{self.member}" if self.member else str(self.path)
+
+    def blocks(self, rows: int) -> Iterator[np.ndarray]:
+        """Consecutive blocks (rows, ...) of the array, the last one shorter."""
+        if self.fortran:
+            whole = self._whole()
+            for start in range(0, self.shape[0], rows):
+                yield whole[start : start + rows]
+            return
+        with _explained(self.where), _opened(self.path, self.member) as stream:
+            _read_header(self.where, stream)
+            for start in range(0, self.shape[0], rows):
+                shape = (min(rows, self.shape[0] - start), *self.shape[1:])
+                content = np.empty(prod(shape) * self.dtype.itemsize, dtype=np.uint8)
+                if stream.readinto(content.data) != content.size:
+                    raise DataError(f"{self.where}: ends before row {start + shape[0]}. Write it again.")
+                yield content.view(self.dtype).reshape(shape)
+
+    def _whole(self) -> np.ndarray:
+        """Array in Fortran order: its rows lie scattered, so it is mapped, or loaded if it is compressed."""
+        if self.member is None:
+            with _explained(self.where):
+                return np.load(self.path, mmap_mode="r", allow_pickle=False)
+        n_bytes, budget = prod(self.shape) * self.dtype.itemsize, memory_budget()
+        if n_bytes > budget:
+            raise DataError(
+                f"{self.where}: is in Fortran order and takes {n_bytes} bytes at once, {budget} are allowed. "
+                "Save np.ascontiguousarray of it, or raise phimap.config(memory=...)."
+            )
+        with _explained(self.where), _opened(self.path, self.member) as stream:
+            return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def open_file(source: Source) -> Table:
+    """Open an array as a table."""
+    return ArrayTable(source)
+
+
+class ArrayTable(Table):
+    """Rows of an array (n, d), or flattened images of an array (n, h, w[, c])."""
+
+    def __init__(self, source: Source) -> None:
+        archive = source.path.name.lower().endswith(".npz")
+        keys = _keys(source.path) if archive else ()
+        data = _describe(source.path, _default_key(source.path, source.member, keys) if archive else None)
+        where = data.where
+        if len(data.shape) not in (2, 3, 4):
+            raise DataError(
+                f"{where}: has shape {data.shape}; (n, d) or images (n, h, w[, c]) are needed. Reshape it."
+            )
+        _check_kind(data, "biuf", "numbers")
+        if 0 in data.shape:
+            raise DataError(f"{where}: is empty, shape {data.shape}. Check the file.")
+
+        target = source.target
+        self._labels = _stored_target(target, source.path, keys)
+        names = numbered_names(prod(data.shape[1:]))
+        image = image_shape(data.shape)
+        if self._labels is not None:
+            _check_labels(self._labels, data)
+            target = None
+        elif image and target is not None:
+            raise DataError(f"{where}: images have no target column {target!r}. Choose {_offered(keys)}.")
+        elif isinstance(target, str) and target not in names and not target.lstrip("-").isdigit():
+            known = f" Arrays of the file: {closest_first(target, keys)}." if keys else ""
+            raise DataError(
+                f"{where}: no target {target!r}.{known} Use an array's name, a column number or a .npy path."
+            )
+        selection = select_columns(where, names, target, source.columns)
+        self._data = data
+        self._selection = selection
+        place = {name: j for j, name in enumerate(names)}
+        self._features = None if selection.features == names else [place[name] for name in selection.features]
+        self._targets = [place[name] for name in selection.targets]
+        super().__init__(
+            source,
+            selection.features,
+            str(source.target) if self._labels is not None else selection.target_name,
+            n_rows=data.shape[0],
+            sample_shape=image if self._features is None else None,
+        )
+
+    def _blocks(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        row_bytes = prod(self._data.shape[1:]) * self._data.dtype.itemsize
+        n_block = max(1, min(rows, _BLOCK_BYTES // row_bytes))
+        labels = self._labels.blocks(n_block) if self._labels is not None else None
+        for block in self._data.blocks(n_block):
+            X = block.reshape(len(block), -1)
+            if labels is not None:
+                y = self._label_block(next(labels))
+            elif isinstance(self._selection.target_name, str):
+                y = numeric_or_label(X[:, self._targets[0]], self._where)
+            else:
+                y = X[:, self._targets].astype(np.float64) if self._targets else None
+            yield (X if self._features is None else X[:, self._features]), y
+
+    def _label_block(self, block: np.ndarray) -> np.ndarray:
+        """Rows of a stored target: (r,), or (r, t) in float64."""
+        if block.ndim == 2 and block.shape[1] > 1:
+            return block.astype(np.float64)
+        return numeric_or_label(block.reshape(len(block)), self._where)
+
+
+def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArray | None:
+    """Return the array that `target` names, in the same archive or another file; None if it is a column."""
+    if not isinstance(target, str):
+        return None
+    if target in keys:
+        return _describe(path, target)
+    head, separator, member = target.rpartition(".npz:")
+    if separator:
+        archive = Path(head + ".npz")
+        check_file(archive)
+        return _describe(archive, _default_key(archive, member, _keys(archive)))
+    if target.lower().endswith(".npy"):
+        check_file(Path(target))
+        return _describe(Path(target), None)
+    return None
+
+
+def _check_labels(labels: StoredArray, data: StoredArray) -> None:
+    """Refuse a stored target that does not fit the rows of `data`."""
+    shape = labels.shape
+    if len(shape) not in (1, 2) or shape[0] != data.shape[0] or 0 in shape:
+        raise DataError(
+            f"{labels.where}: a target of shape {shape} does not fit {data.shape[0]} rows of {data.where}. "
+            f"It must be ({data.shape[0]},) or ({data.shape[0]}, n_targets)."
+        )
+    _check_kind(labels, "biuf" if prod(shape[1:]) > 1 else "biufUS", "numbers or labels")
+
+
+def _check_kind(array: StoredArray, kinds: str, wanted: str) -> None:
+    kind = array.dtype.kind
+    if kind not in kinds or array.dtype.hasobject:
+        held = _KINDS.get(kind, str(array.dtype))
+        raise DataError(f"{array.where}: holds {held}; {wanted} are needed. Save it with another dtype.")
+
+
+def _keys(path: Path) -> tuple[str, ...]:
+    """Names of the arrays in an archive."""
+    with _explained(str(path)), zipfile.ZipFile(path) as archive:
+        keys = tuple(name[:-4] for name in archive.namelist() if name.endswith(".npy"))
+    if not keys:
+        raise DataError(f"{path}: holds no arrays. Write it with np.savez.")
+    return keys
+
+
+def _default_key(path: Path, member: str | None, keys: tuple[str, ...]) -> str:
+    """Key to read: the one asked for, else X, else the only array with two or more dimensions."""
+    if member is not None:
+        if member not in keys:
+            raise DataError(f"{path}: no array {member!r}. Choose from {closest_first(member, keys)}.")
+        return member
+    if "X" in keys:
+        return "X"
+    wide = [key for key in keys if len(_describe(path, key).shape) > 1]
+    if len(wide) != 1:
+        raise DataError(
+            f"{path}: say which array to read, as {path.name}:KEY. "
+            f"Choose from {closest_first('X', wide or keys)}."
+        )
+    return wide[0]
+
+
+def _offered(keys: tuple[str, ...]) -> str:
+    return (
+        f"an array of the file ({closest_first('y', keys)}) or a .npy path"
+        if keys
+        else "the path of a .npy file"
+    )
+
+
+def _describe(path: Path, member: str | None) -> StoredArray:
+    """Header of an NPY file or of a member."""
+    where = f"{path}:{member}" if member else str(path)
+    with _explained(where), _opened(path, member) as stream:
+        shape, fortran, dtype = _read_header(where, stream)
+    # A vector has no order, whatever its header says.
+    return StoredArray(path, member, shape, dtype, fortran and len(shape) > 1)
+
+
+def _read_header(where: str, stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADERS:
+        raise DataError(f"{where}: NPY format {version} is not supported (field names?). Save a plain array.")
+    return _HEADERS[version](stream)
+
+
+@contextmanager
+def _opened(path: Path, member: str | None) -> Iterator[Any]:
+    """Bytes of an NPY file, or of an archive's member decompressed on the fly."""
+    if member is None:
+        with path.open("rb") as stream:
+            yield stream
+    else:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{member}.npy") as stream:
+            yield stream
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """Turn what NumPy and zipfile raise on damaged files into one line."""
+    try:
+        yield
+    except DataError:
+        raise
+    # RuntimeError and NotImplementedError are how zipfile reports encryption and unknown compression.
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        raise DataError(f"{where}: damaged or no NumPy file ({one_line(error)}). Write it again.") from None

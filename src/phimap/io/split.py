@@ -1,0 +1,73 @@
+"""Held-out rows of a stream, chosen without knowing its length."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# SplitMix64: the golden-ratio step, and the multipliers and shifts of its output function.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def holdout_mask(n_rows_start: int, n: int, fraction: float, seed: int = 0) -> np.ndarray:
+    """Held-out mask of rows ``n_rows_start, ..., n_rows_start + n - 1`` of a stream.
+
+    Whether a row is held out depends on its index in the file, on `seed` and on `fraction` alone: any batch
+    size, any order of batches and any number of passes give the same split.
+
+    Parameters
+    ----------
+    n_rows_start : int
+        Index of the first row, from 0.
+    n : int
+        Number of rows.
+    fraction : float
+        Probability that a row is held out, in [0, 1]. A larger fraction holds out the same rows and more.
+    seed : int, optional
+        Non-negative seed; different seeds give independent splits.
+
+    Returns
+    -------
+    ndarray of shape (n,), bool
+        True where the row is held out.
+
+    Raises
+    ------
+    ValueError
+        If `fraction` is outside [0, 1] or an integer is negative.
+
+    Notes
+    -----
+    **Error** The number held out is binomial with parameters ``n, fraction``, as far as SplitMix64 is random.
+    **Cost** a few integer operations per row, 16 bytes per row. **Differs from the source** The generator's
+    state is hashed with the seed, so that seeds 1 and 2 are not one stream shifted by a row.
+
+    References
+    ----------
+    Steele, Lea and Flood 2014, Fast splittable pseudorandom number generators, Figures 13 and 17.
+
+    Examples
+    --------
+    >>> whole = holdout_mask(0, 1000, 0.25, seed=1)
+    >>> bool((holdout_mask(600, 400, 0.25, seed=1) == whole[600:]).all())
+    True
+    """
+    for name, value in (("n_rows_start", n_rows_start), ("n", n), ("seed", seed)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise ValueError(f"`{name}` must be a non-negative integer, got {value!r}. Use for example 0.")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"`fraction` must be between 0 and 1, got {fraction!r}. Use for example 0.1.")
+    rows = np.arange(n_rows_start, n_rows_start + n, dtype=np.uint64)
+    # Arrays wrap around silently modulo 2**64, as the hash wants; NumPy scalars would warn.
+    offset = _mixed((np.array([seed % 2**64], dtype=np.uint64) + np.uint64(1)) * _STEP)
+    # The upper 53 bits are a uniform double in [0, 1).
+    uniform = (_mixed(rows * _STEP + offset) >> np.uint64(11)) * 2.0**-53
+    return uniform < fraction
+
+
+def _mixed(state: np.ndarray) -> np.ndarray:
+    """SplitMix64's output function on uint64 (n,)."""
+    state = (state ^ (state >> _SHIFTS[0])) * _MULTIPLIERS[0]
+    state = (state ^ (state >> _SHIFTS[1])) * _MULTIPLIERS[1]
+    return state ^ (state >> _SHIFTS[2])
