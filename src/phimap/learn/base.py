@@ -1,0 +1,448 @@
+"""What the learners share: two passes over batches, ridge statistics, streamed prediction."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from phimap._random import named_streams, seed_sequence
+from phimap._validation import check_choice, check_real, check_samples
+from phimap.kernels import Kernel
+from phimap.learn.batches import ArrayBatches, batch_rows, feature_rows, require_reiterable
+from phimap.learn.choices import choose_map
+from phimap.learn.ridge import RidgeSolution, solve_ridge, solve_ridge_dual
+from phimap.learn.scaling import Scaling
+from phimap.learn.stages import Stage, Stages
+from phimap.learn.statistics import RidgeStatistics
+from phimap.learn.survey import Survey
+from phimap.ops import Array, ops_for, to_device
+from phimap.random_map import RandomMap, evaluate
+from phimap.records import Record
+
+_ROLES = ("subset", "map", "probes")
+
+
+class KernelModel(BaseEstimator, ABC):
+    """Ridge regression on the features of a kernel.
+
+    Subclasses turn targets into numbers and scores into predictions.
+    """
+
+    scaling_: Scaling
+    feature_map_: RandomMap
+    statistics_: RidgeStatistics | None
+    solution_: RidgeSolution
+    n_samples_seen_: int
+    _seed: np.random.SeedSequence
+
+    def __init__(
+        self,
+        kernel: str | Kernel | RandomMap = "gaussian",
+        n_components: int = 4096,
+        *,
+        alpha: float | str = "auto",
+        length_scale: float | str = "auto",
+        standardize: str | bool = "columns",
+        device: str = "auto",
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.alpha = alpha
+        self.length_scale = length_scale
+        self.standardize = standardize
+        self.device = device
+        self.memory = memory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Hooks -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _check_targets(self, y: Any, n_rows: int) -> np.ndarray:
+        """`y` as an array of `n_rows` usable targets."""
+
+    @abstractmethod
+    def _learn_targets(self, survey: Survey) -> None:
+        """Store what the whole training set tells about the targets."""
+
+    @abstractmethod
+    def _encode(self, y: np.ndarray) -> np.ndarray:
+        """Checked targets as numbers (r, t)."""
+
+    @property
+    @abstractmethod
+    def _has_labels(self) -> bool:
+        """Whether targets are labels."""
+
+    # Training --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit on rows in memory.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, or the data are empty, of one row, or not finite.
+        MemoryError
+            If the ridge statistics exceed the byte budget.
+
+        Notes
+        -----
+        **Cost.** With n rows and m components: the features of all rows, n m^2 flops for the Gram matrix, and two
+        Cholesky factorisations of order m (of order n, in the dual form, if n < m). Memory: two m x m matrices in
+        float64 and one batch of features; the n x m feature matrix is held only where n < m.
+        """
+        X, y = self._check_training(X, y, reset=True)
+        rows = batch_rows(self._width(), X.dtype.itemsize, self.memory)
+        return self._fit(ArrayBatches(X, y, rows))
+
+    def fit_batches(self, batches: Iterable[tuple[Any, Any]]) -> Self:
+        """Fit on a stream of batches, in two passes: one for scales and classes, one for the statistics.
+
+        Parameters
+        ----------
+        batches : iterable of (X, y)
+            Iterable more than once, the same each time: a list, or an object that opens its file anew.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        TypeError
+            If `batches` is a one-shot iterator.
+        ValueError, MemoryError
+            As `fit`.
+        """
+        require_reiterable(batches)
+        return self._fit(_CheckedBatches(self, batches))
+
+    def partial_fit(self, X: Any, y: Any, **hints: Any) -> Self:
+        """Add rows to the training data.
+
+        The first call fixes the scaling, the length scale and the feature map from its rows, so they should be
+        typical; after `fit` the map stays as it is. The coefficients are computed when they are next needed.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
+        **hints
+            For classifiers `classes`, all labels to come; required in the first call unless its rows have all.
+
+        Returns
+        -------
+        self : object
+        """
+        first = not hasattr(self, "statistics_")
+        X, y = self._check_training(X, y, reset=first)
+        rows = batch_rows(self._width(), X.dtype.itemsize, self.memory)
+        batches = ArrayBatches(X, y, rows)
+        if first:
+            self._prepare(self._survey(batches, hints.get("classes")), X)
+        self._accumulate(batches, Stages(self.verbose), X.shape[0])
+        return self
+
+    def merge(self, other: KernelModel) -> Self:
+        """Add the training data of another model with the same scaling and feature map.
+
+        Parameters
+        ----------
+        other : KernelModel
+            Typically a copy of this model from before it saw other rows, trained elsewhere.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the two models map or encode their data differently.
+        """
+        check_is_fitted(self, "statistics_")
+        check_is_fitted(other, "statistics_")
+        same = _equal(self.scaling_, other.scaling_) and _equal(
+            self.feature_map_.record_, other.feature_map_.record_
+        )
+        if not same or not self._same_targets(other):
+            raise ValueError(
+                "`other` must share this model's scaling, feature map and classes. Copy one model (copy.deepcopy) "
+                "after its first partial_fit, and train the copies."
+            )
+        self.statistics_ = self._statistics().merge(other._statistics())
+        self._forget_solution()
+        return self
+
+    def _fit(self, batches: Iterable[tuple[Array, np.ndarray]]) -> Self:
+        stages = Stages(bool(self.verbose))
+        with stages.stage("scales"):
+            survey = self._survey(batches)
+        with stages.stage("feature map"):
+            self._prepare(survey, survey.subset)
+        n, m = survey.n_rows, self._width()
+        if n < m:
+            self._fit_dual(batches, stages, n)
+        else:
+            self._accumulate(batches, stages, n)
+            self._solve(stages)
+        self.stages_: list[Stage] = stages.finished
+        return self
+
+    def _survey(self, batches: Iterable[tuple[Array, np.ndarray]], classes: Any = None) -> Survey:
+        self._seed = seed_sequence(self.random_state)
+        survey = Survey(batches, self._streams()["subset"], collect_labels=self._has_labels)
+        if classes is not None:
+            survey.labels = np.unique(np.concatenate([np.asarray(classes), survey.labels]))
+        return survey
+
+    def _prepare(self, survey: Survey, sample: Array) -> None:
+        """Fix scaling, targets and feature map."""
+        if survey.n_rows < 2:
+            raise ValueError(
+                f"Found array with n_samples={survey.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
+            )
+        self._forget_solution()
+        self.__dict__.pop("statistics_", None)
+        self._learn_targets(survey)
+        kind = (
+            self.standardize
+            if self.standardize is False
+            else check_choice("standardize", str(self.standardize), ("columns", "global"))
+        )
+        self.scaling_ = survey.moments.scaling(kind)  # pyright: ignore[reportOptionalMemberAccess]
+        ops = ops_for(survey.subset)
+        subset = self.scaling_.bind(ops).apply(ops, survey.subset)
+        chosen = choose_map(
+            self.kernel,
+            self.n_components,
+            self.length_scale,
+            subset,
+            random_state=self._streams()["map"],
+            n_jobs=self.n_jobs,
+        )
+        self.feature_map_ = clone(chosen).fit(subset)
+        self.n_samples_seen_ = 0
+
+    def _accumulate(self, batches: Iterable[tuple[Array, np.ndarray]], stages: Stages, n_rows: int) -> None:
+        """Add the statistics of all batches."""
+        statistics = self._statistics() if hasattr(self, "statistics_") else None
+        with stages.stage("features and Gram matrix", n_rows) as advance:
+            features = _FeatureStream(self)
+            for X, y in batches:
+                targets = self._encode(y)
+                if statistics is None:
+                    statistics = RidgeStatistics.empty(self._width(), targets.shape[1])
+                statistics.update(features(X), targets, self.n_jobs)
+                advance(X.shape[0])
+        self.statistics_ = statistics
+        self.n_samples_seen_ = statistics.n if statistics else 0
+        self._forget_solution()
+
+    def _fit_dual(self, batches: Iterable[tuple[Array, np.ndarray]], stages: Stages, n_rows: int) -> None:
+        """Fit from the n x n Gram matrix of the rows, which is smaller than the m x m one of the features."""
+        with stages.stage("features", n_rows) as advance:
+            features = _FeatureStream(self)
+            rows: list[np.ndarray] = []
+            targets: list[np.ndarray] = []
+            for X, y in batches:
+                rows.append(np.array(features(X)))
+                targets.append(self._encode(y))
+                advance(X.shape[0])
+            Z, Y = np.concatenate(rows), np.concatenate(targets)
+        with stages.stage("regularisation"):
+            self.solution_ = solve_ridge_dual(
+                Z, Y, alpha=self._alpha(), rng=self._streams()["probes"], n_jobs=self.n_jobs
+            )
+        # Kept in place of the larger m x m statistics, and turned into them if more rows come.
+        self._dual_rows = (Z, Y)
+        self.statistics_ = None
+        self.n_samples_seen_ = n_rows
+
+    def _solve(self, stages: Stages) -> None:
+        with stages.stage("regularisation"):
+            self.solution_ = solve_ridge(
+                self._statistics(), alpha=self._alpha(), rng=self._streams()["probes"], n_jobs=self.n_jobs
+            )
+
+    def _statistics(self) -> RidgeStatistics:
+        """The sums over all rows seen; formed from kept rows after a dual fit."""
+        if self.statistics_ is None:
+            Z, Y = self.__dict__.pop("_dual_rows")
+            self.statistics_ = RidgeStatistics.empty(Z.shape[1], Y.shape[1])
+            self.statistics_.update(Z, Y, self.n_jobs)
+        return self.statistics_
+
+    # Prediction ------------------------------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Outputs (n, t) of the linear model, batch by batch."""
+        check_is_fitted(self, "feature_map_")
+        X = check_samples(self, X, reset=False)
+        solution = self._current_solution()
+        rows = feature_rows(self._width(), X.dtype.itemsize)
+        features = _FeatureStream(self)
+        scores = np.empty((X.shape[0], solution.coef.shape[1]), features_dtype(X))
+        coef = solution.coef.astype(scores.dtype)
+        for start in range(0, X.shape[0], rows):
+            part = slice(start, start + rows)
+            scores[part] = features.times(X[part], coef)
+        scores += solution.intercept.astype(scores.dtype)
+        return scores
+
+    def _current_solution(self) -> RidgeSolution:
+        if not hasattr(self, "solution_"):
+            self._solve(Stages(bool(self.verbose)))
+        return self.solution_
+
+    def _forget_solution(self) -> None:
+        self.__dict__.pop("solution_", None)
+
+    # Shared small things ---------------------------------------------------------------------------------------
+
+    def _check_training(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, np.ndarray]:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass the targets."
+            )
+        X = check_samples(self, X, reset=reset)
+        return X, self._check_targets(y, X.shape[0])
+
+    def _same_targets(self, other: KernelModel) -> bool:
+        return type(self) is type(other)
+
+    def _alpha(self) -> float | str:
+        if isinstance(self.alpha, str):
+            return check_choice("alpha", self.alpha, ("auto",))
+        return check_real("alpha", self.alpha, above=0.0)
+
+    def _width(self) -> int:
+        """Width m of the features: the fitted map's, else the one asked for."""
+        if hasattr(self, "feature_map_"):
+            return self.feature_map_.record_.n_components
+        if isinstance(self.kernel, RandomMap):
+            return self.kernel.n_components
+        return self.n_components
+
+    def _streams(self) -> dict[str, np.random.Generator]:
+        return named_streams(self._seed, *_ROLES)
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel that the features estimate."""
+        check_is_fitted(self, "feature_map_")
+        return self.feature_map_.kernel_
+
+    @property
+    def alpha_(self) -> float:
+        """The regularisation: as given, or as chosen by generalised cross-validation."""
+        check_is_fitted(self, "feature_map_")
+        return self._current_solution().alpha
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients (m,), or (t, m) for several targets."""
+        check_is_fitted(self, "feature_map_")
+        coef = self._current_solution().coef
+        return coef[:, 0] if coef.shape[1] == 1 else coef.T
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept, a float or (t,) for several targets."""
+        check_is_fitted(self, "feature_map_")
+        intercept = self._current_solution().intercept
+        return float(intercept[0]) if intercept.shape[0] == 1 else intercept
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "feature_map_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class _FeatureStream:
+    """Features of one batch after the other, in one buffer."""
+
+    def __init__(self, model: KernelModel):
+        self._model = model
+        self._bound: Any = None
+        self._buffer: Any = None
+
+    def __call__(self, X: Array) -> Array:
+        """Features (r, m) of the rows of `X`; overwritten by the next call."""
+        model = self._model
+        X = to_device(X, model.device)
+        ops = ops_for(X)
+        if self._bound is None or self._bound[0].dtype != ops.dtype:
+            self._bound = (ops, model.scaling_.bind(ops), model.feature_map_.record_.bind(ops))
+            self._buffer = None
+        ops, scaling, record = self._bound
+        if self._buffer is None or self._buffer.shape[0] < X.shape[0]:
+            self._buffer = ops.empty((X.shape[0], record.n_components))
+        out = self._buffer[: X.shape[0]]
+        evaluate(record, ops, scaling.apply(ops, X), out, model.n_jobs)
+        return out
+
+    def times(self, X: Array, coef: np.ndarray) -> np.ndarray:
+        """Features of the rows of `X` times `coef` (m, t): (r, t) on the host."""
+        Z = self(X)
+        ops = self._bound[0]
+        return ops.to_host(ops.matmul_rows(Z, ops.constant(coef), self._model.n_jobs))
+
+
+class _CheckedBatches:
+    """A user's batches, checked like the arguments of `fit`, each time they are gone through."""
+
+    def __init__(self, model: KernelModel, batches: Iterable[tuple[Any, Any]]):
+        self._model = model
+        self._batches = batches
+        self._seen = False
+
+    def __iter__(self):
+        for X, y in self._batches:
+            yield self._model._check_training(X, y, reset=not self._seen)
+            self._seen = True
+
+
+def features_dtype(X: Array) -> np.dtype:
+    """The dtype of features and predictions for input like `X`."""
+    return ops_for(X).dtype
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two records hold the same values."""
+    if isinstance(one, Record):
+        return type(one) is type(other) and all(
+            _equal(getattr(one, f.name), getattr(other, f.name))
+            for f in fields(one)  # pyright: ignore
+        )
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and np.array_equal(one, other)
+    if isinstance(one, tuple):
+        return isinstance(other, tuple) and len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, Kernel):
+        return repr(one) == repr(other)
+    return one == other

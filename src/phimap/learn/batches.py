@@ -1,0 +1,69 @@
+"""Batches of training rows: re-iterable streams of (X, y)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phimap.config import memory_budget
+from phimap.ops import Array
+
+# Rows whose features are formed and added to the Gram matrix at a time: enough that adding a block of the sum in
+# float64 costs little beside the product that forms it.
+_MOST_ROWS = 4096
+_LEAST_ROWS = 256
+# Bytes of features that a batch may take.
+_BATCH_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class ArrayBatches:
+    """Rows in memory as batches; slices are views."""
+
+    X: Array
+    y: Any
+    rows: int
+
+    def __iter__(self) -> Iterator[tuple[Array, Any]]:
+        for start in range(0, self.X.shape[0], self.rows):
+            part = slice(start, start + self.rows)
+            yield self.X[part], self.y[part]
+
+
+def feature_rows(n_components: int, itemsize: int) -> int:
+    """Rows whose features are held at a time, fixed by the width alone."""
+    return int(np.clip(_BATCH_BYTES // (n_components * itemsize), _LEAST_ROWS, _MOST_ROWS))
+
+
+def batch_rows(n_components: int, itemsize: int, memory: int | str | None) -> int:
+    """Rows of a batch: fixed by the width alone, unless the byte budget forces fewer.
+
+    Raises
+    ------
+    MemoryError
+        If the ridge statistics and their factorisation do not fit the budget with the smallest batch.
+    """
+    rows = feature_rows(n_components, itemsize)
+    budget = memory_budget(memory)
+    statistics = 2 * 8 * n_components**2
+    while rows > _LEAST_ROWS and statistics + rows * n_components * itemsize > budget:
+        rows //= 2
+    needed = statistics + rows * n_components * itemsize
+    if needed > budget:
+        raise MemoryError(
+            f"ridge regression on `n_components`={n_components} needs {needed / 2**30:.2f} GB, over the budget of "
+            f"{budget / 2**30:.2f} GB. Use fewer components, or raise `memory`."
+        )
+    return rows
+
+
+def require_reiterable(batches: Iterable[tuple[Array, Any]]) -> None:
+    """Raise if `batches` can be gone through once only."""
+    if iter(batches) is batches:
+        raise TypeError(
+            "`batches` must be iterable more than once, got a one-shot iterator: training takes two passes. "
+            "Pass a list, an opened table's batches as an object with __iter__, or use partial_fit."
+        )

@@ -1,0 +1,114 @@
+"""From what a user asks for, a name or a kernel, to a feature map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phimap._validation import check_real
+from phimap.features import ArcCosineFeatures, FeatureMap, FourierFeatures, NTKFeatures, NystroemFeatures
+from phimap.kernels import (
+    NNGP,
+    NTK,
+    ArcCosine,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Matern,
+    Polynomial,
+    StationaryKernel,
+)
+from phimap.ops import single_threaded_blas
+from phimap.random_map import RandomMap
+
+#: Kernels by the name a learner or the command line takes; those of the first group have a length scale.
+STATIONARY: dict[str, Callable[..., StationaryKernel]] = {
+    "gaussian": Gaussian,
+    "laplacian": Laplacian,
+    "matern": lambda length_scale: Matern(nu=1.5, length_scale=length_scale),
+}
+OTHERS: dict[str, Callable[[], Kernel]] = {
+    "arccosine": lambda: ArcCosine(order=1),
+    "nngp": lambda: NNGP(depth=1),
+    "ntk": lambda: NTK(depth=1),
+    "polynomial": lambda: Polynomial(degree=3),
+}
+
+
+def choose_map(
+    kernel: str | Kernel | RandomMap,
+    n_components: int,
+    length_scale: float | str,
+    subset: np.ndarray,
+    *,
+    random_state: Any,
+    n_jobs: int | None,
+) -> RandomMap:
+    """An unfitted feature map for what the user named.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or RandomMap
+        A map is taken as it is.
+    n_components : int
+    length_scale : float or "auto"
+        For stationary kernels named by text; ``"auto"`` is the median heuristic on `subset`.
+    subset : ndarray or CSR matrix of shape (n_subset, n_features)
+    random_state, n_jobs
+        Handed to the map.
+
+    Returns
+    -------
+    RandomMap
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or a length scale is given where none applies.
+    """
+    if isinstance(length_scale, str) and length_scale != "auto":
+        raise ValueError(f"`length_scale` must be a positive number or 'auto', got {length_scale!r}.")
+    given = None if isinstance(length_scale, str) else check_real("length_scale", length_scale, above=0.0)
+    if isinstance(kernel, str) and kernel in STATIONARY:
+        kernel = STATIONARY[kernel](length_scale=given if given is not None else median_length_scale(subset))
+    elif given is not None:
+        raise ValueError(
+            f"`length_scale` applies to the kernels {', '.join(sorted(STATIONARY))} named by text, got it with "
+            f"kernel={kernel!r}. Leave it at 'auto' and set the width on the kernel."
+        )
+    elif isinstance(kernel, str):
+        if kernel not in OTHERS:
+            names = ", ".join(repr(name) for name in sorted(STATIONARY | OTHERS))
+            raise ValueError(f"`kernel` must be one of {names}, a Kernel or a feature map, got {kernel!r}.")
+        kernel = OTHERS[kernel]()
+    if isinstance(kernel, RandomMap):
+        return kernel
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
+    return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
+
+
+def map_of_kernel(kernel: Kernel, n_components: int, *, random_state: Any, n_jobs: int | None) -> FeatureMap:
+    """The feature map that serves a kernel: its random features, or Nystroem features where it has none."""
+    common: dict[str, Any] = {"n_components": n_components, "random_state": random_state, "n_jobs": n_jobs}
+    if isinstance(kernel, StationaryKernel):
+        return FourierFeatures(kernel, pairing="offset" if n_components % 2 else "pairs", **common)
+    if isinstance(kernel, ArcCosine) and kernel.depth == 1:
+        return ArcCosineFeatures(kernel.order, **common)
+    if isinstance(kernel, NTK):
+        return NTKFeatures(kernel.depth, **common)
+    if isinstance(kernel, NNGP):
+        return NTKFeatures(kernel.depth, relu_components=n_components, **common)
+    return NystroemFeatures(kernel, **common)
+
+
+def median_length_scale(subset: Any) -> float:
+    """The median distance between distinct rows of `subset` (n, d), dense or CSR; 1 where all rows are equal."""
+    from sklearn.metrics import pairwise_distances
+
+    with single_threaded_blas():
+        distances = pairwise_distances(subset)[np.triu_indices(subset.shape[0], 1)]
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if distances.size else 1.0

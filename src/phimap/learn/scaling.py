@@ -1,0 +1,84 @@
+"""Standardisation of inputs as a streamed sum and a frozen record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from phimap.ops import Array, Ops, ops_for
+from phimap.records import Record
+
+
+@dataclass(frozen=True)
+class Scaling(Record):
+    """``(x - shift) * factor``, column by column.
+
+    Attributes
+    ----------
+    shift : ndarray of shape (n_features,)
+        Zero where the input is sparse, which a shift would fill.
+    factor : ndarray of shape (n_features,)
+    """
+
+    shift: np.ndarray
+    factor: np.ndarray
+
+    def apply(self, ops: Ops, X: Array) -> Array:
+        """The rows of `X` (r, d) scaled, as a new array; on a record bound to `ops`."""
+        if ops.is_sparse(X):
+            return ops.scale_columns(X, self.factor)
+        return (X - self.shift) * self.factor
+
+
+class Moments:
+    """Count, means and sums of squared deviations of columns, batch by batch.
+
+    Batches are merged by the update of Chan, Golub and LeVeque (1983), which does not cancel.
+    """
+
+    def __init__(self, n_features: int):
+        self.n = 0
+        self.mean = np.zeros(n_features)
+        self.deviations = np.zeros(n_features)
+        self.sparse = False
+
+    def update(self, X: Array) -> None:
+        """Add the rows of `X` (r, d), dense, CSR or tensor."""
+        rows = X.shape[0]
+        if sparse.issparse(X):
+            self.sparse = True
+            mean = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / rows
+            squares = np.asarray(X.multiply(X).sum(axis=0, dtype=np.float64)).ravel()
+            deviations = np.maximum(squares - rows * mean**2, 0)
+        else:
+            host = ops_for(X).to_host(X)
+            mean = host.mean(axis=0, dtype=np.float64)
+            deviations = np.square(host - mean).sum(axis=0)
+        total = self.n + rows
+        step = mean - self.mean
+        self.deviations += deviations + step**2 * (self.n * rows / total)
+        self.mean += step * (rows / total)
+        self.n = total
+
+    def constant_columns(self) -> np.ndarray:
+        """Indices of the columns whose spread is below the rounding of their mean."""
+        spread = np.sqrt(self.deviations / max(self.n, 1))
+        return np.flatnonzero(spread <= 8 * np.finfo(np.float64).eps * np.abs(self.mean))
+
+    def scaling(self, kind: str | bool) -> Scaling:
+        """The standardisation of this kind.
+
+        ``"columns"``: each column to mean 0 and variance 1; constant ones become 0. ``"global"``: one factor for
+        all columns, to a mean variance of 1 about their means: for inputs in one unit, such as pixels. False: none.
+        """
+        d = self.mean.shape[0]
+        if kind is False:
+            return Scaling(np.zeros(d), np.ones(d))
+        variances = self.deviations / max(self.n, 1)
+        variances[self.constant_columns()] = 0
+        if kind == "global":
+            variances = np.full(d, variances.mean())
+        factor = np.divide(1, np.sqrt(variances), out=np.ones(d), where=variances > 0)
+        return Scaling(np.zeros(d) if self.sparse else self.mean.copy(), factor)

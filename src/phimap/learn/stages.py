@@ -1,0 +1,78 @@
+"""Stages of long work: their time and memory, and a progress bar where one is wanted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One finished stage.
+
+    Attributes
+    ----------
+    name : str
+    seconds : float
+    peak_bytes : int
+        Highest memory of the process so far, at the stage's end.
+    """
+
+    name: str
+    seconds: float
+    peak_bytes: int
+
+
+@dataclass
+class Stages:
+    """Records stages, and shows a bar for each if `verbose`."""
+
+    verbose: bool = False
+    finished: list[Stage] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        """Time a block; the value of the block is a function that advances the bar by a number of rows."""
+        start = time.perf_counter()
+        with _bar(name, total) if self.verbose else _silence() as advance:
+            yield advance
+        self.finished.append(Stage(name, time.perf_counter() - start, peak_memory()))
+
+
+@contextmanager
+def _silence() -> Iterator[Callable[[int], None]]:
+    yield lambda rows: None
+
+
+@contextmanager
+def _bar(name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = [SpinnerColumn(), TextColumn("{task.description:<28}"), BarColumn(bar_width=24)]
+    if total is not None:
+        columns.append(MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(file=sys.stderr)) as progress:
+        task = progress.add_task(name, total=total)
+        yield lambda rows: progress.advance(task, rows)
+        progress.update(task, completed=total or 1, total=total or 1)
+
+
+def peak_memory() -> int:
+    """Highest resident memory of this process so far, in bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
