@@ -32,11 +32,12 @@ def named_streams(random_state: RandomState, *roles: str) -> dict[str, np.random
     TypeError
         If `random_state` is of another kind.
     """
-    root = _seed_sequence(random_state)
+    root = seed_sequence(random_state)
     return {role: _child(root, role) for role in roles}
 
 
-def _seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
+def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
+    """The root of all streams; a generator is advanced once, None gives fresh entropy."""
     if random_state is None:
         return np.random.SeedSequence()
     if isinstance(random_state, np.random.SeedSequence):

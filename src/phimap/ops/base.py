@@ -68,6 +68,10 @@ class Ops(ABC):
         """`X` (r, d), dense or CSR, times `W` (d, s): (r, s)."""
 
     @abstractmethod
+    def matmul_rows(self, Z: Array, W: Array, n_jobs: int | None) -> Array:
+        """`Z` (n, m) times a narrow `W` (m, t), on `n_jobs` threads where the backend does not thread by itself."""
+
+    @abstractmethod
     def scale_columns(self, X: Array, factors: Array) -> Array:
         """`X` (r, d), dense or CSR, with column j times ``factors[j]``."""
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from phimap.ops.base import Array, Ops
+from phimap.ops.threads import run_tasks
 
 if TYPE_CHECKING:
     from phimap.kernels import Kernel
@@ -52,6 +53,16 @@ class NumpyOps(Ops):
 
     def matmul(self, X: Array, W: Array) -> Array:
         return X @ W
+
+    def matmul_rows(self, Z: Array, W: Array, n_jobs: int | None) -> Array:
+        out = np.empty((Z.shape[0], W.shape[1]), self.dtype)
+
+        def multiply(start: int) -> None:
+            rows = slice(start, start + self.least_tile_rows)
+            np.matmul(Z[rows], W, out=out[rows])
+
+        run_tasks(multiply, range(0, Z.shape[0], self.least_tile_rows), n_jobs)
+        return out
 
     def scale_columns(self, X: Array, factors: Array) -> Array:
         return X.multiply(factors[None, :]).tocsr() if sparse.issparse(X) else X * factors
