@@ -21,7 +21,7 @@ class _Settings:
 _settings = _Settings()
 
 
-class config(AbstractContextManager):  # noqa: N801 - reads as a function, and is one unless used with `with`
+class config(AbstractContextManager):
     """Set the byte budget and the number of threads, for good or for a ``with`` block.
 
     Parameters

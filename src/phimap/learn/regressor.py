@@ -140,7 +140,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         tags.target_tags.multi_output = True
         return tags
 
-    def partial_fit(self, X: Any, y: Any) -> Self:  # noqa: D102 - documented in KernelModel
+    def partial_fit(self, X: Any, y: Any) -> Self:
         return super().partial_fit(X, y)
 
     partial_fit.__doc__ = KernelModel.partial_fit.__doc__

@@ -122,7 +122,10 @@ class Ops(ABC):
 
     @abstractmethod
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
-        """``out[i, buckets[j, l]] += signs[j, l] X[i, j]``; `X` dense or CSR, `buckets` and `signs` (d, k): (r, width)."""
+        """Add coordinates into buckets: ``out[i, buckets[j, l]] += signs[j, l] X[i, j]``, (r, width).
+
+        `X` is dense or CSR, `buckets` (d, k) and `signs` (d, k).
+        """
 
     @abstractmethod
     def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:

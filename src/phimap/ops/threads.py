@@ -74,8 +74,7 @@ def _mark_inside() -> None:
 
 @lru_cache(maxsize=1)
 def _controller() -> ThreadpoolController:
-    # Both OpenBLAS copies must be loaded before the controller looks for them.
-    import numpy.linalg
+    # SciPy brings an OpenBLAS of its own, which must be loaded before the controller looks for what to limit.
     import scipy.linalg  # noqa: F401
 
     return ThreadpoolController()
