@@ -4,6 +4,7 @@ from phimap.kernels.arccosine import ArcCosine, kappa0, kappa1, kappa2
 from phimap.kernels.base import DotProductKernel, HomogeneousKernel, Kernel, StationaryKernel
 from phimap.kernels.dot_product import Polynomial
 from phimap.kernels.neural import NNGP, NTK
+from phimap.kernels.normalized import NormalizedInput
 from phimap.kernels.spectral import CauchyLaw, GaussianLaw, SpectralLaw, StandardGaussianLaw, StudentLaw
 from phimap.kernels.stationary import Gaussian, Laplacian, Matern
 
@@ -19,6 +20,7 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Matern",
+    "NormalizedInput",
     "Polynomial",
     "SpectralLaw",
     "StandardGaussianLaw",

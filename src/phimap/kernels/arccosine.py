@@ -114,7 +114,7 @@ def kappa2(cosine: Any) -> Any:
     --------
     >>> from phimap.kernels import kappa2
     >>> kappa2([-1.0, 0.0, 1.0])
-    array([0., 1., 3.])
+    array([0. , 0.5, 3. ])
     """
     return of_cosine(squared_relu_dual, cosine)
 

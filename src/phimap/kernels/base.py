@@ -75,9 +75,7 @@ class Kernel(BaseEstimator, ABC):
         dtype = np.result_type(left.dtype, right.dtype)
         self._check_budget(n, m, dtype.itemsize)
         if sparse.issparse(left) != sparse.issparse(right):
-            left, right = (
-                _Sparsified(rows) if isinstance(rows, np.ndarray) else rows for rows in (left, right)
-            )
+            left, right = (_Sparsified(rows) if isinstance(rows, np.ndarray) else rows for rows in (left, right))
         result = np.empty((n, m), dtype=dtype)
 
         def fill(tile: tuple[int, int]) -> None:

@@ -33,6 +33,11 @@ def row_norms(X: Rows) -> np.ndarray:
     return _polar(X)[1]
 
 
+def unit_rows(X: Rows) -> Rows:
+    """``x / |x|`` (n, d); a zero row stays zero."""
+    return _polar(X)[0]
+
+
 def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.ndarray:
     """``|scale * (x - y)|^2`` (n, m), never negative, exactly 0 for equal rows; scale is a number or (d,).
 
@@ -62,7 +67,7 @@ def angles(X: Rows, Y: Rows) -> np.ndarray:
     arccos loses half of the digits near 0 and pi: there the angle comes from the chord, ``2 arcsin(|u -
     v|/2)``.
     """
-    left, right = _polar(X)[0], _polar(Y)[0]
+    left, right = unit_rows(X), unit_rows(Y)
     products = left @ right.T
     cosine = products.toarray() if sparse.issparse(products) else products
     near, opposite = cosine > 1.0 - _CANCELLATION, cosine < _CANCELLATION - 1.0

@@ -53,8 +53,8 @@ class NNGP(_WideReLU):
     >>> import numpy as np
     >>> from phimap.kernels import NNGP
     >>> NNGP(depth=2)(np.array([[1.0, 0.0], [0.0, 1.0]])).round(4)
-    array([[1.    , 0.4938],
-           [0.4938, 1.    ]])
+    array([[1.    , 0.4937],
+           [0.4937, 1.    ]])
     """
 
     def _of_angle(self, angle: np.ndarray) -> np.ndarray:

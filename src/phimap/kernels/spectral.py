@@ -248,6 +248,4 @@ class StudentLaw(SpectralLaw):
         # r^2 = 2 nu b / (1 - b) with b beta-distributed; 1 - b has its own inverse, which keeps digits in the
         # tail.
         half = 0.5 * self.n_features
-        return np.sqrt(
-            2.0 * self.nu * special.betaincinv(half, self.nu, u) / special.betainccinv(self.nu, half, u)
-        )
+        return np.sqrt(2.0 * self.nu * special.betaincinv(half, self.nu, u) / special.betainccinv(self.nu, half, u))

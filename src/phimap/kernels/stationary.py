@@ -124,9 +124,7 @@ class Laplacian(StationaryKernel):
             from scipy.spatial.distance import cdist
 
             # Weights on the differences, not on the rows, keep the digits of data far from the origin.
-            exponent = cdist(
-                X, Y, "cityblock", w=np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1])
-            )
+            exponent = cdist(X, Y, "cityblock", w=np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1]))
         np.negative(exponent, out=exponent)
         return np.exp(exponent, out=exponent)
 
