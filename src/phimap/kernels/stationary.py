@@ -147,8 +147,8 @@ class Matern(StationaryKernel):
     **Error.** As for the Gaussian kernel; Bessel functions add a few eps, and each step of the recurrence
     another.
 
-    **Cost.** One matrix product. Half-integer nu needs one exponential an entry, other values two Bessel
-    functions (about 50 times the cost); beyond nu = 3/2 a step of a recurrence for each unit of nu.
+    **Cost.** One matrix product. Half-integer nu needs one exponential an entry, other values one Bessel function
+    (nu up to 1) or two, each some 20 times the rest; beyond nu = 3/2 a step of a recurrence for each unit of nu.
 
     **Differs from the source.** Only orders up to 2 are evaluated by Bessel functions, which overflow for
     large nu and small r. Higher ones come from ``k_(nu+1)(r) = k_nu(r) + r^2 k_(nu-1)(r) / (4 nu (nu - 1))``,
