@@ -9,9 +9,11 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+# At once and not lazily: loading the module would put it in the place of the name it gives.
+from phimap.config import config
+
 if TYPE_CHECKING:
     from phimap import features, kernels, learn, metrics, projections, sketches
-    from phimap.config import config
     from phimap.features import ArcCosineFeatures, FourierFeatures, NTKFeatures, NystroemFeatures
     from phimap.io.model import load, save
     from phimap.learn import KernelClassifier, KernelRegressor
@@ -20,7 +22,6 @@ __version__ = version("phimap")
 
 _MODULES = ("features", "kernels", "learn", "metrics", "projections", "sketches")
 _HOMES = {
-    "config": "phimap.config",
     "load": "phimap.io.model",
     "save": "phimap.io.model",
     "ArcCosineFeatures": "phimap.features",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+import phimap as pm
 from phimap import kernels
+from phimap.random_map import RandomMap
 
 KERNELS = [
     kernels.Gaussian(length_scale=1.5),
@@ -27,3 +29,45 @@ KERNELS = [
 """Exact kernels on rows of five features."""
 
 STATIONARY_KERNELS = [kernel for kernel in KERNELS if isinstance(kernel, kernels.StationaryKernel)]
+
+
+def feature_maps() -> dict[str, RandomMap]:
+    """Feature maps and sketches with small widths, by a name for the test report."""
+    fixed = {"n_components": 64, "random_state": 0}
+    return {
+        "fourier": pm.FourierFeatures(**fixed),
+        "fourier-offset": pm.FourierFeatures(pairing="offset", **fixed),
+        "fourier-gaussian": pm.FourierFeatures(projection="gaussian", **fixed),
+        "fourier-sorf": pm.FourierFeatures(projection="sorf", **fixed),
+        "fourier-rom": pm.FourierFeatures(projection="rom", **fixed),
+        "fourier-laplacian": pm.FourierFeatures(kernels.Laplacian(length_scale=3.0), **fixed),
+        "fourier-matern": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), **fixed),
+        "fourier-matern-sorf": pm.FourierFeatures(kernels.Matern(nu=1.5), projection="sorf", **fixed),
+        "fourier-normalized": pm.FourierFeatures(
+            pairing="offset", normalize_input=True, normalize_output=True, **fixed
+        ),
+        "arccosine-0": pm.ArcCosineFeatures(0, **fixed),
+        "arccosine-1": pm.ArcCosineFeatures(1, **fixed),
+        "arccosine-2": pm.ArcCosineFeatures(2, projection="sorf", **fixed),
+        "ntk-1": pm.NTKFeatures(1, **fixed),
+        "ntk-3": pm.NTKFeatures(3, projection="sorf", **fixed),
+        "ntk-countsketch": pm.NTKFeatures(2, sketch="countsketch", **fixed),
+        "nngp": pm.NTKFeatures(2, relu_components=64, **fixed),
+        "nystroem": pm.NystroemFeatures(kernels.Matern(nu=1.5), **fixed),
+        "nystroem-ntk": pm.NystroemFeatures(kernels.NTK(depth=2), **fixed),
+        "countsketch": pm.sketches.CountSketch(**fixed),
+        "srht": pm.sketches.SRHT(**fixed),
+        "srht-replace": pm.sketches.SRHT(replace=True, **fixed),
+        "tensorsketch": pm.sketches.TensorSketch(degree=3, **fixed),
+        "tensorsrht": pm.sketches.TensorSRHT(**fixed),
+    }
+
+
+MAPS = feature_maps()
+"""Every kind of map, unfitted."""
+
+BIASED_MAPS = {"fourier-sorf", "fourier-rom", "fourier-normalized", "ntk-3", "ntk-countsketch", "nngp"}
+"""Maps whose kernel estimate is biased at finite width: structured directions, normalised outputs, depth."""
+
+DATA_DEPENDENT_MAPS = {"nystroem", "nystroem-ntk"}
+"""Maps whose randomness is in the choice among the data, so that averages over seeds say nothing."""

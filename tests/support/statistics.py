@@ -1,0 +1,32 @@
+"""Statistical tests with a stated false-alarm rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import stats
+
+#: Probability that a correct program fails one statistical test.
+FALSE_ALARM = 1e-6
+
+
+def is_mean(samples: np.ndarray, expected: np.ndarray | float, false_alarm: float = FALSE_ALARM) -> bool:
+    """Whether `expected` can be the mean of the independent, identically distributed ``samples[i]``.
+
+    Every entry of the sample mean is standardised by its own standard error and compared with the two-sided
+    quantile of Student's t, divided among the entries (Bonferroni).
+    """
+    samples = np.asarray(samples, dtype=np.float64)
+    n = samples.shape[0]
+    error = samples.std(axis=0, ddof=1) / np.sqrt(n)
+    # An entry that never varies is known exactly, up to the rounding of its evaluation.
+    floor = 64 * np.finfo(np.float64).eps * np.maximum(np.abs(expected), 1)
+    z = np.abs(samples.mean(axis=0) - expected) / np.maximum(error, floor)
+    return bool(z.max() < stats.t.isf(false_alarm / (2 * z.size), n - 1))
+
+
+def kernel_estimates(draw: Callable[[int], np.ndarray], n_seeds: int) -> np.ndarray:
+    """Stack the kernel estimates ``Z Z^T`` of the features ``Z = draw(seed)`` over seeds: (n_seeds, n, n)."""
+    features = (draw(seed) for seed in range(n_seeds))
+    return np.stack([Z @ Z.T for Z in features])

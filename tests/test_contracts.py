@@ -1,0 +1,280 @@
+"""What every feature map and sketch promises, tested over the registry."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import phimap as pm
+from phimap import random_map
+from phimap.ops import numpy_ops
+from tests.support.families import BIASED_MAPS, DATA_DEPENDENT_MAPS, MAPS
+from tests.support.statistics import is_mean, kernel_estimates
+
+EVERY_MAP = pytest.mark.parametrize("name", MAPS)
+
+# One of each class with its default parameters, and the rest of the registry.
+CHECKED = [
+    pm.FourierFeatures(),
+    pm.ArcCosineFeatures(),
+    pm.NTKFeatures(),
+    pm.NystroemFeatures(),
+    pm.sketches.CountSketch(),
+    pm.sketches.SRHT(),
+    pm.sketches.TensorSketch(),
+    pm.sketches.TensorSRHT(),
+]
+
+
+@parametrize_with_checks([*CHECKED, *MAPS.values()])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def rows(n: int, d: int = 5, dtype: type = np.float64) -> np.ndarray:
+    return np.random.default_rng(7).standard_normal((n, d)).astype(dtype)
+
+
+def fitted(name: str, X: np.ndarray) -> random_map.RandomMap:
+    return clone(MAPS[name]).fit(X)
+
+
+def rounding(Z: np.ndarray) -> float:
+    """A bound on the rounding of features: a few hundred operations on values of the size of `Z`."""
+    return 500 * np.finfo(Z.dtype).eps * max(1.0, float(np.abs(Z).max()))
+
+
+@EVERY_MAP
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_width_and_dtype(name, dtype):
+    X = rows(100, dtype=dtype)
+    before = X.copy()
+    Z = fitted(name, X).transform(X)
+    assert Z.shape == (100, 64)
+    assert Z.dtype == dtype
+    assert np.isfinite(Z).all()
+    np.testing.assert_array_equal(X, before)
+
+
+@EVERY_MAP
+def test_single_precision_is_double_precision_rounded(name):
+    X = rows(100, dtype=np.float32)
+    phi = fitted(name, X)
+    single, double = phi.transform(X), phi.transform(X.astype(np.float64))
+    # Steps and rectified projections jump or kink at zero: there a rounded projection may fall on the other side.
+    differs = np.abs(single - double) > 40 * rounding(single)
+    assert differs.mean() < 1e-3
+
+
+@EVERY_MAP
+def test_number_of_threads_changes_no_bit(name, monkeypatch):
+    monkeypatch.setattr(numpy_ops.NumpyOps, "least_tile_rows", 16)
+    monkeypatch.setattr(numpy_ops.NumpyOps, "tile_bytes", 1)
+    X = rows(300)
+    phi = fitted(name, X)
+    one, two = (phi.set_params(n_jobs=n_jobs).transform(X) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, clone(phi).fit(X).transform(X), err_msg="the same seed gave another map")
+
+
+@EVERY_MAP
+def test_tiles_and_slices_agree_to_rounding(name, monkeypatch):
+    X = rows(300)
+    phi = fitted(name, X)
+    whole = phi.transform(X)
+    np.testing.assert_allclose(phi.transform(X[37:211]), whole[37:211], atol=rounding(whole))
+    np.testing.assert_allclose(phi.transform(X[5:6]), whole[5:6], atol=rounding(whole))
+    np.testing.assert_allclose(np.concatenate(list(phi.transform_batches(X, 71))), whole, atol=rounding(whole))
+    monkeypatch.setattr(numpy_ops.NumpyOps, "least_tile_rows", 16)
+    monkeypatch.setattr(numpy_ops.NumpyOps, "tile_bytes", 1)
+    np.testing.assert_allclose(phi.transform(X), whole, atol=rounding(whole))
+
+
+@EVERY_MAP
+def test_sparse_input_is_dense_input(name):
+    X = rows(100)
+    X[np.abs(X) < 0.8] = 0
+    phi = fitted(name, X)
+    dense = phi.transform(X)
+    np.testing.assert_allclose(phi.transform(sparse.csr_matrix(X)), dense, atol=rounding(dense))
+    np.testing.assert_allclose(phi.transform(sparse.csr_array(X)), dense, atol=rounding(dense))
+
+
+@EVERY_MAP
+def test_tensors_give_the_same_map(name):
+    torch = pytest.importorskip("torch")
+    X = rows(100)
+    phi = fitted(name, X)
+    expected = phi.transform(X)
+    Z = phi.transform(torch.tensor(X))
+    assert isinstance(Z, torch.Tensor)
+    assert Z.dtype == torch.float64
+    np.testing.assert_allclose(Z.numpy(), expected, atol=rounding(expected))
+    again = clone(phi).fit(torch.tensor(X)).transform(X)
+    np.testing.assert_allclose(again, expected, atol=rounding(expected))
+
+
+@EVERY_MAP
+def test_saved_map_gives_the_same_bits(name, tmp_path):
+    X = rows(100)
+    phi = fitted(name, X)
+    pm.save(phi, tmp_path / "map.phimap")
+    loaded = pm.load(tmp_path / "map.phimap")
+    np.testing.assert_array_equal(loaded.transform(X), phi.transform(X))
+    assert repr(loaded) == repr(phi)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(phi)).transform(X), phi.transform(X))
+
+
+@EVERY_MAP
+def test_zero_rows_give_what_the_kernel_gives(name):
+    X = rows(50)
+    X[3] = 0
+    phi = fitted(name, X)
+    Z = phi.transform(X)
+    assert np.isfinite(Z).all()
+    exact = phi.kernel_(X)[3]
+    if name in DATA_DEPENDENT_MAPS or name.startswith("fourier"):
+        assert np.isclose(Z[3] @ Z[3], exact[3], atol=rounding(Z) * 64)
+    else:
+        # Homogeneous kernels vanish there, and so must the features; steps use the convention step(0) = 0.
+        assert not Z[3].any()
+
+
+@EVERY_MAP
+@pytest.mark.parametrize("d", [1, 2, 33])
+def test_any_number_of_features(name, d):
+    X = rows(70, d)
+    Z = fitted(name, X).transform(X)
+    assert Z.shape == (70, 64)
+    assert np.isfinite(Z).all()
+
+
+@EVERY_MAP
+def test_byte_budget_is_kept(name):
+    X = rows(2000)
+    phi = fitted(name, X)
+    with pm.config(memory=500_000):
+        with pytest.raises(MemoryError, match=r"transform_batches"):
+            phi.transform(X)
+        assert sum(len(Z) for Z in phi.transform_batches(X)) == 2000
+
+
+def estimates(name: str, n_seeds: int) -> tuple[np.ndarray, np.ndarray]:
+    # Pairs from nearly equal to far apart, so that kernel values cover their range.
+    base = rows(4)
+    X = np.concatenate([base, base[:2] + 0.1, -base[:1], 0.3 * base[1:2]])
+    phi = clone(MAPS[name])
+    exact = phi.fit(X).kernel_(X)
+    return kernel_estimates(lambda seed: phi.set_params(random_state=seed).fit_transform(X), n_seeds), exact
+
+
+@pytest.mark.parametrize("name", [name for name in MAPS if name not in BIASED_MAPS | DATA_DEPENDENT_MAPS])
+def test_kernel_estimate_is_unbiased(name):
+    """False-alarm rate 1e-6 a map; mutants: the kernel of another width, and a missing factor."""
+    samples, exact = estimates(name, 400)
+    assert is_mean(samples, exact)
+    assert not is_mean(samples, 1.1 * exact)
+    assert not is_mean(samples * 0.9, exact)
+
+
+@pytest.mark.parametrize("name", sorted(BIASED_MAPS - {"fourier-normalized"}))
+def test_biased_estimates_stay_near(name):
+    """The bias of structured directions in d = 5 padded to 8, and of depth at width 64, is below a tenth."""
+    samples, exact = estimates(name, 200)
+    bias = np.abs(samples.mean(axis=0) - exact).max()
+    noise = samples.std(axis=0).max() / np.sqrt(200)
+    assert bias < 0.1 * np.abs(exact).max() + 5 * noise
+
+
+@EVERY_MAP
+def test_leading_columns_are_a_narrower_map(name):
+    X = rows(60)
+    phi = fitted(name, X)
+    found = phi.record_.leading(32)
+    if found is None:
+        pytest.skip("this map has no narrower map inside")
+    columns, factor = found
+    assert len(set(columns.tolist())) == 32
+    Z = phi.transform(X)[:, columns] * factor
+    narrow = pm.metrics.relative_error(_Given(Z, phi.kernel_), X)
+    assert narrow < 4 * pm.metrics.relative_error(phi, X) + 0.5
+
+
+class _Given:
+    """Features that are known already, in the form that `metrics` asks for."""
+
+    def __init__(self, Z: np.ndarray, kernel: pm.kernels.Kernel):
+        self._Z, self.kernel_ = Z, kernel
+
+    def fit(self) -> None: ...
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        return self._Z
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (lambda X: np.where(np.arange(5) == 3, np.nan, X), r"NaN at row 0, column 3"),
+        (lambda X: np.where(np.arange(5) == 2, np.inf, X), r"infinity.*row 0, column 2"),
+        (lambda X: X[:, :4], r"4 features"),
+        (lambda X: X[:0], r"0 sample"),
+        (lambda X: X * 1j, r"[Cc]omplex"),
+        (lambda X: X.astype(str), r"(?i)numeric|string|float"),
+        (lambda X: X[0], r"2D"),
+    ],
+)
+def test_bad_input_names_the_trouble(broken, message):
+    X = rows(10)
+    phi = pm.FourierFeatures(n_components=8, random_state=0).fit(X)
+    X_bad = broken(X)
+    if X_bad.dtype.kind == "U":
+        X_bad[0, 0] = "text"
+    with pytest.raises(ValueError, match=message):
+        phi.transform(X_bad)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (pm.FourierFeatures(n_components=7), r"`n_components` must be even.*6 or 8.*offset"),
+        (pm.FourierFeatures(n_components=0), r"`n_components` must be at least 1, got 0"),
+        (pm.FourierFeatures(pairing="triples"), r"`pairing` must be one of 'pairs', 'offset'"),
+        (pm.FourierFeatures(projection="none"), r"`projection` must be one of.*'orthogonal'"),
+        (pm.FourierFeatures(pm.kernels.Laplacian(), projection="orthogonal"), r"rotation-invariant.*gaussian"),
+        (pm.FourierFeatures(pm.kernels.Gaussian(length_scale=-1.0)), r"`length_scale` must be"),
+        (pm.ArcCosineFeatures(order=3), r"`order` must be 0, 1 or 2, got 3"),
+        (pm.NTKFeatures(depth=0), r"`depth` must be at least 1, got 0"),
+        (pm.NTKFeatures(n_components=8, relu_components=9), r"`relu_components` must be at most"),
+        (pm.NTKFeatures(sketch="srht"), r"`sketch` must be one of"),
+        (pm.NystroemFeatures(landmarks=np.ones((3, 9))), r"`landmarks` must be of shape"),
+        (pm.FourierFeatures(n_jobs=0), r"`n_jobs` must be a non-zero integer"),
+    ],
+)
+def test_bad_parameters_name_the_remedy(estimator, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(rows(10))
+
+
+def test_overflowing_projections_are_an_error_not_nan():
+    phi = pm.FourierFeatures(n_components=8, random_state=0).fit(rows(10, dtype=np.float32))
+    with pytest.raises(ValueError, match=r"too large for this length scale"):
+        phi.transform(np.full((2, 5), 3e38, dtype=np.float32))
+
+
+def test_large_arguments_keep_their_cosines():
+    X = rows(10) * 1e9
+    phi = pm.FourierFeatures(n_components=8, random_state=0).fit(X)
+    projected = X @ phi.record_.projection.to_dense().T
+    Z = phi.transform(X)
+    # Equal to rounding of the projections themselves, which is what the cosine's argument is known to.
+    slack = 64 * np.finfo(float).eps * np.abs(projected).max()
+    np.testing.assert_allclose(Z[:, :4], np.cos(projected) / 2, atol=slack)
