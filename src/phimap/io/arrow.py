@@ -14,9 +14,7 @@ from phimap.io.errors import DataError, refuse_feature
 def is_numeric(kind: pa.DataType) -> bool:
     """Whether a column of type `kind` can be a feature."""
     types = pa.types
-    return (
-        types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
-    )
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
 
 
 def check_types(where: str, schema: pa.Schema, selection: Selection) -> None:

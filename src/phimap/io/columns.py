@@ -51,16 +51,15 @@ def select_columns(
     if isinstance(columns, str | int):
         raise TypeError(f"`columns` must be a sequence of column names, got {columns!r}. Use [{columns!r}].")
 
+    known = set(names)
     if target is None:
         target_name = None
     elif isinstance(target, str | int):
-        target_name = _resolve(where, names, target, "target column")
+        target_name = _resolve(where, names, known, target, "target column")
     elif not len(target):
-        raise ValueError(
-            "`target` must name at least one column, got none. Use target=None to read no target."
-        )
+        raise ValueError("`target` must name at least one column, got none. Use target=None to read no target.")
     else:
-        target_name = tuple(_resolve(where, names, one, "target column") for one in target)
+        target_name = tuple(_resolve(where, names, known, one, "target column") for one in target)
     targets = Selection((), target_name).targets
 
     if columns is None:
@@ -71,16 +70,14 @@ def select_columns(
                 "Name it, or choose columns with columns=..."
             )
     else:
-        features = tuple(_resolve(where, names, one, "feature column") for one in columns)
+        features = tuple(_resolve(where, names, known, one, "feature column") for one in columns)
     for chosen, word in ((features, "columns"), (targets, "target")):
         twice = [name for name, count in Counter(chosen).items() if count > 1]
         if twice:
             raise DataError(f"{where}: `{word}` names {twice[0]!r} more than once. Name each column once.")
     both = [name for name in targets if name in features]
     if both:
-        raise DataError(
-            f"{where}: column {both[0]!r} is both target and feature. Leave it out of columns=..."
-        )
+        raise DataError(f"{where}: column {both[0]!r} is both target and feature. Leave it out of columns=...")
     if not features:
         raise DataError(f"{where}: no feature columns are left beside the target. Name some with columns=...")
     return Selection(features, target_name)
@@ -94,10 +91,10 @@ def closest_first(wanted: str, names: Sequence[str]) -> str:
     return ", ".join(map(repr, ordered[:_LISTED])) + more
 
 
-def _resolve(where: str, names: Sequence[str], wanted: str | int, word: str) -> str:
+def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:
     """Return the column called `wanted`, or at that position when no column has the name."""
     text = str(wanted)
-    if text in names:
+    if text in known:
         return text
     try:
         position = int(text)

@@ -95,9 +95,7 @@ class ArrayTable(Table):
         data = _describe(source.path, _default_key(source.path, source.member, keys) if archive else None)
         where = data.where
         if len(data.shape) not in (2, 3, 4):
-            raise DataError(
-                f"{where}: has shape {data.shape}; (n, d) or images (n, h, w[, c]) are needed. Reshape it."
-            )
+            raise DataError(f"{where}: has shape {data.shape}; (n, d) or images (n, h, w[, c]) are needed. Reshape it.")
         _check_kind(data, "biuf", "numbers")
         if 0 in data.shape:
             raise DataError(f"{where}: is empty, shape {data.shape}. Check the file.")
@@ -176,7 +174,7 @@ def _check_labels(labels: StoredArray, data: StoredArray) -> None:
             f"{labels.where}: a target of shape {shape} does not fit {data.shape[0]} rows of {data.where}. "
             f"It must be ({data.shape[0]},) or ({data.shape[0]}, n_targets)."
         )
-    _check_kind(labels, "biuf" if prod(shape[1:]) > 1 else "biufUS", "numbers or labels")
+    _check_kind(labels, *(("biuf", "numbers") if prod(shape[1:]) > 1 else ("biufUS", "numbers or labels")))
 
 
 def _check_kind(array: StoredArray, kinds: str, wanted: str) -> None:
@@ -206,18 +204,13 @@ def _default_key(path: Path, member: str | None, keys: tuple[str, ...]) -> str:
     wide = [key for key in keys if len(_describe(path, key).shape) > 1]
     if len(wide) != 1:
         raise DataError(
-            f"{path}: say which array to read, as {path.name}:KEY. "
-            f"Choose from {closest_first('X', wide or keys)}."
+            f"{path}: say which array to read, as {path.name}:KEY. Choose from {closest_first('X', wide or keys)}."
         )
     return wide[0]
 
 
 def _offered(keys: tuple[str, ...]) -> str:
-    return (
-        f"an array of the file ({closest_first('y', keys)}) or a .npy path"
-        if keys
-        else "the path of a .npy file"
-    )
+    return f"an array of the file ({closest_first('y', keys)}) or a .npy path" if keys else "the path of a .npy file"
 
 
 def _describe(path: Path, member: str | None) -> StoredArray:

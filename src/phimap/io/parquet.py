@@ -33,9 +33,7 @@ class ParquetTable(Table):
         with _explained(where), parquet.ParquetFile(source.path) as file:
             schema = file.schema_arrow
             n_rows = file.metadata.num_rows
-        index = [
-            name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)
-        ]
+        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
         selection = select_columns(where, schema.names, source.target, source.columns, hidden=index)
         check_types(where, schema, selection)
         if n_rows == 0:

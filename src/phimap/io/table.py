@@ -85,9 +85,7 @@ class Table(ABC):
         self._where = source.where
         self._dtype = source.dtype
         row_bytes = self._dtype.itemsize * len(feature_names)
-        self._batch_rows = source.batch_rows or max(
-            1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes)
-        )
+        self._batch_rows = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
 
     @property
     def n_features(self) -> int:
@@ -258,7 +256,7 @@ def open_table(
         raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
     if batch_rows is not None:
         _positive("batch_rows", batch_rows)
-    source = Source(file, member or None, target, columns, np.dtype(dtype), batch_rows)
+    source = Source(file, member if separator else None, target, columns, np.dtype(dtype), batch_rows)
     return _reader(file).open_file(source)
 
 
@@ -278,9 +276,7 @@ def numeric_or_label(values: np.ndarray, where: str) -> np.ndarray:
         try:
             return np.char.decode(values, "utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{where}: labels are not UTF-8 text ({one_line(error)}). Store them as str."
-            ) from None
+            raise DataError(f"{where}: labels are not UTF-8 text ({one_line(error)}). Store them as str.") from None
     return values
 
 

@@ -27,9 +27,7 @@ _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
 
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
-_UNREADABLE = re.compile(
-    r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\w+): invalid value '(.*)'", re.S
-)
+_UNREADABLE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\w+): invalid value '(.*)'", re.S)
 
 
 def open_file(source: Source) -> Table:
@@ -61,7 +59,7 @@ class TextTable(Table):
             selection = select_columns(where, schema.names, source.target, source.columns)
             top = next(iter(reader), None)
             if top is None or not top.num_rows:
-                raise DataError(f"{where}: has a header but no rows. Check the file.")
+                _refuse_header_only(where)
         for name in selection.features:
             _check_feature(where, name, top)
         self._selection = selection
@@ -70,9 +68,7 @@ class TextTable(Table):
         for name in selection.targets:
             self._types[name] = _target_type(schema.field(name).type)
             if several and pa.types.is_string(self._types[name]):
-                raise DataError(
-                    f"{where}: target column {name!r} holds text; several targets must be numbers."
-                )
+                raise DataError(f"{where}: target column {name!r} holds text; several targets must be numbers.")
         self._whole_target = not several and any(
             pa.types.is_integer(schema.field(name).type) for name in selection.targets
         )
@@ -81,9 +77,13 @@ class TextTable(Table):
     def _blocks(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         with self._explained(self._where), self._reader(self._selection, self._types) as reader:
             for block in reader:
-                X, y = to_arrays(block, self._selection)
-                if y is not None and self._whole_target and np.array_equal(y, np.rint(y)):
-                    y = y.astype(np.int64)
+                yield to_arrays(block, self._selection)
+
+    def _rebatched(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        for X, y in super()._rebatched(rows):
+            if y is not None and self._whole_target and np.array_equal(y, np.rint(y)):
+                yield X, y.astype(np.int64)
+            else:
                 yield X, y
 
     @contextmanager
@@ -93,7 +93,12 @@ class TextTable(Table):
         options = arrow_csv.ConvertOptions(include_columns=chosen, column_types=types)
         with (
             pa.input_stream(str(self._path), compression="gzip" if self._packed else None) as stream,
-            arrow_csv.open_csv(stream, read_options=self._read, convert_options=options) as reader,
+            arrow_csv.open_csv(
+                stream,
+                read_options=self._read,
+                parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+                convert_options=options,
+            ) as reader,
         ):
             yield reader
 
@@ -121,6 +126,8 @@ class TextTable(Table):
                 f"{where}: data row {row}, column {name!r} holds {one_line(match[4])!r}, not {kind}. "
                 "Correct it, drop the row, or leave the column out with columns=..."
             ) from None
+        if "Empty CSV" in text:
+            _refuse_header_only(where)
         if "straddling" in text:
             raise DataError(
                 f"{where}: a row is longer than {self._read.block_size} bytes (an open quote?). "
@@ -188,6 +195,10 @@ def _check_feature(where: str, name: str, top: pa.RecordBatch) -> None:
         if not _all_numbers([str(value)]) and str(value).strip():
             refuse_feature(where, name, f"{kind} ({one_line(value)!r} in data row {row})")
     refuse_feature(where, name, kind)
+
+
+def _refuse_header_only(where: str) -> NoReturn:
+    raise DataError(f"{where}: has a header but no rows. Check the file.") from None
 
 
 def _refuse_encoding(where: str) -> NoReturn:

@@ -1,0 +1,60 @@
+"""Reading takes memory for a few batches, whatever the size of the file."""
+
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+# 10 columns; 64 MB as float64, and at least as much as text. A batch of 5000 rows takes 200 kB, the readers'
+# buffers a few MB (see Table): a quarter of the array is far above those and far below the whole.
+N_ROWS, N_COLUMNS = 800_000, 10
+ARRAY_BYTES = 8 * N_ROWS * N_COLUMNS
+ALLOWED_BYTES = ARRAY_BYTES // 4
+
+# The peak of the resident set covers NumPy, Arrow and zlib alike; a first pass over a small file of the same
+# kind loads the libraries.
+PROGRAM = """
+import resource, sys
+from phimap.io import open_table
+rows = lambda path: sum(len(X) for X, _ in open_table(path, target="-1").batches(5000))
+rows(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert rows(sys.argv[2]) == int(sys.argv[3])
+unit = 1 if sys.platform == "darwin" else 1024
+sys.stdout.write(str((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit))
+"""
+
+
+def write(path, values):
+    table = pa.table({f"c{j}": values[:, j] for j in range(values.shape[1])})
+    if path.suffix == ".npy":
+        np.save(path, values)
+    elif path.suffix == ".npz":
+        np.savez(path, values)
+    elif path.suffix == ".parquet":
+        parquet.write_table(table, path)
+    else:
+        with gzip.open(path, "wb", compresslevel=1) if path.suffix == ".gz" else path.open("wb") as stream:
+            csv.write_csv(table, stream)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module is for POSIX systems")
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "npy", "npz"])
+def test_peak_memory_is_bounded(tmp_path, suffix):
+    # Numbers of few digits are quick to write and to compress.
+    values = np.random.default_rng(0).integers(0, 9999, (N_ROWS, N_COLUMNS)) / 8
+    small, large = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}"
+    write(small, values[:1000])
+    write(large, values)
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(small), str(large), str(N_ROWS)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) < ALLOWED_BYTES
