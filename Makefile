@@ -1,0 +1,83 @@
+# make demo                        fit two real data sets, print the tables, write the reports into ./demo
+# make test [EXTRAS=torch,dask]    the tests; ARGS="-m 'not slow' -x" goes to pytest
+# make lint                        format, lint rules and types
+# make docs                        the documentation, with warnings as errors, into docs/_build/html
+# make benchmarks                  list the benchmark scripts; each runs alone: .venv/bin/python benchmarks/NAME.py
+# make clean                       remove all that was made, the environment included
+#
+# Every target makes the environment it needs in .venv, and makes it again only when the requirements change.
+
+PYTHON ?= python3
+VENV ?= .venv
+EXTRAS ?=
+ARGS ?=
+
+comma := ,
+empty :=
+space := $(empty) $(empty)
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+REQUIREMENTS := pyproject.toml constraints.txt
+# One stamp for each set of extras, whatever their order: sets add up in one environment.
+TEST_EXTRAS := $(sort test $(subst $(comma), ,$(EXTRAS)))
+join_with = $(subst $(space),$(1),$(2))
+CORE_STAMP := $(VENV)/.installed
+TEST_STAMP := $(VENV)/.installed-$(call join_with,-,$(TEST_EXTRAS))
+DOCS_STAMP := $(VENV)/.installed-docs
+LINT_STAMP := $(VENV)/.installed-lint
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs benchmarks clean
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
+	$(PIP) -e .
+	touch $@
+
+# PyTorch comes first and by its exact version alone, so that no other requirement can choose another build of it.
+$(TEST_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
+	$(if $(filter torch,$(TEST_EXTRAS)),$(PIP) "$$(grep '^torch==' constraints.txt)")
+	$(PIP) -e ".[$(call join_with,$(comma),$(TEST_EXTRAS))]"
+	touch $@
+
+$(DOCS_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
+	$(PIP) -e ".[docs]"
+	touch $@
+
+$(LINT_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
+	$(PIP) -e ".[test]" ruff pyright
+	touch $@
+
+demo: $(CORE_STAMP)
+	$(BIN)/python examples/demo_data.py demo
+	$(BIN)/phimap fit demo/diabetes.csv --target progression --kernel gaussian --features 2048 \
+		--model demo/diabetes.phimap --report demo/diabetes.html
+	$(BIN)/phimap fit demo/digits.csv --target digit --kernel gaussian --features 2048 \
+		--model demo/digits.phimap --report demo/digits.html
+	@echo "Reports: demo/diabetes.html and demo/digits.html"
+
+test: $(TEST_STAMP)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(LINT_STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+
+benchmarks:
+	@for script in benchmarks/*.py; do \
+		[ -e "$$script" ] || continue; \
+		printf '%-32s %s\n' "$$script" "$$(sed -n '1s/^"""//; 1s/"""$$//; 1p' "$$script")"; \
+	done
+
+clean:
+	rm -rf $(VENV) demo build dist docs/_build docs/api docs/gallery .pytest_cache .ruff_cache
+	find src tests examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
