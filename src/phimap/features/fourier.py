@@ -173,4 +173,6 @@ class FourierFeatures(FeatureMap):
         shift = None if paired else streams["phases"].uniform(0, 2 * np.pi, n_directions)
         scale = np.full(n_directions, (1 if paired else 2) ** 0.5 / n_directions**0.5)
         self.kernel_: Kernel = NormalizedInput(kernel) if self.normalize_input else kernel
-        return FourierRecord(projection, shift, scale, bool(self.normalize_input), bool(self.normalize_output))
+        return FourierRecord(
+            projection, shift, scale, bool(self.normalize_input), bool(self.normalize_output)
+        )

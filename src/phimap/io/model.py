@@ -103,9 +103,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     text, arrays, metadata = _read(Path(path))
     if _checksum(text, arrays) != metadata.get("sha256"):
-        raise DataError(
-            f"`{path}` is damaged: its checksum does not match its content. Save the model again."
-        )
+        raise DataError(f"`{path}` is damaged: its checksum does not match its content. Save the model again.")
     try:
         return _Decoder(arrays).decode(json.loads(text))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -125,9 +123,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Any], object]) ->
     if path.is_dir():
         raise IsADirectoryError(f"`{path}` is a folder. Give the name of a file.")
     if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"the folder `{path.parent}` does not exist. Make it first, or choose another."
-        )
+        raise FileNotFoundError(f"the folder `{path.parent}` does not exist. Make it first, or choose another.")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
@@ -164,24 +160,16 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
     from safetensors import SafetensorError, safe_open
 
     if path.is_dir():
-        raise DataError(
-            f"`{path}` is a folder. Give a model file, as written by save or by phimap fit --model."
-        )
+        raise DataError(f"`{path}` is a folder. Give a model file, as written by save or by phimap fit --model.")
     if not path.is_file():
-        raise FileNotFoundError(
-            f"there is no file `{path}`. Give a model file, as written by phimap fit --model."
-        )
+        raise FileNotFoundError(f"there is no file `{path}`. Give a model file, as written by phimap fit --model.")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             if not metadata.get("format", "").startswith("phimap-model-"):
-                raise DataError(
-                    f"`{path}` is a safetensors file but no phimap model. Give a file written by save."
-                )
+                raise DataError(f"`{path}` is a safetensors file but no phimap model. Give a file written by save.")
             if metadata["format"] != _FORMAT:
-                raise DataError(
-                    f"`{path}` has format {metadata['format']}, newer than this phimap. Update phimap."
-                )
+                raise DataError(f"`{path}` has format {metadata['format']}, newer than this phimap. Update phimap.")
             return metadata["model"], {key: file.get_tensor(key) for key in file.keys()}, metadata  # noqa: SIM118
     except SafetensorError as error:
         raise DataError(
@@ -240,9 +228,7 @@ class _Encoder:
     def _array(self, value: np.ndarray, path: str) -> dict[str, Any]:
         if value.dtype.kind in "OUS":
             if not all(isinstance(item, str | int | float | bool) for item in value.ravel().tolist()):
-                raise TypeError(
-                    f"a model file cannot hold {path}, an array of objects that are not text or numbers."
-                )
+                raise TypeError(f"a model file cannot hold {path}, an array of objects that are not text or numbers.")
             return {
                 "kind": "texts",
                 "items": value.ravel().tolist(),
@@ -260,9 +246,7 @@ class _Encoder:
             "name": self._names[type(value)],
             "params": {name: self.encode(item, f"{path}.{name}") for name, item in params.items()},
             "state": {
-                name: self.encode(item, f"{path}.{name}")
-                for name, item in state.items()
-                if name not in self._skipped
+                name: self.encode(item, f"{path}.{name}") for name, item in state.items() if name not in self._skipped
             },
         }
 
@@ -294,9 +278,7 @@ class _Decoder:
         return [self.decode(item) for item in node["items"]]
 
     def _record(self, node: dict[str, Any]) -> Record:
-        return Record.registry[node["name"]](
-            **{name: self.decode(item) for name, item in node["fields"].items()}
-        )
+        return Record.registry[node["name"]](**{name: self.decode(item) for name, item in node["fields"].items()})
 
     def _seed(self, node: dict[str, Any]) -> np.random.SeedSequence:
         return np.random.SeedSequence(node["entropy"], spawn_key=tuple(node["spawn_key"]))

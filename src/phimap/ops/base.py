@@ -144,5 +144,9 @@ class Ops(ABC):
         """Exact kernel values (r, l) between the rows of `X`, dense or CSR, and `landmarks` (l, d)."""
 
     @abstractmethod
-    def add_gram(self, Z: Array, gram: Array) -> None:
-        """Add ``Z^T Z`` to `gram`, which is float64 whatever the dtype of `Z`."""
+    def cross_products(self, Z: Array, Y: Array) -> np.ndarray:
+        """``Z^T Y`` (m, t) on the host in float64, formed in the dtype of `Z` where it lives."""
+
+    @abstractmethod
+    def column_sums(self, Z: Array) -> np.ndarray:
+        """Sums (m,) of the columns of `Z` on the host, summed in float64."""

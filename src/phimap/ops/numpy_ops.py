@@ -158,8 +158,11 @@ class NumpyOps(Ops):
     def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
         return kernel(X, landmarks)
 
-    def add_gram(self, Z: Array, gram: Array) -> None:
-        gram += Z.T @ Z
+    def cross_products(self, Z: Array, Y: Array) -> np.ndarray:
+        return (Z.T @ Y).astype(np.float64, copy=False)
+
+    def column_sums(self, Z: Array) -> np.ndarray:
+        return Z.sum(axis=0, dtype=np.float64)
 
 
 def _check_peak(peak: float) -> None:

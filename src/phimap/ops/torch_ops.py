@@ -137,8 +137,11 @@ class TorchOps(Ops):
     def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
         return self.constant(kernel(self.to_host(X), self.to_host(landmarks)))
 
-    def add_gram(self, Z: Array, gram: Array) -> None:
-        gram += (Z.T @ Z).to(gram.dtype)
+    def cross_products(self, Z: Array, Y: Array) -> np.ndarray:
+        return (Z.T @ Y).to(torch.float64).cpu().numpy()
+
+    def column_sums(self, Z: Array) -> np.ndarray:
+        return Z.sum(dim=0, dtype=torch.float64).cpu().numpy()
 
     def _hadamard(self, order: int) -> torch.Tensor:
         if order not in self._hadamards:

@@ -7,7 +7,16 @@ from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import Gaussian, Orthogonal
 from phimap.projections.hadamard import ROM, SORF
 
-__all__ = ["REGISTRY", "ROM", "SORF", "Gaussian", "Orthogonal", "Projection", "ProjectionRecord", "as_projection"]
+__all__ = [
+    "REGISTRY",
+    "ROM",
+    "SORF",
+    "Gaussian",
+    "Orthogonal",
+    "Projection",
+    "ProjectionRecord",
+    "as_projection",
+]
 
 #: Every projection by its name.
 REGISTRY: dict[str, type[Projection]] = {

@@ -90,7 +90,9 @@ class ROM(Projection):
         factors = check_integer("factors", self.factors, least=1)
         radii = check_choice("radii", self.radii, ("auto", "fixed", "law"))
         if radii == "fixed" and not law.is_gaussian:
-            raise ValueError(f"`radii`='fixed' is for Gaussian laws, got that of {law.kernel_name}. Use radii='law'.")
+            raise ValueError(
+                f"`radii`='fixed' is for Gaussian laws, got that of {law.kernel_name}. Use radii='law'."
+            )
         d = law.n_features
         width = 1 << (d - 1).bit_length()
         n_blocks = -(-n_directions // width)
