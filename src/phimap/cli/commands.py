@@ -1,0 +1,148 @@
+"""The commands and their options; the work is imported when a command runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from phimap.cli.errors import OneLineGroup, one_line_errors
+
+app = typer.Typer(
+    cls=OneLineGroup,
+    epilog="Data: .csv, .csv.gz, .parquet, .npy, .npz (file.npz:key). Files are read out of core.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Data = Annotated[str, typer.Argument(help="Table to read: .csv, .csv.gz, .parquet, .npy or file.npz:key.")]
+Memory = Annotated[str | None, typer.Option(help="Byte budget, such as 2GB. Default: half of the free memory.")]
+Jobs = Annotated[int | None, typer.Option(help="Threads; changes no bit of the result. Default: all cores.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary, only the result lines.")]
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
+) -> None:
+    """Kernel methods at linear cost: fit, predict, inspect."""
+    if version:
+        import phimap
+
+        typer.echo(f"phimap {phimap.__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def fit(
+    data: Data,
+    target: Annotated[str, typer.Option(help="Column to predict, by name or position; for .npz also a key.")],
+    kernel: Annotated[
+        str, typer.Option(help="gaussian, laplacian, matern, arccosine, polynomial, nngp or ntk.")
+    ] = "gaussian",
+    features: Annotated[int, typer.Option(help="Number of random features.")] = 4096,
+    depth: Annotated[int, typer.Option(help="Hidden layers, for ntk and nngp.")] = 1,
+    length_scale: Annotated[str, typer.Option(help="Kernel width in standardised units, or auto (median).")] = "auto",
+    alpha: Annotated[str, typer.Option(help="Ridge regularisation, or auto (cross-validation).")] = "auto",
+    task: Annotated[
+        Literal["auto", "regression", "classification"],
+        typer.Option(help="auto: classes are text, booleans, and whole numbers with at most 20 distinct values."),
+    ] = "auto",
+    holdout: Annotated[float, typer.Option(help="Share of the rows held out for the score; 0 for none.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of all random draws.")] = 0,
+    standardize: Annotated[
+        Literal["auto", "columns", "global", "none"],
+        typer.Option(help="Scaling of the inputs; auto is global for images, else columns."),
+    ] = "auto",
+    columns: Annotated[str | None, typer.Option(help="Feature columns, separated by commas. Default: all.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
+    model: Annotated[Path | None, typer.Option(help="File for the fitted model.")] = None,
+    report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,
+    memory: Memory = None,
+    n_jobs: Jobs = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    dtype: Annotated[Literal["float32", "float64"], typer.Option(help="Precision of the features.")] = "float32",
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Keep the sums in the model file, so that training can go on.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a kernel model on a table and score it on held-out rows."""
+    with one_line_errors():
+        from phimap.cli.fit import Request, run
+
+        run(
+            Request(
+                data=data,
+                target=target,
+                kernel=kernel,
+                features=features,
+                depth=depth,
+                length_scale=_auto_or_number("--length-scale", length_scale),
+                alpha=_auto_or_number("--alpha", alpha),
+                task=task,
+                holdout=holdout,
+                seed=seed,
+                standardize=standardize,
+                columns=_names(columns),
+                drop=_names(drop) or [],
+                model=model,
+                report=report,
+                memory=memory,
+                n_jobs=n_jobs,
+                device=device,
+                dtype=dtype,
+                statistics=statistics,
+                quiet=quiet,
+            )
+        )
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="Model file, as written by phimap fit --model.")],
+    data: Data,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file. Default: standard output.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column with the truth: prints the score, too.")] = None,
+    memory: Memory = None,
+    n_jobs: Jobs = None,
+) -> None:
+    """Predict the rows of a table with a saved model."""
+    with one_line_errors():
+        from phimap.cli.predict import run
+
+        run(model, data, output, target, memory, n_jobs)
+
+
+@app.command()
+def info(
+    model: Annotated[Path | None, typer.Argument(help="Model file. Default: describe this installation.")] = None,
+) -> None:
+    """Describe this installation and its speed, or a model file."""
+    with one_line_errors():
+        from phimap.cli.info import describe_installation, describe_model
+
+        if model is None:
+            describe_installation()
+        else:
+            describe_model(model)
+
+
+def _names(text: str | None) -> list[str] | None:
+    """Names in a list separated by commas."""
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _auto_or_number(option: str, text: str) -> Any:
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a positive number or auto, got {text!r}.") from None

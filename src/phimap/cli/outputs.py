@@ -1,0 +1,55 @@
+"""Output files: checked before the work, written whole after it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from phimap.io.model import write_whole
+
+#: A file to write: its path, and what writes it.
+Output = tuple[Path, Callable[[Path], None]]
+
+
+def check_writable(option: str, path: Path | None, inputs: Sequence[str] = ()) -> None:
+    """Raise unless a file can be made at `path`, before hours are spent on what goes there."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"{option} {path}: is a folder. Give the name of a file.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{option} {path}: there is no folder {path.parent}. Make it first.")
+    if any(Path(one).exists() and path.exists() and path.samefile(one) for one in inputs):
+        raise ValueError(f"{option} {path}: is the input file, which is never overwritten. Choose another name.")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"{option} {path}: cannot write into the folder {path.parent} ({error.strerror}). Choose another folder."
+        ) from error
+
+
+def check_distinct(model: Path | None, report: Path | None) -> None:
+    """Raise if both outputs would go to one file."""
+    if model is not None and report is not None and os.path.abspath(model) == os.path.abspath(report):
+        raise ValueError(f"--model and --report both name {model}. Give two names.")
+
+
+def write_all(outputs: Sequence[Output]) -> None:
+    """Write each file whole; if one fails, the message says which were written before it."""
+    done: list[Path] = []
+    for path, write in outputs:
+        try:
+            write(path)
+        except OSError as error:
+            before = f" {', '.join(map(str, done))} was written before and is complete." if done else ""
+            raise OSError(f"{error}{before}") from error
+        done.append(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole."""
+    write_whole(path, lambda file: file.write(text.encode()))

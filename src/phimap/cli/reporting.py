@@ -1,0 +1,177 @@
+"""From a finished fit to the facts of its report."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phimap.cli.describe import kernel_text, some
+from phimap.cli.source import Columns, SplitRows
+from phimap.learn.batches import feature_rows
+from phimap.learn.stages import Stage, Stages
+from phimap.report import Facts, error_curves, render
+
+if TYPE_CHECKING:
+    from phimap.cli.fit import Result
+
+# Feature columns described in the report; the file itself holds the rest.
+_LISTED = 40
+_VERSIONS = ("phimap", "numpy", "scipy", "scikit-learn", "numba")
+_HEAD = ("column", "mean", "standard deviation", "lowest", "highest")
+
+
+def page(result: Result) -> str:
+    """The report of `result` as HTML; measures the error curves on the way."""
+    request, overview, model = result.request, result.overview, result.model
+    stages = list(result.stages)
+    curves = None
+    if result.scores is not None:
+        timed = Stages()
+        rows = feature_rows(request.features, np.dtype(request.dtype).itemsize)
+        with timed.stage("error curves"):
+            curves = error_curves(model, SplitRows(result.table, request.holdout, request.seed, rows, held_out=True))
+        stages += timed.finished
+    alphas, estimate = model.solution_.alphas, np.sqrt(model.solution_.gcv)
+    true, predicted = result.scores.pairs() if result.scores else (None, None)
+    described = _described(overview.features)
+    return render(
+        Facts(
+            data=_file_name(request.data),
+            target=str(result.table.target_name),
+            task=result.task,
+            headline=_headline(result, true),
+            tiles=_tiles(result, stages),
+            true=true,
+            predicted=predicted,
+            alphas=alphas,
+            estimate=estimate,
+            alpha=model.alpha_,
+            curves=curves,
+            stages=stages,
+            tables=[("Data", _data(result)), ("Model", _model(result)), ("Reproducibility", _reproducibility(result))],
+            columns=described,
+            n_columns=result.table.n_features,
+            command=_command(),
+        )
+    )
+
+
+def _headline(result: Result, true: np.ndarray | None) -> str:
+    """The result in a sentence, beside what one gets without a model."""
+    scores, target = result.scores, result.table.target_name
+    if scores is None or true is None:
+        return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
+    rows = f"On {scores.n:,} rows that took no part in training,"
+    if result.task == "regression" and result.overview.target is not None:
+        spread = float(result.overview.target.spread[0])  # pyright: ignore[reportOptionalSubscript]
+        if scores.r2 <= 0:
+            return (
+                f"{rows} the model predicts {target} no better than its mean does: its error is typically "
+                f"{scores.rmse:.3g}, the mean's {spread:.3g}."
+            )
+        return (
+            f"{rows} the model explains {100 * scores.r2:.1f} % of the variance of {target}: its error is typically "
+            f"{scores.rmse:.3g}, where always predicting the mean would err by {spread:.3g}."
+        )
+    commonest = np.unique(true, return_counts=True)[1].max() / true.size
+    return (
+        f"{rows} the model finds the right one of {len(result.model.classes_)} classes of {target} in "
+        f"{100 * scores.accuracy:.2f} % of cases, where always naming the commonest would be right in "
+        f"{100 * commonest:.1f} %."
+    )
+
+
+def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
+    scores = result.scores
+    tiles = []
+    if scores is not None and result.task == "regression":
+        tiles += [
+            ("R²", f"{scores.r2:.3f}", "on held-out rows"),
+            ("RMSE", f"{scores.rmse:.3g}", f"in units of {result.table.target_name}"),
+        ]
+    elif scores is not None:
+        wrong = round(scores.n * (1 - scores.accuracy))
+        tiles += [
+            ("Accuracy", f"{100 * scores.accuracy:.2f} %", "on held-out rows"),
+            ("Mistakes", f"{wrong:,}", f"of {scores.n:,} held-out rows"),
+        ]
+    peak = max(stage.peak_bytes for stage in stages)
+    return [
+        *tiles,
+        ("Training rows", f"{result.overview.n_train:,}", f"{result.overview.n_held_out:,} held out"),
+        ("Features", f"{result.request.features:,}", f"from {result.table.n_features:,} columns"),
+        ("Time", f"{result.seconds:.1f} s", "reading, fitting, scoring"),
+        ("Memory", f"{peak / 2**30:.2f} GB", "at most, whole process"),
+    ]
+
+
+def _data(result: Result) -> list[tuple[str, str]]:
+    overview, table = result.overview, result.table
+    shape = " x ".join(map(str, table.sample_shape))
+    rows = [
+        ("file", _file_name(result.request.data)),
+        ("rows", f"{overview.n_rows:,}"),
+        ("inputs", f"images of {shape}" if table.is_image else f"{table.n_features:,} columns"),
+        ("target", str(table.target_name)),
+        ("task", f"{result.task} ({result.why})"),
+    ]
+    target = overview.target
+    if result.task == "classification":
+        rows.append(("classes", f"{len(result.model.classes_)}: {some(result.model.classes_)}"))
+    elif target is not None and target.mean is not None and target.spread is not None:
+        rows += [
+            ("target mean", f"{target.mean[0]:.4g}"),
+            ("target deviation", f"{target.spread[0]:.4g}"),
+            ("target range", f"{target.low[0]:.4g} to {target.high[0]:.4g}"),
+        ]
+    return rows
+
+
+def _model(result: Result) -> list[tuple[str, str]]:
+    model, request = result.model, result.request
+    scaling = {"columns": "each column to mean 0, variance 1", "global": "one factor for all columns"}
+    rows = [
+        ("kernel", kernel_text(model.kernel_)),
+        ("feature map", f"{type(model.feature_map_).__name__}, {request.features:,} features"),
+        ("scaling", scaling.get(str(model.standardize), "none")),
+        ("regularisation", f"alpha = {model.alpha_:.4g}, {'by GCV' if request.alpha == 'auto' else 'as given'}"),
+    ]
+    length_scale = getattr(model.kernel_, "length_scale", None)
+    if length_scale is not None:
+        chosen = "median distance" if request.length_scale == "auto" else "as given"
+        rows.append(("length scale", f"{float(length_scale):.4g}, {chosen}"))
+    return [*rows, ("precision", f"{request.dtype} features, float64 sums")]
+
+
+def _reproducibility(result: Result) -> list[tuple[str, str]]:
+    return [
+        ("seed", str(result.request.seed)),
+        ("held out", f"{result.request.holdout:g} of the rows, by place in the file"),
+        ("Python", platform.python_version()),
+        *((name, version(name)) for name in _VERSIONS),
+    ]
+
+
+def _described(columns: Columns) -> list[tuple[str, ...]]:
+    """Rows of a table on the feature columns; empty for wide data such as images."""
+    if columns.mean is None or columns.spread is None:
+        return []
+    facts = (columns.mean, columns.spread, columns.low, columns.high)
+    rows = [(name, *(f"{fact[j]:.4g}" for fact in facts)) for j, name in enumerate(columns.names[:_LISTED])]
+    return [_HEAD, *rows]
+
+
+def _command() -> str:
+    """The command that was run, its files without their folders."""
+    words = [word.rsplit("/", 1)[-1] if "/" in word else word for word in sys.argv[1:]]
+    return shlex.join(["phimap", *words])
+
+
+def _file_name(data: str) -> str:
+    return Path(data).name

@@ -1,0 +1,207 @@
+"""The rows of a table as the command line needs them: split, described, checked before long work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.io import DataError, Table, holdout_mask, open_table
+from phimap.io.columns import closest_first
+from phimap.learn.scaling import Moments
+
+# Whole numbers with at most this many distinct values are taken for classes: a scale of ratings, a code, digits.
+MOST_CODES = 20
+# More labels than this are names of rows rather than classes; each class costs a column of targets.
+_MOST_LABELS = 1000
+# Columns of wider tables, pixels mostly, are not described one by one.
+_MOST_DESCRIBED = 200
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """Training rows, or held-out rows, of a table as batches (X, y): read anew on each iteration.
+
+    Which rows are held out depends on their index in the file and on the seed alone.
+    """
+
+    table: Table
+    fraction: float
+    seed: int
+    batch_rows: int
+    held_out: bool
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        start = 0
+        rest: tuple[np.ndarray, np.ndarray] | None = None
+        for X, y in self.table.batches(self.batch_rows):
+            wanted = holdout_mask(start, len(X), self.fraction, self.seed) == self.held_out
+            start += len(X)
+            X, y = X[wanted], np.asarray(y)[wanted]
+            if rest is not None:
+                X, y = np.concatenate([rest[0], X]), np.concatenate([rest[1], y])
+            if len(X) >= self.batch_rows:
+                yield X[: self.batch_rows], y[: self.batch_rows]
+                X, y = X[self.batch_rows :], y[self.batch_rows :]
+            rest = X, y
+        if rest is not None and len(rest[0]):
+            yield rest
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Facts about columns over the training rows, each an array (d,)."""
+
+    names: tuple[str, ...]
+    low: np.ndarray
+    high: np.ndarray
+    mean: np.ndarray | None
+    spread: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What one pass over the file tells.
+
+    Attributes
+    ----------
+    n_rows, n_held_out : int
+    features : Columns
+        Without means and spreads for wide tables.
+    target : Columns or None
+        Of a numeric target.
+    labels : tuple or None
+        Distinct targets of the training rows, sorted; None where there are too many to be classes.
+    whole : bool
+        Whether every target is a label or a whole number.
+    """
+
+    n_rows: int
+    n_held_out: int
+    features: Columns
+    target: Columns | None
+    labels: tuple | None
+    whole: bool
+
+    @property
+    def n_train(self) -> int:
+        return self.n_rows - self.n_held_out
+
+
+def open_selected(path: str, target: str, columns: Sequence[str] | None, drop: Sequence[str], dtype: str) -> Table:
+    """Open a table on the chosen feature columns."""
+    table = open_table(path, target, columns=columns, dtype=dtype)
+    if not drop:
+        return table
+    for name in drop:
+        if name not in table.feature_names:
+            names = closest_first(name, table.feature_names)
+            raise DataError(f"{path}: no feature column {name!r} to drop. Choose from {names}.")
+    kept = [name for name in table.feature_names if name not in drop]
+    return open_table(path, target, columns=kept, dtype=dtype)
+
+
+def survey(table: Table, fraction: float, seed: int, batch_rows: int) -> Overview:
+    """Read the file once: every value is checked, rows are counted, columns and target described."""
+    d = table.n_features
+    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    moments = Moments(d) if d <= _MOST_DESCRIBED else None
+    target = _Target()
+    n_rows = n_held_out = 0
+    for X, y in table.batches(batch_rows):
+        held_out = holdout_mask(n_rows, len(X), fraction, seed)
+        n_rows += len(X)
+        n_held_out += int(held_out.sum())
+        X, y = X[~held_out], np.asarray(y)[~held_out]
+        if len(X):
+            np.minimum(low, X.min(axis=0), out=low)
+            np.maximum(high, X.max(axis=0), out=high)
+            target.update(y)
+            if moments is not None:
+                moments.update(X)
+    mean, spread = _mean_and_spread(moments) if moments is not None else (None, None)
+    features = Columns(table.feature_names, low, high, mean, spread)
+    labels = tuple(sorted(target.labels)) if target.labels is not None else None
+    return Overview(n_rows, n_held_out, features, target.described(str(table.target_name)), labels, target.whole)
+
+
+def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
+    """Return ``"classification"`` or ``"regression"``, and why.
+
+    Text and booleans are classes, and so are whole numbers with at most `MOST_CODES` distinct values.
+    """
+    text = overview.target is None
+    labels = overview.labels
+    if labels is not None and len(labels) == 1:
+        raise DataError(f"{where}: the target is constant ({labels[0]}) in the training rows. Choose another --target.")
+    if asked == "regression" and text:
+        raise DataError(f"{where}: the target holds labels, not numbers. Use --task classification.")
+    if asked == "classification" and not overview.whole:
+        raise DataError(f"{where}: the target holds fractions, which are no classes. Use --task regression.")
+    few = overview.whole and labels is not None and (text or len(labels) <= MOST_CODES)
+    if text and labels is None:
+        raise DataError(
+            f"{where}: the target has more than {_MOST_LABELS} distinct labels, which look like names of rows. "
+            "Choose another --target, or group them."
+        )
+    if asked == "classification" and labels is None:
+        raise DataError(
+            f"{where}: the target has more than {_MOST_LABELS} distinct values, too many for classes. "
+            "Use --task regression."
+        )
+    if asked != "auto":
+        return asked, "as asked"
+    if few:
+        kind = "labels" if text else "whole numbers"
+        other = "" if text else "; --task regression overrides"
+        return "classification", f"{len(labels or ())} distinct {kind}{other}"
+    return "regression", "numbers; --task classification overrides" if overview.whole else "numbers"
+
+
+def check_constant_columns(where: str, columns: Columns) -> None:
+    """Refuse columns that standardisation would divide by zero."""
+    constant = np.flatnonzero(columns.low == columns.high)
+    if constant.size:
+        names = [columns.names[j] for j in constant]
+        value = columns.low[constant[0]]
+        more = f" and {len(names) - 1} more columns are" if len(names) > 1 else " is"
+        remedy = "--standardize global" if len(names) > 20 else f"--drop {','.join(names)} or --standardize global"
+        raise DataError(
+            f"{where}: column {names[0]!r} (always {value:g}){more} constant in the training rows. Use {remedy}."
+        )
+
+
+class _Target:
+    """Streamed facts about a target (n,)."""
+
+    def __init__(self) -> None:
+        self.labels: set | None = set()
+        self.whole = True
+        self._moments: Moments | None = None
+        self._low, self._high = np.inf, -np.inf
+
+    def update(self, y: np.ndarray) -> None:
+        """Add the targets `y` (r,)."""
+        if y.dtype.kind == "f" and self.whole:
+            self.whole = bool((y == np.rint(y)).all())
+        if self.labels is not None:
+            self.labels.update(np.unique(y).tolist())
+            if len(self.labels) > _MOST_LABELS:
+                self.labels = None
+        if y.dtype.kind in "fiu":
+            if self._moments is None:
+                self._moments = Moments(1)
+            self._moments.update(y.astype(np.float64)[:, None])
+            self._low, self._high = min(self._low, float(y.min())), max(self._high, float(y.max()))
+
+    def described(self, name: str) -> Columns | None:
+        """Range, mean and spread; None for labels."""
+        if self._moments is None:
+            return None
+        mean, spread = _mean_and_spread(self._moments)
+        return Columns((name,), np.array([self._low]), np.array([self._high]), mean, spread)
+
+
+def _mean_and_spread(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    return moments.mean, np.sqrt(moments.deviations / max(moments.n, 1))

@@ -1,0 +1,6 @@
+"""The report of a fit: one HTML page with its figures inside, readable without a network."""
+
+from phimap.report.curves import Curve, Curves, error_curves
+from phimap.report.page import Facts, render
+
+__all__ = ["Curve", "Curves", "Facts", "error_curves", "render"]

@@ -1,0 +1,251 @@
+"""The figures of a report, each a function from results to a drawn plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.colors import ListedColormap, LogNorm
+from matplotlib.ticker import MaxNLocator, NullFormatter
+
+from phimap.learn.stages import Stage
+from phimap.report.curves import Curve
+from phimap.report.style import GRID, INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot
+
+# Above this many points single marks hide each other, and their density is drawn.
+_MOST_MARKS = 1500
+# Larger confusion matrices cannot be read; the classes confused most are shown.
+_MOST_CLASSES = 20
+
+
+def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
+    """Predictions beside the truth, with the line on which both agree."""
+    alt = f"Predicted {name} against true {name} on held-out rows; points on the line are exact."
+    with Plot("predicted", alt, size=(5.4, 4.5)) as plot:
+        axes = plot.axes
+        # A few wild predictions must not squeeze all others into a corner.
+        rough = np.quantile(predicted, [0.002, 0.998])
+        low, high = min(true.min(), rough[0]), max(true.max(), rough[1])
+        margin = 0.03 * (high - low)
+        bounds = (low - margin, high + margin)
+        if true.size > _MOST_MARKS:
+            cells = axes.hexbin(
+                true,
+                predicted,
+                gridsize=38,
+                extent=bounds * 2,
+                mincnt=1,
+                norm=LogNorm(),
+                cmap=ListedColormap(SEQUENCE),
+                linewidths=0,
+            )
+            bar = plot.figure.colorbar(cells, ax=axes, pad=0.02, aspect=30, label="rows per cell")
+            bar.outline.set_visible(False)  # pyright: ignore
+        else:
+            axes.plot(true, predicted, "o", color=MAIN, alpha=0.45, markersize=4, markeredgewidth=0)
+        axes.plot([low, high], [low, high], color=SECOND, linewidth=1.5)
+        axes.set(xlabel=f"true {name}", ylabel=f"predicted {name}", xlim=bounds, ylim=bounds)
+        axes.locator_params(nbins=6)
+    return plot
+
+
+def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
+    """Histogram of what is left, with the middle 80 percent marked."""
+    left = predicted - true
+    low, high = np.quantile(left, [0.1, 0.9])
+    alt = f"Histogram of residuals of {name}; 80 percent lie between {low:.3g} and {high:.3g}."
+    with Plot("residuals", alt, size=(5.4, 4.5)) as plot:
+        axes = plot.axes
+        # The outermost thousandth would squeeze the rest into a few bars.
+        edges = np.linspace(*np.quantile(left, [0.001, 0.999]), 49)
+        axes.hist(left, bins=edges.tolist(), color=MAIN, edgecolor=PAPER, linewidth=0.6)
+        axes.axvline(0, color=INK, linewidth=1)
+        for edge, label, side in ((low, f"10 %: {low:.3g}", "right"), (high, f"90 %: {high:.3g}", "left")):
+            axes.axvline(edge, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
+            axes.annotate(
+                label,
+                (edge, 1),
+                (-4 if side == "right" else 4, -2),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                ha=side,
+                va="top",
+                color=SECOND,
+                fontsize=9.5,
+            )
+        axes.set(xlabel=f"predicted \N{MINUS SIGN} true {name}", ylabel="held-out rows")
+        axes.grid(axis="x", visible=False)
+        axes.locator_params(axis="x", nbins=7)
+    return plot
+
+
+def confusion(true: np.ndarray, predicted: np.ndarray) -> Plot:
+    """Rows by true and predicted class, shaded by the share of the true class."""
+    labels, codes = np.unique(np.concatenate([true, predicted]), return_inverse=True)
+    counts = np.zeros((labels.size, labels.size), dtype=np.intp)
+    np.add.at(counts, (codes[: true.size], codes[true.size :]), 1)
+    if labels.size > _MOST_CLASSES:
+        mistakes = counts.sum(axis=0) + counts.sum(axis=1) - 2 * counts.diagonal()
+        shown = np.sort(np.argsort(-mistakes, kind="stable")[:_MOST_CLASSES])
+        counts, labels = counts[np.ix_(shown, shown)], labels[shown]
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    # Square roots spread the small shares, which are the mistakes, over the shades.
+    level = np.minimum((np.sqrt(share) * len(SEQUENCE)).astype(int), len(SEQUENCE) - 1)
+    alt = f"Confusion matrix of {labels.size} classes on held-out rows."
+    with Plot("confusion", alt, size=(5.4, 4.9)) as plot:
+        axes = plot.axes
+        k = labels.size
+        drawn = np.ma.masked_where(counts == 0, level)
+        axes.pcolormesh(
+            drawn,
+            cmap=ListedColormap(SEQUENCE),
+            vmin=-0.5,
+            vmax=len(SEQUENCE) - 0.5,
+            edgecolors=PAPER,
+            linewidth=1.5,
+        )
+        for i, j in np.argwhere(counts):
+            colour = PAPER if level[i, j] >= len(SEQUENCE) // 2 else INK
+            size = 10 if k <= 12 else 7
+            axes.text(j + 0.5, i + 0.5, f"{counts[i, j]}", ha="center", va="center", color=colour, fontsize=size)
+        texts = [_short(label) for label in labels]
+        axes.set(xlabel="predicted", ylabel="true", aspect="equal")
+        axes.set_xticks(np.arange(k) + 0.5, texts, rotation=90 if max(map(len, texts)) > 3 and k > 4 else 0)
+        axes.set_yticks(np.arange(k) + 0.5, texts)
+        axes.invert_yaxis()
+        axes.grid(visible=False)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    return plot
+
+
+def found_per_class(true: np.ndarray, predicted: np.ndarray) -> Plot:
+    """Share of each class that is predicted as itself, the worst on top."""
+    labels, codes, sizes = np.unique(true, return_inverse=True, return_counts=True)
+    found = np.bincount(codes, weights=true == predicted, minlength=labels.size) / sizes
+    order = np.argsort(found, kind="stable")[:_MOST_CLASSES]
+    worst = labels[order[0]]
+    alt = f"Share of each class found; lowest for {worst} at {found[order[0]]:.1%}."
+    with Plot("classes", alt, size=(5.4, 4.9)) as plot:
+        axes = plot.axes
+        places = np.arange(order.size)
+        axes.hlines(places, found.min(), found[order], color=GRID, linewidth=2)
+        axes.plot(found[order], places, "o", color=MAIN, markersize=7)
+        axes.axvline(float((true == predicted).mean()), color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.annotate(
+            "accuracy",
+            (float((true == predicted).mean()), 1),
+            (4, 6),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            color=SECOND,
+            fontsize=9.5,
+            annotation_clip=False,
+        )
+        axes.set_yticks(places, [_short(labels[i]) for i in order])
+        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g} %")
+        axes.locator_params(axis="x", nbins=5)
+        axes.set(xlabel="share of the class found", ylabel="class", ylim=(order.size - 0.4, -0.6))
+        axes.grid(axis="y", visible=False)
+    return plot
+
+
+def against_alpha(
+    alphas: np.ndarray, estimate: np.ndarray, chosen: float, path: Curve | None, path_width: int, error: str
+) -> Plot:
+    """Cross-validation's estimate and the held-out error against the regularisation."""
+    same_unit = error == "RMSE"
+    rows = 1 if same_unit or path is None else 2
+    alt = f"Error against regularisation; the chosen value is {chosen:.3g}."
+    with Plot("alpha", alt, rows=rows) as plot:
+        top, bottom = plot.panels[0], plot.panels[-1]
+        if alphas.size:
+            top.plot(alphas, estimate, color=MAIN, label="cross-validation (GCV)")
+        if path is not None:
+            label = f"held out, {path_width:,} features"
+            bottom.plot(path.x, path.y, "o--", color=SECOND, linewidth=1.5, label=label)
+        for axes in plot.panels:
+            axes.axvline(chosen, color=INK, linewidth=1)
+            axes.locator_params(axis="y", nbins=6 // rows + 1)
+        top.annotate(
+            f"chosen: {chosen:.3g}",
+            (chosen, 1),
+            (0, 3),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=9.5,
+            annotation_clip=False,
+        )
+        if same_unit:
+            top.set_ylabel("RMSE")
+            top.legend(loc="best")
+        else:
+            top.set_ylabel("GCV, root")
+            if path is not None:
+                bottom.set_ylabel("held-out error")
+                bottom.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+                bottom.legend(loc="best")
+        bottom.set(xscale="log", xlabel="regularisation (alpha)")
+    return plot
+
+
+def against_width(curve: Curve, error: str) -> Plot:
+    """Held-out error of the model and of its narrower forms."""
+    alt = f"Held-out error against the number of features, from {curve.y[0]:.3g} at {curve.x[0]} to {curve.y[-1]:.3g}."
+    with Plot("width", alt) as plot:
+        axes = plot.axes
+        axes.plot(curve.x, curve.y, "o-", color=MAIN)
+        axes.plot(curve.x[-1], curve.y[-1], "o", color=SECOND, markersize=8)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(curve.x, [f"{x:,}" for x in curve.x])
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        if error == "RMSE":
+            axes.set_ylabel("held-out RMSE")
+        else:
+            axes.set_ylabel("held-out error")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+        axes.locator_params(axis="y", nbins=6)
+        axes.set_xlabel("features")
+    return plot
+
+
+def time_and_memory(stages: Sequence[Stage]) -> Plot:
+    """Seconds of each stage and the memory reached by its end, as horizontal bars."""
+    names = [stage.name for stage in stages]
+    seconds = np.array([stage.seconds for stage in stages])
+    memory = np.array([stage.peak_bytes for stage in stages]) / 2**20
+    alt = f"Time and memory per stage; {seconds.sum():.1f} seconds in all, {memory.max():.0f} MB at most."
+    with Plot("stages", alt, size=(11, 0.42 * len(names) + 1)) as plot:
+        figure = plot.figure
+        figure.clear()
+        left, right = figure.subplots(1, 2, sharey=True)
+        places = np.arange(len(names))
+        for axes, values, colour, label in (
+            (left, seconds, MAIN, "seconds"),
+            (right, memory, SECOND, "highest memory so far, MB"),
+        ):
+            axes.barh(places, values, color=colour, height=0.62)
+            for place, value in zip(places, values, strict=True):
+                text = f"{value:.2f}" if label == "seconds" else f"{value:,.0f}"
+                axes.annotate(
+                    text, (value, place), (4, 0), textcoords="offset points", va="center", fontsize=9.5, color=MUTED
+                )
+            axes.set_xlabel(label)
+            axes.margins(x=0.12)
+            axes.grid(axis="y", visible=False)
+            axes.tick_params(axis="y", length=0)
+            axes.xaxis.set_major_locator(MaxNLocator(6))
+        right.xaxis.set_major_formatter("{x:,.0f}")
+        left.set_yticks(places, names, color=INK)
+        left.invert_yaxis()
+    return plot
+
+
+def _short(label: object) -> str:
+    """A label in the room that an axis has."""
+    text = str(label)
+    return text if len(text) <= 14 else text[:13] + "…"

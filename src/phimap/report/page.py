@@ -1,0 +1,133 @@
+"""From the results of a fit to one HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.learn.stages import Stage
+from phimap.report import figures
+from phimap.report.curves import Curves
+from phimap.report.style import Plot
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a report shows.
+
+    Attributes
+    ----------
+    data, target, task : str
+    headline : str
+        What the fit achieved, in a sentence.
+    tiles : sequence of (label, value, note)
+        Key figures.
+    true, predicted : ndarray of shape (k,) or None
+        Held-out targets; None where nothing was held out.
+    alphas, estimate : ndarray of shape (a,)
+        The path of the regularisation and the root of its cross-validated squared error.
+    alpha : float
+    curves : Curves or None
+    stages : sequence of Stage
+    tables : sequence of (title, rows)
+        Rows of two cells.
+    columns : sequence of rows
+        Description of the feature columns, the first row being the head.
+    n_columns : int
+        All columns, of which `columns` may describe fewer or none.
+    command : str
+    """
+
+    data: str
+    target: str
+    task: str
+    headline: str
+    tiles: Sequence[tuple[str, str, str]]
+    true: np.ndarray | None
+    predicted: np.ndarray | None
+    alphas: np.ndarray
+    estimate: np.ndarray
+    alpha: float
+    curves: Curves | None
+    stages: Sequence[Stage]
+    tables: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    columns: Sequence[Sequence[str]]
+    n_columns: int
+    command: str
+
+
+def render(facts: Facts) -> str:
+    """The report as a complete HTML document without references to anything outside it."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("phimap.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.jinja").render(facts=facts, sections=_sections(facts))
+
+
+def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot, str]]]]:
+    """Titles, and figures with their captions."""
+    sections = []
+    if facts.true is not None and facts.predicted is not None:
+        sections.append(("Held-out rows", _held_out(facts.true, facts.predicted, facts)))
+    sections.append(("What the error depends on", _dependence(facts)))
+    caption = "Where the time went, and the highest memory of the process by the end of each stage."
+    sections.append(("Time and memory", [(figures.time_and_memory(facts.stages), caption)]))
+    return [(title, drawn) for title, drawn in sections if drawn]
+
+
+def _held_out(true: np.ndarray, predicted: np.ndarray, facts: Facts) -> list[tuple[Plot, str]]:
+    if facts.task == "regression":
+        return [
+            (
+                figures.predicted_against_true(true, predicted, facts.target),
+                "Predicted against true. Exact predictions lie on the line.",
+            ),
+            (
+                figures.residuals(true, predicted, facts.target),
+                "What the model leaves unexplained. Four of five errors lie between the dashed lines.",
+            ),
+        ]
+    return [
+        (
+            figures.confusion(true, predicted),
+            "Confusion matrix: held-out rows by true and predicted class, shaded by share of the true class.",
+        ),
+        (figures.found_per_class(true, predicted), "Share of each class that the model finds, the hardest on top."),
+    ]
+
+
+def _dependence(facts: Facts) -> list[tuple[Plot, str]]:
+    error = "RMSE" if facts.task == "regression" else "error"
+    curves = facts.curves
+    path = curves.path if curves else None
+    drawn = []
+    if facts.alphas.size or path is not None:
+        caption = (
+            "Error against regularisation. The solid line estimates it from the training rows alone, by generalised "
+            "cross-validation."
+        )
+        if path is not None and curves is not None:
+            caption += f" The dashed line is measured on held-out rows, with {curves.path_width:,} of the features."
+        drawn.append(
+            (
+                figures.against_alpha(
+                    facts.alphas, facts.estimate, facts.alpha, path, curves.path_width if curves else 0, error
+                ),
+                caption,
+            )
+        )
+    if curves is not None and curves.width is not None:
+        caption = (
+            "Held-out error against the number of features, at the regularisation chosen for all of them. "
+            "Where the line is still falling, more --features will help."
+        )
+        drawn.append((figures.against_width(curves.width, error), caption))
+    return drawn
