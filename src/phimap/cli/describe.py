@@ -19,7 +19,7 @@ def task_of(model: Any) -> str:
 def kernel_text(kernel: Any) -> str:
     """A kernel with its parameters, numbers to four digits."""
     values = {name: f"{v:.4g}" if isinstance(v, float) else f"{v}" for name, v in kernel.get_params().items()}
-    return f"{type(kernel).__name__}({', '.join(f'{name}={text}' for name, text in values.items())})"
+    return f"{type(kernel).__name__}({', '.join(f'{name} = {text}' for name, text in values.items())})"
 
 
 def some(items: Sequence[Any]) -> str:

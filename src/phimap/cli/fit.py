@@ -147,7 +147,8 @@ def _fit(request: Request) -> Result:
             for X, y in SplitRows(table, request.holdout, request.seed, rows, held_out=True):
                 scores.update(y, predict_unnamed(model, X))
                 advance(len(X))
-    finished = [stages.finished[0], *model.stages_, *stages.finished[1:]]
+    # Timings belong to this run: without them a seed gives the same model file each time.
+    finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
     return Result(request, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
 
 

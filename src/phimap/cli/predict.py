@@ -78,10 +78,10 @@ def _predictions(model: Any, table: Table, scores: Scores | None) -> Iterator[np
 
 def _write(file: Any, batches: Iterator[np.ndarray]) -> None:
     """Write a CSV file of one column."""
-    header = True
-    for predicted in batches:
+    options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed")
+    for start, predicted in enumerate(batches):
+        if start == 0:
+            file.write(b"prediction\n")
         sink = pa.BufferOutputStream()
-        options = arrow_csv.WriteOptions(include_header=header, quoting_style="needed")
         arrow_csv.write_csv(pa.table({"prediction": pa.array(predicted)}), sink, options)
         file.write(sink.getvalue())
-        header = False

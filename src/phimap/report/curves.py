@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from phimap.learn.ridge import RidgeSolution, solve_ridge, solve_ridge_dual
+from phimap.learn.cholesky import NotPositiveDefiniteError
+from phimap.learn.ridge import solve_ridge, solve_ridge_dual
 from phimap.ops import ops_for
 
 # Halving the width divides the cost of a solution by eight, so all narrower models together cost 1/7 of the model's.
@@ -73,30 +74,47 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
     if not narrow:
         return Curves(None, None, 0)
     path_width = next((w for w in narrow if w <= m // _PATH_SHARE), narrow[-1])
-    alphas = model.alpha_ * _PATH_FACTORS
+    alphas = _other_alphas(model)
     solutions = [_solution(model, width, model.alpha_) for width in narrow]
     solutions += [_solution(model, path_width, alpha) for alpha in alphas]
     coef = np.concatenate([model.solution_.coef, *(part for part, _ in solutions)], axis=1)
     intercept = np.concatenate([model.solution_.intercept, *(part for _, part in solutions)])
     errors = _held_out_errors(model, held_out, coef, intercept)
     n_widths = len(narrow) + 1
-    order = np.argsort([m, *narrow])
-    return Curves(
-        Curve(np.array([m, *narrow])[order], errors[:n_widths][order]), Curve(alphas, errors[n_widths:]), path_width
-    )
+    width = _curve(np.array([m, *narrow]), errors[:n_widths])
+    return Curves(width, _curve(alphas, errors[n_widths:]), path_width)
+
+
+def _other_alphas(model: Any) -> np.ndarray:
+    """Regularisations around the model's, within the range that was searched."""
+    alphas = model.alpha_ * _PATH_FACTORS
+    searched = model.solution_.alphas
+    return alphas[(alphas >= searched[0]) & (alphas <= searched[-1])] if searched.size > 1 else alphas
+
+
+def _curve(x: np.ndarray, y: np.ndarray) -> Curve | None:
+    """The points that there are, in order; None for fewer than two."""
+    order = np.argsort(x)
+    order = order[np.isfinite(y[order])]
+    return Curve(x[order], y[order]) if order.size > 1 else None
 
 
 def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (m, t) and intercept (t,) of the model's narrower form, zero at the features it lacks."""
     columns, factor = model.feature_map_.record_.leading(width)
+    t = model.solution_.coef.shape[1]
+    coef = np.zeros((model.feature_map_.record_.n_components, t))
     # The narrower map is `factor` times the columns, so their ridge problem has alpha / factor^2.
     arguments = {"alpha": alpha / factor**2, "rng": np.random.default_rng(0), "n_jobs": model.n_jobs}
-    if model.statistics_ is not None:
-        solution: RidgeSolution = solve_ridge(model.statistics_.subset(columns), **arguments)
-    else:
-        Z, Y = model._dual_rows
-        solution = solve_ridge_dual(np.ascontiguousarray(Z[:, columns]), Y, **arguments)
-    coef = np.zeros((model.feature_map_.record_.n_components, solution.coef.shape[1]))
+    try:
+        if model.statistics_ is not None:
+            solution = solve_ridge(model.statistics_.subset(columns), **arguments)
+        else:
+            Z, Y = model._dual_rows
+            solution = solve_ridge_dual(np.ascontiguousarray(Z[:, columns]), Y, **arguments)
+    except NotPositiveDefiniteError:
+        # So little regularisation is below the rounding of the sums: the curve has no such point.
+        return coef, np.full(t, np.nan)
     coef[columns] = solution.coef
     return coef, solution.intercept
 
@@ -117,6 +135,7 @@ def _held_out_errors(
         if hasattr(model, "classes_"):
             index = (scores[:, :, 0] > 0).astype(np.intp) if n_outputs == 1 else scores.argmax(axis=2)
             wrong += (model.classes_[index] != y[:, None]).sum(axis=0)
+            wrong[np.isnan(scores[0, :, 0])] = np.nan
         else:
             wrong += np.square(scores[:, :, 0] - y[:, None], dtype=np.float64).sum(axis=0)
         n += len(X)

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from phimap.learn.stages import Stage
 from phimap.report.curves import Curve
-from phimap.report.style import GRID, INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot
+from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot
 
 # Above this many points single marks hide each other, and their density is drawn.
 _MOST_MARKS = 1500
@@ -39,7 +39,8 @@ def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -
                 cmap=ListedColormap(SEQUENCE),
                 linewidths=0,
             )
-            bar = plot.figure.colorbar(cells, ax=axes, pad=0.02, aspect=30, label="rows per cell")
+            bar = plot.figure.colorbar(cells, ax=axes, pad=0.02, aspect=30, label="rows per cell", format="{x:,.0f}")
+            bar.ax.yaxis.set_minor_formatter(NullFormatter())
             bar.outline.set_visible(False)  # pyright: ignore
         else:
             axes.plot(true, predicted, "o", color=MAIN, alpha=0.45, markersize=4, markeredgewidth=0)
@@ -57,8 +58,8 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
     with Plot("residuals", alt, size=(5.4, 4.5)) as plot:
         axes = plot.axes
         # The outermost thousandth would squeeze the rest into a few bars.
-        edges = np.linspace(*np.quantile(left, [0.001, 0.999]), 49)
-        axes.hist(left, bins=edges.tolist(), color=MAIN, edgecolor=PAPER, linewidth=0.6)
+        first, last = np.quantile(left, [0.001, 0.999])
+        axes.hist(left, bins=48, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
         axes.axvline(0, color=INK, linewidth=1)
         for edge, label, side in ((low, f"10 %: {low:.3g}", "right"), (high, f"90 %: {high:.3g}", "left")):
             axes.axvline(edge, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
@@ -129,13 +130,14 @@ def found_per_class(true: np.ndarray, predicted: np.ndarray) -> Plot:
     with Plot("classes", alt, size=(5.4, 4.9)) as plot:
         axes = plot.axes
         places = np.arange(order.size)
-        axes.hlines(places, found.min(), found[order], color=GRID, linewidth=2)
+        accuracy = float((true == predicted).mean())
+        axes.hlines(places, accuracy, found[order], color=MAIN, linewidth=2)
         axes.plot(found[order], places, "o", color=MAIN, markersize=7)
-        axes.axvline(float((true == predicted).mean()), color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.axvline(accuracy, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
         axes.annotate(
             "accuracy",
-            (float((true == predicted).mean()), 1),
-            (4, 6),
+            (accuracy, 1),
+            (0, 4),
             xycoords=("data", "axes fraction"),
             textcoords="offset points",
             ha="center",
@@ -157,11 +159,11 @@ def against_alpha(
 ) -> Plot:
     """Cross-validation's estimate and the held-out error against the regularisation."""
     same_unit = error == "RMSE"
-    rows = 1 if same_unit or path is None else 2
+    rows = 1 if same_unit or path is None or alphas.size <= 1 else 2
     alt = f"Error against regularisation; the chosen value is {chosen:.3g}."
     with Plot("alpha", alt, rows=rows) as plot:
         top, bottom = plot.panels[0], plot.panels[-1]
-        if alphas.size:
+        if alphas.size > 1:
             top.plot(alphas, estimate, color=MAIN, label="cross-validation (GCV)")
         if path is not None:
             label = f"held out, {path_width:,} features"
@@ -170,7 +172,7 @@ def against_alpha(
             axes.axvline(chosen, color=INK, linewidth=1)
             axes.locator_params(axis="y", nbins=6 // rows + 1)
         top.annotate(
-            f"chosen: {chosen:.3g}",
+            f"{'chosen' if alphas.size > 1 else 'given'}: {chosen:.3g}",
             (chosen, 1),
             (0, 3),
             xycoords=("data", "axes fraction"),

@@ -109,11 +109,10 @@ def _dependence(facts: Facts) -> list[tuple[Plot, str]]:
     curves = facts.curves
     path = curves.path if curves else None
     drawn = []
-    if facts.alphas.size or path is not None:
-        caption = (
-            "Error against regularisation. The solid line estimates it from the training rows alone, by generalised "
-            "cross-validation."
-        )
+    if facts.alphas.size > 1 or path is not None:
+        caption = "Error against regularisation."
+        if facts.alphas.size > 1:
+            caption += " The solid line estimates it from the training rows alone, by generalised cross-validation."
         if path is not None and curves is not None:
             caption += f" The dashed line is measured on held-out rows, with {curves.path_width:,} of the features."
         drawn.append(

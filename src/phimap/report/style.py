@@ -22,7 +22,7 @@ _VARIABLES = {
     PAPER: "--card",
 } | {colour: f"--level-{level}" for level, colour in enumerate(SEQUENCE)}
 
-_RULES: dict[str, Any] = {
+_RULES: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": GRID,
     "axes.facecolor": "none",
@@ -60,7 +60,7 @@ class Plot:
         self.svg = ""
 
     def __enter__(self) -> Plot:
-        self._rules = rc_context(_RULES | {"svg.hashsalt": self.name})
+        self._rules = rc_context({**_RULES, "svg.hashsalt": self.name})
         self._rules.__enter__()
         self.figure = Figure(figsize=self._size, layout="constrained")
         grid = self.figure.subplots(self._rows, 1, sharex=self._rows > 1, squeeze=False)
