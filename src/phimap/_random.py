@@ -6,6 +6,11 @@ from numbers import Integral
 
 import numpy as np
 
+# SplitMix64: the golden-ratio step, and the multipliers and shifts of its output function.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+
 RandomState = int | np.random.Generator | np.random.RandomState | np.random.SeedSequence | None
 
 
@@ -61,3 +66,23 @@ def _child(root: np.random.SeedSequence, role: str) -> np.random.Generator:
     key = (*root.spawn_key, *role.encode())
     seed = np.random.SeedSequence(root.entropy, spawn_key=key, pool_size=root.pool_size)
     return np.random.Generator(np.random.PCG64(seed))
+
+
+def row_uniforms(first: int, n: int, seed: int) -> np.ndarray:
+    """Uniforms in [0, 1) for rows ``first, ..., first + n - 1`` of a stream (n,), each fixed by its index and `seed`.
+
+    The state of SplitMix64 (Steele, Lea and Flood 2014, Figures 13 and 17) is hashed with the seed, so that seeds 1
+    and 2 are not one stream shifted by a row.
+    """
+    rows = np.arange(first, first + n, dtype=np.uint64)
+    # Arrays wrap around silently modulo 2**64, as the hash wants; NumPy scalars would warn.
+    offset = _mixed((np.array([seed % 2**64], dtype=np.uint64) + np.uint64(1)) * _STEP)
+    # The upper 53 bits are a uniform double in [0, 1).
+    return (_mixed(rows * _STEP + offset) >> np.uint64(11)) * 2.0**-53
+
+
+def _mixed(state: np.ndarray) -> np.ndarray:
+    """SplitMix64's output function on uint64 (n,)."""
+    state = (state ^ (state >> _SHIFTS[0])) * _MULTIPLIERS[0]
+    state = (state ^ (state >> _SHIFTS[1])) * _MULTIPLIERS[1]
+    return state ^ (state >> _SHIFTS[2])

@@ -50,11 +50,11 @@ class FourierRecord(MapRecord):
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         if self.normalize_input:
             X = ops.scale_rows(X, ops.reciprocal(ops.row_norms(X)))
-        sines = first + self.projection.n_directions
+        half = self.projection.n_directions
         for columns, projected in self.projection.blocks(ops, X):
             start, scale = columns.start, self.scale[columns]
             if self.shift is None:
-                ops.cos_sin(projected, scale, out, first + start, sines + start)
+                ops.cos_sin(projected, scale, out, first + start, half)
             else:
                 ops.cos_shift(projected, self.shift[columns], scale, out, first + start)
         if self.normalize_output:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# SplitMix64: the golden-ratio step, and the multipliers and shifts of its output function.
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+from phimap._random import row_uniforms
 
 
 def holdout_mask(n_rows_start: int, n: int, fraction: float, seed: int = 0) -> np.ndarray:
@@ -58,16 +55,4 @@ def holdout_mask(n_rows_start: int, n: int, fraction: float, seed: int = 0) -> n
             raise ValueError(f"`{name}` must be a non-negative integer, got {value!r}. Use for example 0.")
     if not 0 <= fraction <= 1:
         raise ValueError(f"`fraction` must be between 0 and 1, got {fraction!r}. Use for example 0.1.")
-    rows = np.arange(n_rows_start, n_rows_start + n, dtype=np.uint64)
-    # Arrays wrap around silently modulo 2**64, as the hash wants; NumPy scalars would warn.
-    offset = _mixed((np.array([seed % 2**64], dtype=np.uint64) + np.uint64(1)) * _STEP)
-    # The upper 53 bits are a uniform double in [0, 1).
-    uniform = (_mixed(rows * _STEP + offset) >> np.uint64(11)) * 2.0**-53
-    return uniform < fraction
-
-
-def _mixed(state: np.ndarray) -> np.ndarray:
-    """SplitMix64's output function on uint64 (n,)."""
-    state = (state ^ (state >> _SHIFTS[0])) * _MULTIPLIERS[0]
-    state = (state ^ (state >> _SHIFTS[1])) * _MULTIPLIERS[1]
-    return state ^ (state >> _SHIFTS[2])
+    return row_uniforms(n_rows_start, n, int(seed)) < fraction

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from phimap._random import RandomState, named_streams
 from phimap.learn.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
-from phimap.learn.spectral import EXACT_ORDER, ExactShiftedInverse, LanczosShiftedInverse, ShiftedInverse
+from phimap.learn.spectral import ExactShiftedInverse, Images, LanczosShiftedInverse, ShiftedInverse
 from phimap.learn.statistics import RidgeStatistics
+from phimap.ops import Array, ops_for
 from phimap.records import Record
 
+# Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps.
+_EXACT_ORDER = 768
+#: Up to this number of rows the leave-one-out error is computed exactly, by an eigendecomposition of that order.
+LEAVE_ONE_OUT_ROWS = 2048
 # Grid of regularisations: finer than the curve's curvature; the minimum is then refined between grid points.
 _POINTS_PER_DECADE = 4
-# The grid reaches from the noise floor up to this multiple of the largest eigenvalue, where everything is shrunk.
+# The grid reaches up to this multiple of the largest eigenvalue, where everything is shrunk, and down to the
+# noise floor: rounding of the features in float32 moves eigenvalues by a hundredth of eps of the largest.
 _TOP = 10.0
+_FLOOR = 1e-2
 _MOST_DECADES = 10
 _POWER_STEPS = 6
 _RETRIES = 4
+_PROBES = 8
 
 
 @dataclass(frozen=True)
@@ -33,12 +42,11 @@ class RidgeSolution(Record):
     intercept : ndarray of shape (t,)
     alpha : float
     alphas : ndarray of shape (g,)
-        Grid that was searched; just `alpha` where it was given.
-    gcv : ndarray of shape (g,)
-        Generalised cross-validation score at each: an estimate of the mean squared error on new rows, summed over
-        targets.
-    dof : ndarray of shape (g,)
-        Effective degrees of freedom at each, without the intercept.
+        Grid that was searched; empty where alpha was given.
+    scores : ndarray of shape (g,)
+        The criterion at each: an estimate of the mean squared error on new rows, summed over targets.
+    criterion : str
+        ``"held-out"``, ``"leave-one-out"``, ``"gcv"`` or ``"given"``.
     residual : float
         ``|(A + alpha I) W - B| / |B|`` of the linear system solved.
     form : str
@@ -49,41 +57,46 @@ class RidgeSolution(Record):
     intercept: np.ndarray
     alpha: float
     alphas: np.ndarray
-    gcv: np.ndarray
-    dof: np.ndarray
+    scores: np.ndarray
+    criterion: str
     residual: float
     form: str
 
 
 @dataclass(frozen=True)
 class _System:
-    """``(A + alpha I) W = B``, and what its solution says of the residuals of the training rows."""
+    """``(A + lam I) W = B`` and a criterion by which lam is chosen from the functions of A."""
 
     matrix: BlockTriangle
     rhs: np.ndarray
-    n_rows: int
     eps: float
-    # Sum of squared residuals over all targets, from the functions of A at each alpha.
-    rss: Callable[[ShiftedInverse, np.ndarray], np.ndarray]
+    criterion: str
+    score: Callable[[Any, np.ndarray], np.ndarray]
+    project: Images | None = None
+    exact: bool = False
 
 
 def solve_ridge(
     statistics: RidgeStatistics,
     alpha: float | str = "auto",
     *,
+    held_out: tuple[Array, np.ndarray] | None = None,
     rng: RandomState = 0,
     n_jobs: int | None = None,
 ) -> RidgeSolution:
-    """Minimise ``|Y - Z W - c|^2 + alpha |W|^2`` over W and c, from the sums over rows alone.
+    """Minimise ``|Y - Z W - c|^2 + alpha |W|^2`` over W and c, from the sums over rows.
 
     Parameters
     ----------
     statistics : RidgeStatistics
     alpha : float or "auto", default="auto"
-        Regularisation in the units of ``sklearn.linear_model.Ridge``; ``"auto"`` minimises generalised
+        Regularisation in the units of ``sklearn.linear_model.Ridge``, or to be chosen.
+    held_out : tuple of arrays (r, m) and (r, t), optional
+        Features and targets of some of the rows of the statistics. They are taken out while alpha is chosen by the
+        squared error on them; the solution is that of all rows. Without them alpha minimises generalised
         cross-validation.
     rng : int, Generator, RandomState, SeedSequence or None, default=0
-        Seed of the probes that estimate traces.
+        Seed of the probes that estimate traces for generalised cross-validation.
     n_jobs : int, optional
         Threads; changes no bit.
 
@@ -98,15 +111,17 @@ def solve_ridge(
 
     Notes
     -----
-    With A, B, s the centred Gram matrix, cross products and target squares, and ``W = (A + lam I)^{-1} B``,
-    ``RSS(lam) = s - tr B^T [(A + lam I)^{-1} + lam (A + lam I)^{-2}] B``, the degrees of freedom are
+    The held-out errors for every alpha come from one factorisation, see `LanczosShiftedInverse`.
+    Generalised cross-validation needs the sums alone: with A, B, s the centred Gram matrix, cross products and
+    target squares, ``RSS(lam) = s - tr B^T [(A + lam I)^{-1} + lam (A + lam I)^{-2}] B``, the degrees of freedom are
     ``m - lam tr (A + lam I)^{-1}`` and ``GCV(lam) = (RSS / n) / (1 - (dof + 1) / n)^2``, the intercept being the 1.
-    The search costs one factorisation and some triangular solves; the solution one more factorisation.
+    It replaces every row's leverage by the mean one, and so misses a few rows far from all others, on which a
+    weakly regularised fit fails: there its choice can be far too small, and held-out rows show it.
 
-    **Error.** Of the trace: see `LanczosShiftedInverse`. Below the largest eigenvalue times the rounding of the
-    features eigenvalues are noise, and no smaller `alpha` is tried.
+    **Error.** Below the noise floor of the Gram matrix no alpha is tried.
 
-    **Cost.** ``2 m^3 / 3`` flops in all, and as much memory again as the statistics.
+    **Cost.** Two factorisations, ``2 m^3 / 3`` flops in all, and triangular solves; as much memory again as the
+    statistics, twice that with held-out rows.
 
     **Differs from the source in** the intercept, and in the stochastic trace.
 
@@ -114,26 +129,21 @@ def solve_ridge(
     ----------
     Golub, Heath, Wahba (1979), *Generalized cross-validation as a method for choosing a good ridge parameter*.
     """
-    squares = float(statistics.centred_squares().sum())
-
-    def rss(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        return squares - inverse.quadratic(shifts) - shifts * inverse.quadratic_squared(shifts)
-
-    system = _System(statistics.centred_gram(), statistics.centred_cross(), statistics.n, statistics.eps, rss)
-    W, path = _solve(system, alpha, rng, n_jobs)
+    chosen = None
+    if alpha == "auto":
+        system = _held_out_system(statistics, *held_out, n_jobs) if held_out else _gcv_system(statistics)
+        chosen = _choose(system, rng, n_jobs)
+        alpha = chosen.alpha
+    matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
+    W, residual = _solve(matrix, rhs, float(alpha), n_jobs, chosen.buffer if chosen else None)
     intercept = (statistics.sum_y - statistics.sum_z @ W) / statistics.n
-    return RidgeSolution(W, intercept, *path, form="primal")
+    return _solution(W, intercept, float(alpha), chosen, residual, "primal")
 
 
 def solve_ridge_dual(
-    Z: np.ndarray,
-    Y: np.ndarray,
-    alpha: float | str = "auto",
-    *,
-    rng: RandomState = 0,
-    n_jobs: int | None = None,
+    Z: np.ndarray, Y: np.ndarray, alpha: float | str = "auto", *, rng: RandomState = 0, n_jobs: int | None = None
 ) -> RidgeSolution:
-    """Solve the problem of `solve_ridge` from fewer rows than features, through their n x n Gram matrix.
+    """Solve the problem of `solve_ridge` from rows, through their n x n Gram matrix.
 
     Parameters
     ----------
@@ -141,7 +151,8 @@ def solve_ridge_dual(
         Features, float32 or float64.
     Y : ndarray of shape (n, t)
     alpha, rng, n_jobs
-        As in `solve_ridge`.
+        As in `solve_ridge`. ``"auto"`` minimises the exact leave-one-out error for up to 2,048 rows, the error on a
+        random tenth of the rows beyond.
 
     Returns
     -------
@@ -154,55 +165,137 @@ def solve_ridge_dual(
 
     Notes
     -----
-    With K the Gram matrix of the centred rows, ``W = Z_c^T (K + lam I)^{-1} Y_c``,
-    ``RSS(lam) = lam^2 tr Y_c^T (K + lam I)^{-2} Y_c`` and the degrees of freedom are ``n - lam tr (K + lam I)^{-1}``.
+    With K the Gram matrix of the centred rows, ``W = Z_c^T (K + lam I)^{-1} Y_c``. The leave-one-out residual of
+    row i is ``lam a_i / (1 - h_i)`` with ``a = (K + lam I)^{-1} Y_c`` and its leverage
+    ``h_i = 1 - lam [(K + lam I)^{-1}]_ii + 1 / n``, the last term that of the intercept.
 
     **Cost.** n^2 m flops for K, and factorisations of order n.
     """
     n = Z.shape[0]
     mean_z, mean_y = Z.mean(axis=0, dtype=np.float64), Y.mean(axis=0)
-    eps = float(np.finfo(Z.dtype).eps)
     centred = Z.astype(np.float64) - mean_z
-    # The rows are columns of the transposed sum: the same blocks and threads as for the primal form.
-    sums = RidgeStatistics.empty(n, 1)
-    sums.update(centred.T, np.zeros((Z.shape[1], 1)), n_jobs)
-
-    def rss(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        return np.square(shifts) * inverse.quadratic_squared(shifts)
-
-    A, path = _solve(_System(sums.gram, Y - mean_y, n, eps, rss), alpha, rng, n_jobs)
-    W = centred.T @ A
-    return RidgeSolution(W, mean_y - mean_z @ W, *path, form="dual")
-
-
-def _solve(system: _System, alpha: float | str, rng: RandomState, n_jobs: int | None):
-    """The solution (order, t) and the tuple (alpha, alphas, gcv, dof, residual)."""
-    buffer = None
+    eps = float(np.finfo(Z.dtype).eps)
+    matrix, rhs = _gram_of_rows(centred, n_jobs), Y - mean_y
+    chosen = None
     if alpha == "auto":
-        alpha, alphas, gcv, dof, buffer = _choose(system, rng, n_jobs)
-    else:
-        alphas, gcv, dof = np.array([float(alpha)]), np.array([np.nan]), np.array([np.nan])
-    alpha = float(alpha)
-    factor = BlockedCholesky(system.matrix, alpha, n_jobs, out=buffer)
-    W = factor.solve(system.rhs)
+        if n <= LEAVE_ONE_OUT_ROWS:
+            system = _System(matrix, rhs, eps, "leave-one-out", _leave_one_out(n), exact=True)
+        else:
+            system = _held_out_rows(centred, Y, eps, rng, n_jobs)
+        chosen = _choose(system, rng, n_jobs)
+        alpha = chosen.alpha
+    A, residual = _solve(matrix, rhs, float(alpha), n_jobs, None)
+    W = np.concatenate([block.T @ A for block in np.array_split(centred, -(-centred.shape[1] // 512), axis=1)])
+    return _solution(W, mean_y - mean_z @ W, float(alpha), chosen, residual, "dual")
+
+
+@dataclass(frozen=True)
+class _Choice:
+    alpha: float
+    alphas: np.ndarray
+    scores: np.ndarray
+    criterion: str
+    # Memory that the next factorisation may overwrite.
+    buffer: np.ndarray | None
+
+
+def _solution(
+    W: np.ndarray, intercept: np.ndarray, alpha: float, chosen: _Choice | None, residual: float, form: str
+) -> RidgeSolution:
+    if chosen is None:
+        chosen = _Choice(alpha, np.empty(0), np.empty(0), "given", None)
+    return RidgeSolution(W, intercept, alpha, chosen.alphas, chosen.scores, chosen.criterion, residual, form)
+
+
+def _solve(
+    matrix: BlockTriangle, rhs: np.ndarray, alpha: float, n_jobs: int | None, buffer: np.ndarray | None
+) -> tuple[np.ndarray, float]:
+    """Solution (order, t) and relative residual."""
+    factor = BlockedCholesky(matrix, alpha, n_jobs, out=buffer)
+    W = factor.solve(rhs)
     # One step of refinement: the explicit inverses of the factor's diagonal blocks cost a few digits.
-    W = W + factor.solve(system.rhs - system.matrix.matmul(W, n_jobs) - alpha * W)
-    left = system.rhs - system.matrix.matmul(W, n_jobs) - alpha * W
-    size = np.linalg.norm(system.rhs)
-    residual = float(np.linalg.norm(left) / size) if size > 0 else 0.0
-    return np.ascontiguousarray(W), (alpha, alphas, gcv, dof, residual)
+    W = W + factor.solve(rhs - matrix.matmul(W, n_jobs) - alpha * W)
+    left = rhs - matrix.matmul(W, n_jobs) - alpha * W
+    size = np.linalg.norm(rhs)
+    return np.ascontiguousarray(W), float(np.linalg.norm(left) / size) if size > 0 else 0.0
 
 
-def _choose(system: _System, rng: RandomState, n_jobs: int | None):
-    """The best alpha, the curves on the grid, and a buffer that the next factorisation may overwrite."""
+# Criteria ------------------------------------------------------------------------------------------------------
+
+
+def _gcv_system(statistics: RidgeStatistics) -> _System:
+    n, squares = statistics.n, float(statistics.centred_squares().sum())
+
+    def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        rss = squares - inverse.quadratic(shifts) - shifts * inverse.quadratic_squared(shifts)
+        dof = np.clip(statistics.n_components - shifts * inverse.trace(shifts), 0, None)
+        free = 1 - (dof + 1) / n
+        # With no degree of freedom left the residuals vanish and say nothing.
+        nothing = np.full(shifts.shape, np.inf)
+        return np.divide(np.maximum(rss, 0) / n, np.square(free), out=nothing, where=free > 1 / (2 * n))
+
+    return _System(statistics.centred_gram(), statistics.centred_cross(), statistics.eps, "gcv", score)
+
+
+def _held_out_system(statistics: RidgeStatistics, Z: Array, Y: np.ndarray, n_jobs: int | None) -> _System:
+    rest = statistics.without(Z, Y, n_jobs)
+    ops = ops_for(Z)
+    mean_z, mean_y = rest.sum_z / rest.n, rest.sum_y / rest.n
+
+    def project(vectors: np.ndarray) -> np.ndarray:
+        products = ops.to_host(ops.matmul_rows(Z, ops.constant(np.ascontiguousarray(vectors)), n_jobs))
+        return products - mean_z @ vectors
+
+    score = _squared_error(Y - mean_y)
+    return _System(rest.centred_gram(), rest.centred_cross(), rest.eps, "held-out", score, project)
+
+
+def _held_out_rows(centred: np.ndarray, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> _System:
+    """As `_held_out_system`, in the dual form: a tenth of the rows held out of those given."""
+    order = named_streams(rng, "held-out")["held-out"].permutation(centred.shape[0])
+    tested, kept = np.split(order, [centred.shape[0] // 10])
+    mean_z, mean_y = centred[kept].mean(axis=0), Y[kept].mean(axis=0)
+    rows = centred[kept] - mean_z
+    ops = ops_for(rows)
+    between = ops.matmul_rows(centred[tested] - mean_z, np.ascontiguousarray(rows.T), n_jobs)
+
+    def project(vectors: np.ndarray) -> np.ndarray:
+        return ops.matmul_rows(between, np.ascontiguousarray(vectors), n_jobs)
+
+    score = _squared_error(Y[tested] - mean_y)
+    return _System(_gram_of_rows(rows, n_jobs), Y[kept] - mean_y, eps, "held-out", score, project)
+
+
+def _squared_error(targets: np.ndarray) -> Callable[[ShiftedInverse, np.ndarray], np.ndarray]:
+    def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        return np.square(inverse.images(shifts) - targets).sum(axis=2).mean(axis=1)
+
+    return score
+
+
+def _leave_one_out(n: int) -> Callable[[ExactShiftedInverse, np.ndarray], np.ndarray]:
+    def score(inverse: ExactShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        inverse_diagonals = inverse.diagonals(shifts) * shifts[:, None]
+        # 1 - h_i; for a row that alone determines its own fit rounding could leave it below zero.
+        free = np.maximum(inverse_diagonals - 1 / n, np.finfo(np.float64).eps)
+        residuals = shifts[:, None, None] * inverse.images(shifts) / free[:, :, None]
+        return np.square(residuals).sum(axis=2).mean(axis=1)
+
+    return score
+
+
+# Search --------------------------------------------------------------------------------------------------------
+
+
+def _choose(system: _System, rng: RandomState, n_jobs: int | None) -> _Choice:
+    """The alpha at the least score, and the curve on the grid."""
     top = _largest_eigenvalue(system.matrix, n_jobs)
     if not top > 0:
         # Constant features: nothing to fit, and every regularisation says so.
-        return 1.0, np.array([1.0]), np.array([np.nan]), np.array([0.0]), None
-    floor = top * max(system.eps, 10.0**-_MOST_DECADES)
+        return _Choice(1.0, np.empty(0), np.empty(0), system.criterion, None)
+    floor = top * max(_FLOOR * system.eps, 10.0**-_MOST_DECADES)
     for _ in range(_RETRIES):
-        n_points = int(np.log10(_TOP * top / floor) * _POINTS_PER_DECADE) + 1
-        grid = np.geomspace(floor, _TOP * top, n_points)
+        grid = np.geomspace(floor, _TOP * top, int(np.log10(_TOP * top / floor) * _POINTS_PER_DECADE) + 1)
         try:
             inverse, buffer = _shifted_inverse(system, grid, rng, n_jobs)
             break
@@ -214,43 +307,39 @@ def _choose(system: _System, rng: RandomState, n_jobs: int | None):
             f"the Gram matrix is not positive semidefinite to a relative {floor / top:.1e}: its rounding errors are "
             "too large to choose `alpha`. Use float64 input."
         )
-    scores, dof = _gcv(system, inverse, grid)
-    return _refine(system, inverse, grid, scores), grid, scores, dof, buffer
+    scores = system.score(inverse, grid)
+    return _Choice(_refine(system, inverse, grid, scores), grid, scores, system.criterion, buffer)
 
 
-def _shifted_inverse(system: _System, grid: np.ndarray, rng: RandomState, n_jobs: int | None):
-    if system.matrix.size <= EXACT_ORDER:
-        return ExactShiftedInverse(system.matrix, system.rhs), None
+def _shifted_inverse(
+    system: _System, grid: np.ndarray, rng: RandomState, n_jobs: int | None
+) -> tuple[ShiftedInverse, np.ndarray | None]:
+    size = system.matrix.size
+    if system.exact or size <= _EXACT_ORDER:
+        return ExactShiftedInverse(system.matrix, system.rhs, system.project), None
+    probes = None
+    if system.criterion == "gcv":
+        signs = named_streams(rng, "trace")["trace"].integers(2, size=(size, _PROBES))
+        probes = 2.0 * signs - 1.0
     factor = BlockedCholesky(system.matrix, grid[0], n_jobs)
-    probes = named_streams(rng, "trace")["trace"]
     settled = _MinimumSteady(system, grid)
-    return LanczosShiftedInverse(factor, grid[0], system.rhs, probes, settled=settled), factor.data
+    inverse = LanczosShiftedInverse(factor, grid[0], system.rhs, settled, project=system.project, probes=probes)
+    return inverse, factor.data
 
 
 class _MinimumSteady:
-    """Whether the minimum of the GCV curve has stopped moving."""
+    """Whether the minimum of the curve has stopped moving."""
 
     def __init__(self, system: _System, grid: np.ndarray):
         self._system, self._grid = system, grid
         self._last = (-1, np.inf)
 
     def __call__(self, inverse: ShiftedInverse) -> bool:
-        scores, _ = _gcv(self._system, inverse, self._grid)
+        scores = self._system.score(inverse, self._grid)
         best = int(np.argmin(scores))
         last, score = self._last
-        self._last = (best, scores[best])
+        self._last = (best, float(scores[best]))
         return best == last and abs(scores[best] - score) <= 1e-4 * score
-
-
-def _gcv(system: _System, inverse: ShiftedInverse, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and degrees of freedom at each shift."""
-    n = system.n_rows
-    dof = np.clip(system.matrix.size - shifts * inverse.trace(shifts), 0, None)
-    rss = np.maximum(system.rss(inverse, shifts), 0)
-    free = 1 - (dof + 1) / n
-    # With no degree of freedom left the residuals vanish and say nothing.
-    scores = np.divide(rss / n, np.square(free), out=np.full(shifts.shape, np.inf), where=free > 1 / (2 * n))
-    return scores, dof
 
 
 def _refine(system: _System, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
@@ -260,22 +349,28 @@ def _refine(system: _System, inverse: ShiftedInverse, grid: np.ndarray, scores: 
         return float(grid[best])
     bounds = (np.log(grid[best - 1]), np.log(grid[best + 1]))
     found = minimize_scalar(
-        lambda log: _gcv(system, inverse, np.exp([log]))[0][0], bounds=bounds, method="bounded", options={"xatol": 1e-2}
+        lambda log: system.score(inverse, np.exp([log]))[0], bounds=bounds, method="bounded", options={"xatol": 1e-2}
     )
     return float(np.exp(found.x) if found.fun < scores[best] else grid[best])
 
 
 def _largest_eigenvalue(matrix: BlockTriangle, n_jobs: int | None) -> float:
-    """The largest eigenvalue within a few percent, by power iteration from the row sums' direction."""
-    vector = np.sqrt(np.maximum(matrix.diagonal(), 0))[:, None]
-    # Signs that no structure of the features shares, the same for every call.
-    vector = vector * (1 + 0.5 * np.sin(np.arange(1, matrix.size + 1))[:, None])
+    """The largest eigenvalue within a few percent, by power iteration."""
+    # Weights that no structure of the features shares, the same in every call.
+    weights = 1 + 0.5 * np.sin(np.arange(1, matrix.size + 1))
+    vector = (np.sqrt(np.maximum(matrix.diagonal(), 0)) * weights)[:, None]
     value = 0.0
     for _ in range(_POWER_STEPS):
         norm = np.linalg.norm(vector)
         if not norm > 0:
             return 0.0
-        image = matrix.matmul(vector / norm, n_jobs)
-        value = float(np.linalg.norm(image))
-        vector = image
+        vector = matrix.matmul(vector / norm, n_jobs)
+        value = float(np.linalg.norm(vector))
     return value
+
+
+def _gram_of_rows(rows: np.ndarray, n_jobs: int | None) -> BlockTriangle:
+    """``rows rows^T`` (n, n): the sum over columns that `RidgeStatistics` forms over rows."""
+    sums = RidgeStatistics.empty(rows.shape[0], 1)
+    sums.update(rows.T, np.zeros((rows.shape[1], 1)), n_jobs)
+    return sums.gram

@@ -60,8 +60,8 @@ class RidgeStatistics:
         """Features m."""
         return self.gram.size
 
-    def update(self, Z: Array, Y: np.ndarray, n_jobs: int | None = None) -> None:
-        """Add rows.
+    def update(self, Z: Array, Y: np.ndarray, n_jobs: int | None = None, *, sign: int = 1) -> None:
+        """Add rows, or take rows away that were added.
 
         Parameters
         ----------
@@ -71,18 +71,28 @@ class RidgeStatistics:
             Targets in float64.
         n_jobs : int, optional
             Threads; changes no bit.
+        sign : {1, -1}, default=1
+            -1 takes the rows away.
         """
         ops = ops_for(Z)
         if is_tensor(Z):
-            self._add_gram(ops.cross_products(Z, Z))
-            self.cross += ops.cross_products(Z, ops.constant(Y))
-            self.sum_z += ops.column_sums(Z)
+            self._add_gram(sign * ops.cross_products(Z, Z))
+            self.cross += sign * ops.cross_products(Z, ops.constant(Y))
+            self.sum_z += sign * ops.column_sums(Z)
         else:
-            self._multiply(Z, Y, n_jobs)
-        self.n += Y.shape[0]
-        self.sum_y += Y.sum(axis=0)
-        self.sum_yy += np.square(Y).sum(axis=0)
+            self._multiply(Z, Y, sign, n_jobs)
+        self.n += sign * Y.shape[0]
+        self.sum_y += sign * Y.sum(axis=0)
+        self.sum_yy += sign * np.square(Y).sum(axis=0)
         self.eps = max(self.eps, float(np.finfo(ops.dtype).eps))
+
+    def without(self, Z: Array, Y: np.ndarray, n_jobs: int | None = None) -> RidgeStatistics:
+        """Return the sums without some of the rows: new arrays, as large as these."""
+        gram = replace(self.gram, data=self.gram.data.copy())
+        copies = (array.copy() for array in (self.cross, self.sum_z, self.sum_y, self.sum_yy))
+        rest = RidgeStatistics(self.n, gram, *copies, eps=self.eps)
+        rest.update(Z, Y, n_jobs, sign=-1)
+        return rest
 
     def merge(self, other: RidgeStatistics) -> RidgeStatistics:
         """Return the sums over the rows of both."""
@@ -118,10 +128,11 @@ class RidgeStatistics:
         """Sum of ``(y - mean)^2`` (t,), never negative."""
         return np.maximum(self.sum_yy - self.sum_y**2 / self.n, 0)
 
-    def _multiply(self, Z: np.ndarray, Y: np.ndarray, n_jobs: int | None) -> None:
+    def _multiply(self, Z: np.ndarray, Y: np.ndarray, sign: int, n_jobs: int | None) -> None:
         """Add the products of a batch, block by block on threads."""
         gram, size = self.gram, self.n_components
         Y = Y.astype(Z.dtype, copy=False)
+        accumulate = np.add if sign > 0 else np.subtract
 
         def add(task: tuple[int, int | None]) -> None:
             i, left = task
@@ -129,12 +140,13 @@ class RidgeStatistics:
             block = Z[:, rows]
             if left is None:
                 # NumPy sees A^T A here and does half the work.
-                gram.tile(i, i)[...] += block.T @ block
-                self.cross[rows] += block.T @ Y
-                self.sum_z[rows] += block.sum(axis=0, dtype=np.float64)
+                _apply(accumulate, gram.tile(i, i), block.T @ block)
+                _apply(accumulate, self.cross[rows], block.T @ Y)
+                _apply(accumulate, self.sum_z[rows], block.sum(axis=0, dtype=np.float64))
             else:
                 columns = slice(left, min(left + _STRIP, size))
-                gram.panel(i)[:, columns.start - rows.start : columns.stop - rows.start] += block.T @ Z[:, columns]
+                target = gram.panel(i)[:, columns.start - rows.start : columns.stop - rows.start]
+                _apply(accumulate, target, block.T @ Z[:, columns])
 
         tasks: list[tuple[int, int | None]] = []
         for i in range(gram.n_blocks):
@@ -148,3 +160,7 @@ class RidgeStatistics:
         for i in range(self.gram.n_blocks):
             rows = self.gram.rows(i)
             self.gram.panel(i)[...] += product[rows, rows.start :]
+
+
+def _apply(accumulate: np.ufunc, target: np.ndarray, product: np.ndarray) -> None:
+    accumulate(target, product, out=target)

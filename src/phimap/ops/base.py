@@ -93,7 +93,7 @@ class Ops(ABC):
 
     @abstractmethod
     def cos_sin(self, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
-        """``scale * cos(projected)`` (r, k) to columns from `first`, ``scale * sin`` to those from ``half + first``."""
+        """``scale * cos(projected)`` (r, k) to columns from `first`, ``scale * sin`` to those from ``first + half``."""
 
     @abstractmethod
     def cos_shift(self, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:

@@ -150,7 +150,7 @@ def _cos_shift(projected, shift, scale, out, first):
 
 
 def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: int, half: int) -> float:
-    """Write ``scale * cos(P)`` to columns of `out` from `first` and ``scale * sin(P)`` from ``half + first``.
+    """Write ``scale * cos(P)`` to columns of `out` from `first` and ``scale * sin(P)`` from ``first + half``.
 
     projected (n, k), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites `out`. Returns
     the largest |P|, infinity or NaN if there is one: where it exceeds `limit` the values mean nothing.
