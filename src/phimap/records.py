@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Record:
-    """Base of the frozen dataclasses that hold the randomness of a map.
+    """Base of the dataclasses that a fitted object is made of; those that hold the randomness of a map are frozen.
 
-    Fields are host arrays (float64 values, ``intp`` indices, ``int8`` signs), numbers, text, None, other records,
-    or tuples of these. Arrays are never written to. A subclass is registered under its class name, by which
+    Fields are host arrays (float64 values, ``intp`` indices, ``int8`` signs), CSR matrices, numbers, text, None,
+    kernels, other records, or tuples of these. Maps never write to them. A subclass is registered under its class name, by which
     model files refer to it; no other class can be named in a file.
     """
 
@@ -42,3 +42,14 @@ def _bind(value: Any, ops: Ops) -> Any:
     if isinstance(value, tuple):
         return tuple(_bind(item, ops) for item in value)
     return value
+
+
+def equal_records(one: Any, other: Any) -> bool:
+    """Whether two records, or parts of records, hold the same values."""
+    if isinstance(one, Record):
+        return type(one) is type(other) and equal_records(tuple(vars(one).values()), tuple(vars(other).values()))
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and np.array_equal(one, other)
+    if isinstance(one, tuple):
+        return isinstance(other, tuple) and len(one) == len(other) and all(map(equal_records, one, other))
+    return repr(one) == repr(other)

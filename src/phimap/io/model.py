@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -70,7 +71,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
 
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    skipped = () if statistics else ("statistics_", "_dual_rows")
+    skipped = () if statistics else ("statistics_", "_dual_rows", "_sample")
     tree = _Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {
@@ -211,6 +212,9 @@ class _Encoder:
             return self.encode(np.asarray(value), path) | {"scalar": True}
         if isinstance(value, np.ndarray):
             return self._array(value, path)
+        if sparse.issparse(value):
+            parts = (value.data, value.indices, value.indptr, tuple(value.shape))
+            return {"kind": "csr", "parts": self.encode(parts, path)}
         if isinstance(value, tuple | list):
             kind = "tuple" if isinstance(value, tuple) else "list"
             return {"kind": kind, "items": [self.encode(item, f"{path}.{i}") for i, item in enumerate(value)]}
@@ -270,6 +274,10 @@ class _Decoder:
     def _texts(self, node: dict[str, Any]) -> Any:
         array = np.array(node["items"], dtype=node["dtype"]).reshape(node["shape"])
         return array[()] if node.get("scalar") else array
+
+    def _csr(self, node: dict[str, Any]) -> sparse.csr_matrix:
+        *parts, shape = self.decode(node["parts"])
+        return sparse.csr_matrix(tuple(parts), shape=shape)
 
     def _tuple(self, node: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(self.decode(item) for item in node["items"])

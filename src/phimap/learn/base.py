@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -16,16 +15,22 @@ from phimap._validation import check_choice, check_real, check_samples
 from phimap.kernels import Kernel
 from phimap.learn.batches import ArrayBatches, batch_rows, feature_rows, require_reiterable
 from phimap.learn.choices import choose_map
-from phimap.learn.ridge import RidgeSolution, solve_ridge, solve_ridge_dual
+from phimap.learn.reservoir import Reservoir
+from phimap.learn.ridge import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
 from phimap.learn.scaling import Scaling
 from phimap.learn.stages import Stage, Stages
 from phimap.learn.statistics import RidgeStatistics
 from phimap.learn.survey import Survey
 from phimap.ops import Array, ops_for, to_device
 from phimap.random_map import RandomMap, evaluate
-from phimap.records import Record
+from phimap.records import equal_records
 
-_ROLES = ("subset", "map", "probes")
+_ROLES = ("sample", "map", "probes")
+# Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
+# percent, less than any error depends on it.
+_LENGTH_SCALE_ROWS = 1000
+# Share of the rows on which alpha is chosen.
+_HELD_OUT_SHARE = 10
 
 
 class KernelModel(BaseEstimator, ABC):
@@ -39,6 +44,7 @@ class KernelModel(BaseEstimator, ABC):
     statistics_: RidgeStatistics | None
     solution_: RidgeSolution
     n_samples_seen_: int
+    _sample: Reservoir
     _seed: np.random.SeedSequence
 
     def __init__(
@@ -155,12 +161,19 @@ class KernelModel(BaseEstimator, ABC):
         -------
         self : object
         """
-        first = not hasattr(self, "statistics_")
+        first = not hasattr(self, "feature_map_")
         X, y = self._check_training(X, y, reset=first)
         rows = batch_rows(self._width(), X.dtype.itemsize, self.memory)
         batches = ArrayBatches(X, y, rows)
         if first:
-            self._prepare(self._survey(batches, hints.get("classes")), X)
+            self._prepare(self._survey(batches, hints.get("classes")))
+        elif not hasattr(self, "statistics_"):
+            raise ValueError(
+                "this model was saved without its statistics, so no rows can be added. "
+                "Save it with save(model, path, statistics=True) to go on later."
+            )
+        else:
+            self._sample.update(X, y)
         self._accumulate(batches, Stages(self.verbose), X.shape[0])
         return self
 
@@ -183,7 +196,7 @@ class KernelModel(BaseEstimator, ABC):
         """
         check_is_fitted(self, "statistics_")
         check_is_fitted(other, "statistics_")
-        same = _equal(self.scaling_, other.scaling_) and _equal(
+        same = equal_records(self.scaling_, other.scaling_) and equal_records(
             self.feature_map_.record_, other.feature_map_.record_
         )
         if not same or not self._same_targets(other):
@@ -192,6 +205,8 @@ class KernelModel(BaseEstimator, ABC):
                 "after its first partial_fit, and train the copies."
             )
         self.statistics_ = self._statistics().merge(other._statistics())
+        self._sample.merge(other._sample)
+        self.n_samples_seen_ = self.statistics_.n
         self._forget_solution()
         return self
 
@@ -200,9 +215,9 @@ class KernelModel(BaseEstimator, ABC):
         with stages.stage("scales"):
             survey = self._survey(batches)
         with stages.stage("feature map"):
-            self._prepare(survey, survey.subset)
+            self._prepare(survey)
         n, m = survey.n_rows, self._width()
-        if n < m:
+        if n < m or n <= LEAVE_ONE_OUT_ROWS:
             self._fit_dual(batches, stages, n)
         else:
             self._accumulate(batches, stages, n)
@@ -212,12 +227,13 @@ class KernelModel(BaseEstimator, ABC):
 
     def _survey(self, batches: Iterable[tuple[Array, np.ndarray]], classes: Any = None) -> Survey:
         self._seed = seed_sequence(self.random_state)
-        survey = Survey(batches, self._streams()["subset"], collect_labels=self._has_labels)
+        seed = int(self._streams()["sample"].integers(2**63))
+        survey = Survey(batches, seed, collect_labels=self._has_labels)
         if classes is not None:
             survey.labels = np.unique(np.concatenate([np.asarray(classes), survey.labels]))
         return survey
 
-    def _prepare(self, survey: Survey, sample: Array) -> None:
+    def _prepare(self, survey: Survey) -> None:
         """Fix scaling, targets and feature map."""
         if survey.n_rows < 2:
             raise ValueError(
@@ -231,18 +247,20 @@ class KernelModel(BaseEstimator, ABC):
             if self.standardize is False
             else check_choice("standardize", str(self.standardize), ("columns", "global"))
         )
-        self.scaling_ = survey.moments.scaling(kind)  # pyright: ignore[reportOptionalMemberAccess]
-        ops = ops_for(survey.subset)
-        subset = self.scaling_.bind(ops).apply(ops, survey.subset)
+        self.scaling_ = survey.moments.scaling(kind)
+        self._sample = survey.sample
+        rows, _ = survey.sample.first(_LENGTH_SCALE_ROWS)
+        ops = ops_for(rows)
+        rows = self.scaling_.bind(ops).apply(ops, rows)
         chosen = choose_map(
             self.kernel,
             self.n_components,
             self.length_scale,
-            subset,
+            rows,
             random_state=self._streams()["map"],
             n_jobs=self.n_jobs,
         )
-        self.feature_map_ = clone(chosen).fit(subset)
+        self.feature_map_ = clone(chosen).fit(rows)
         self.n_samples_seen_ = 0
 
     def _accumulate(self, batches: Iterable[tuple[Array, np.ndarray]], stages: Stages, n_rows: int) -> None:
@@ -261,7 +279,7 @@ class KernelModel(BaseEstimator, ABC):
         self._forget_solution()
 
     def _fit_dual(self, batches: Iterable[tuple[Array, np.ndarray]], stages: Stages, n_rows: int) -> None:
-        """Fit from the n x n Gram matrix of the rows, which is smaller than the m x m one of the features."""
+        """Fit from the n x n Gram matrix of the rows: where they are fewer than features, or few altogether."""
         with stages.stage("features", n_rows) as advance:
             features = _FeatureStream(self)
             rows: list[np.ndarray] = []
@@ -275,15 +293,20 @@ class KernelModel(BaseEstimator, ABC):
             self.solution_ = solve_ridge_dual(
                 Z, Y, alpha=self._alpha(), rng=self._streams()["probes"], n_jobs=self.n_jobs
             )
-        # Kept in place of the larger m x m statistics, and turned into them if more rows come.
+        # Kept in place of the m x m statistics, and turned into them if more rows come.
         self._dual_rows = (Z, Y)
         self.statistics_ = None
         self.n_samples_seen_ = n_rows
 
     def _solve(self, stages: Stages) -> None:
         with stages.stage("regularisation"):
+            held_out = None
+            statistics, alpha = self._statistics(), self._alpha()
+            if alpha == "auto":
+                X, y = self._sample.first(statistics.n // _HELD_OUT_SHARE)
+                held_out = (_FeatureStream(self)(X), self._encode(y)) if len(y) > 1 else None
             self.solution_ = solve_ridge(
-                self._statistics(), alpha=self._alpha(), rng=self._streams()["probes"], n_jobs=self.n_jobs
+                statistics, alpha, held_out=held_out, rng=self._streams()["probes"], n_jobs=self.n_jobs
             )
 
     def _statistics(self) -> RidgeStatistics:
@@ -430,19 +453,3 @@ class _CheckedBatches:
 def features_dtype(X: Array) -> np.dtype:
     """The dtype of features and predictions for input like `X`."""
     return ops_for(X).dtype
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Whether two records hold the same values."""
-    if isinstance(one, Record):
-        return type(one) is type(other) and all(
-            _equal(getattr(one, f.name), getattr(other, f.name))
-            for f in fields(one)  # pyright: ignore
-        )
-    if isinstance(one, np.ndarray):
-        return isinstance(other, np.ndarray) and np.array_equal(one, other)
-    if isinstance(one, tuple):
-        return isinstance(other, tuple) and len(one) == len(other) and all(map(_equal, one, other))
-    if isinstance(one, Kernel):
-        return repr(one) == repr(other)
-    return one == other

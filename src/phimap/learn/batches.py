@@ -48,7 +48,8 @@ def batch_rows(n_components: int, itemsize: int, memory: int | str | None) -> in
     """
     rows = feature_rows(n_components, itemsize)
     budget = memory_budget(memory)
-    statistics = 2 * 8 * n_components**2
+    # Packed triangles in float64: the statistics, those without the held-out rows, and a factor.
+    statistics = 3 * 4 * n_components**2
     while rows > _LEAST_ROWS and statistics + rows * n_components * itemsize > budget:
         rows //= 2
     needed = statistics + rows * n_components * itemsize

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap.ops.threads import run_tasks, single_threaded_blas
+from phimap.records import Record
 
 # Three float64 blocks of this side fill a 6 MB share of cache, and a product of two is still near peak speed.
 BLOCK = 512
@@ -20,7 +21,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 
 @dataclass(frozen=True, eq=False)
-class BlockTriangle:
+class BlockTriangle(Record):
     """A symmetric float64 matrix, stored as its upper block triangle, minus an optional rank-one term.
 
     The matrix is ``T - v v^T``: T lies packed in one flat array, block row after block row, each in C order
@@ -202,9 +203,7 @@ class BlockedCholesky:
     ):
         self.size = matrix.size
         self.n_jobs = n_jobs
-        self._factor = BlockTriangle(
-            matrix.size, np.empty_like(matrix.data) if out is None else out, matrix.block
-        )
+        self._factor = BlockTriangle(matrix.size, np.empty_like(matrix.data) if out is None else out, matrix.block)
         self._log_pivots = np.zeros(self._factor.n_blocks)
         with single_threaded_blas():
             run_tasks(lambda i: self._copy_panel(matrix, i, shift), range(self._factor.n_blocks), n_jobs)

@@ -87,9 +87,7 @@ n_samples_seen_
     def _learn_targets(self, survey: Survey) -> None:
         labels = survey.labels
         if labels is None or labels.size < 2:
-            raise ValueError(
-                f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class."
-            )
+            raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
         self.classes_ = labels
 
     def _encode(self, y: np.ndarray) -> np.ndarray:

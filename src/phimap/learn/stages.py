@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from phimap.records import Record
+
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Record):
     """One finished stage.
 
     Attributes

@@ -8,13 +8,14 @@ import numpy as np
 
 from phimap.learn.cholesky import BlockTriangle
 from phimap.ops import Array, is_tensor, ops_for, run_tasks
+from phimap.records import Record
 
 # Columns of a block row that one task multiplies: its float32 product (512 x 2048) stays in cache until it is added.
 _STRIP = 2048
 
 
 @dataclass
-class RidgeStatistics:
+class RidgeStatistics(Record):
     """Sums over rows of features z and targets y; `update` and `merge` change or make them.
 
     Attributes
