@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,15 @@ INTERRUPTED = 130
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
 # Set to see the traceback of these as well.
 _TRACEBACK = "PHIMAP_TRACEBACK"
+# What the library calls by a parameter's name is an option here.
+_OPTIONS = {
+    "`n_components`": "--features",
+    "`length_scale`": "--length-scale",
+    "`n_jobs`": "--n-jobs",
+    "columns=...": "--columns or --drop",
+    "dtype=float64": "--dtype float64",
+    "phimap.config(memory=...)": "--memory",
+} | {f"`{name}`": f"--{name}" for name in ("alpha", "columns", "device", "kernel", "memory", "standardize", "target")}
 # Typer does not export the class of all errors in the use of a command.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -45,7 +55,8 @@ class OneLineGroup(TyperGroup):
 def one_line_errors() -> Iterator[None]:
     """Turn what bad input raises into one line on standard error and an exit code."""
     try:
-        yield
+        with _one_line_warnings():
+            yield
     except BrokenPipeError:
         # The reader of our output has left, as `head` does; Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -62,9 +73,19 @@ def one_line_errors() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from None
 
 
-def complain(message: str) -> None:
-    """Write an error as one line."""
-    typer.echo(f"error: {' '.join(message.split())}", err=True)
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Show warnings like errors, without the place in the code that issued them."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *place, **more: complain(str(message), "warning")
+        yield
+
+
+def complain(message: str, kind: str = "error") -> None:
+    """Write an error, or what else one should know, as one line."""
+    for name, option in _OPTIONS.items():
+        message = message.replace(name, option)
+    typer.echo(f"{kind}: {' '.join(message.split())}", err=True)
 
 
 def _message(error: BaseException) -> str:

@@ -73,7 +73,8 @@ def _learner(model: Any) -> list[tuple[str, str]]:
     rows.append(("columns", f"{model.n_features_in_}: {names}"))
     if len(getattr(model, "sample_shape_", ())) > 1:
         rows.append(("images", " x ".join(map(str, model.sample_shape_))))
-    kept = getattr(model, "statistics_", None) is not None
+    # A fit of few rows keeps the rows' features in place of their sums.
+    kept = getattr(model, "statistics_", None) is not None or hasattr(model, "_dual_rows")
     rows.append(("statistics", "kept, training can go on" if kept else "not kept (fit --statistics keeps them)"))
     return rows
 

@@ -36,6 +36,7 @@ def run(
         batches = _predictions(model, table, scores)
         if output is None:
             _write(sys.stdout.buffer, batches)
+            sys.stdout.flush()
         else:
             write_whole(output, lambda file: _write(file, batches))
     if scores is not None:

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 # Feature columns described in the report; the file itself holds the rest.
 _LISTED = 40
 _VERSIONS = ("phimap", "numpy", "scipy", "scikit-learn", "numba")
+_CHOSEN_BY = {
+    "given": "as given",
+    "gcv": "by generalised cross-validation",
+    "held-out": "by validation rows",
+    "leave-one-out": "by leave-one-out error",
+}
 _HEAD = ("column", "mean", "standard deviation", "lowest", "highest")
 
 
@@ -37,7 +43,7 @@ def page(result: Result) -> str:
         with timed.stage("error curves"):
             curves = error_curves(model, SplitRows(result.table, request.holdout, request.seed, rows, held_out=True))
         stages += timed.finished
-    alphas, estimate = model.solution_.alphas, np.sqrt(model.solution_.gcv)
+    solution = model.solution_
     true, predicted = result.scores.pairs() if result.scores else (None, None)
     described = _described(overview.features)
     return render(
@@ -49,8 +55,9 @@ def page(result: Result) -> str:
             tiles=_tiles(result, stages),
             true=true,
             predicted=predicted,
-            alphas=alphas,
-            estimate=estimate,
+            alphas=solution.alphas,
+            estimate=np.sqrt(solution.scores),
+            criterion=solution.criterion,
             alpha=model.alpha_,
             curves=curves,
             stages=stages,
@@ -140,7 +147,10 @@ def _model(result: Result) -> list[tuple[str, str]]:
         ("kernel", kernel_text(model.kernel_)),
         ("feature map", f"{type(model.feature_map_).__name__}, {request.features:,} features"),
         ("scaling", scaling.get(str(model.standardize), "none")),
-        ("regularisation", f"alpha = {model.alpha_:.4g}, {'by GCV' if request.alpha == 'auto' else 'as given'}"),
+        (
+            "regularisation",
+            f"alpha = {model.alpha_:.4g}, {_CHOSEN_BY.get(model.solution_.criterion, model.solution_.criterion)}",
+        ),
     ]
     length_scale = getattr(model.kernel_, "length_scale", None)
     if length_scale is not None:

@@ -155,16 +155,23 @@ def found_per_class(true: np.ndarray, predicted: np.ndarray) -> Plot:
 
 
 def against_alpha(
-    alphas: np.ndarray, estimate: np.ndarray, chosen: float, path: Curve | None, path_width: int, error: str
+    alphas: np.ndarray,
+    estimate: np.ndarray,
+    criterion: str,
+    chosen: float,
+    path: Curve | None,
+    path_width: int,
+    error: str,
 ) -> Plot:
-    """Cross-validation's estimate and the held-out error against the regularisation."""
+    """The criterion's estimate and the held-out error against the regularisation."""
     same_unit = error == "RMSE"
     rows = 1 if same_unit or path is None or alphas.size <= 1 else 2
+    name = "GCV" if criterion == "gcv" else criterion
     alt = f"Error against regularisation; the chosen value is {chosen:.3g}."
     with Plot("alpha", alt, rows=rows) as plot:
         top, bottom = plot.panels[0], plot.panels[-1]
         if alphas.size > 1:
-            top.plot(alphas, estimate, color=MAIN, label="cross-validation (GCV)")
+            top.plot(alphas, estimate, color=MAIN, label=f"training rows ({name})")
         if path is not None:
             label = f"held out, {path_width:,} features"
             bottom.plot(path.x, path.y, "o--", color=SECOND, linewidth=1.5, label=label)
@@ -186,7 +193,7 @@ def against_alpha(
             top.set_ylabel("RMSE")
             top.legend(loc="best")
         else:
-            top.set_ylabel("GCV, root")
+            top.set_ylabel(f"{name}, root")
             if path is not None:
                 bottom.set_ylabel("held-out error")
                 bottom.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")

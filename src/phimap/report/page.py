@@ -12,6 +12,14 @@ from phimap.report import figures
 from phimap.report.curves import Curves
 from phimap.report.style import Plot
 
+# How the error along the path of the regularisation is known, by the criterion's name.
+_ESTIMATES = {
+    "gcv": "by generalised cross-validation",
+    "leave-one-out": "each row predicted from all others",
+    "held-out": "by rows set aside for validation",
+    "given": "at the value given",
+}
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -27,7 +35,9 @@ class Facts:
     true, predicted : ndarray of shape (k,) or None
         Held-out targets; None where nothing was held out.
     alphas, estimate : ndarray of shape (a,)
-        The path of the regularisation and the root of its cross-validated squared error.
+        The path of the regularisation and the root of the squared error that is expected along it.
+    criterion : str
+        How that is estimated: ``"gcv"``, ``"leave-one-out"``, ``"held-out"``, or ``"given"``.
     alpha : float
     curves : Curves or None
     stages : sequence of Stage
@@ -49,6 +59,7 @@ class Facts:
     predicted: np.ndarray | None
     alphas: np.ndarray
     estimate: np.ndarray
+    criterion: str
     alpha: float
     curves: Curves | None
     stages: Sequence[Stage]
@@ -112,13 +123,19 @@ def _dependence(facts: Facts) -> list[tuple[Plot, str]]:
     if facts.alphas.size > 1 or path is not None:
         caption = "Error against regularisation."
         if facts.alphas.size > 1:
-            caption += " The solid line estimates it from the training rows alone, by generalised cross-validation."
+            caption += f" The solid line estimates it from the training rows alone, {_ESTIMATES[facts.criterion]}."
         if path is not None and curves is not None:
             caption += f" The dashed line is measured on held-out rows, with {curves.path_width:,} of the features."
         drawn.append(
             (
                 figures.against_alpha(
-                    facts.alphas, facts.estimate, facts.alpha, path, curves.path_width if curves else 0, error
+                    facts.alphas,
+                    facts.estimate,
+                    facts.criterion,
+                    facts.alpha,
+                    path,
+                    curves.path_width if curves else 0,
+                    error,
                 ),
                 caption,
             )

@@ -1,0 +1,174 @@
+"""Bad input: one line that says what and what to do, exit code 2, nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+GOOD = "a,b,y\n" + "".join(f"{i % 7}.5,{i % 11},{i * 0.37:.2f}\n" for i in range(40))
+
+
+def csv(text: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / "data.csv").write_text(text)
+        return folder / "data.csv"
+
+    return write
+
+
+def npy(array: np.ndarray) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        np.save(folder / "data.npy", array, allow_pickle=True)
+        return folder / "data.npy"
+
+    return write
+
+
+def edited(row: int, line: str) -> Callable[[Path], Path]:
+    """The good table with one line replaced."""
+    lines = GOOD.splitlines()
+    lines[row] = line
+    return csv("\n".join(lines) + "\n")
+
+
+def assert_refused(result, *words: str, code: int = 2) -> None:
+    assert result.exit_code == code, (result.stdout, result.stderr)
+    assert result.stdout == ""
+    lines = [line for line in result.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ")
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("write", "options", "words"),
+    [
+        (edited(4, "nan,1,2"), (), ("row 4", "'a'")),
+        (edited(4, ",1,2"), (), ("row 4", "'a'")),
+        (edited(4, "inf,1,2"), (), ("row 4", "'a'", "infinite")),
+        (edited(4, "1,2,nan"), (), ("row 4", "'y'")),
+        (edited(4, "x,1,2"), (), ("row 4", "'a'", "--columns")),
+        (edited(4, "1,2"), (), ("row 4", "2 values")),
+        (csv(""), (), ("empty",)),
+        (csv("a,b,y\n"), (), ("no rows",)),
+        (csv("a,b,y\n1,2,3\n"), ("--holdout", "0"), ("1 of 1 rows", "at least 2")),
+        (csv(GOOD), ("--target", "z"), ("'z'", "'y'")),
+        (csv(GOOD), ("--drop", "q"), ("'q'", "'a'")),
+        (csv(GOOD), ("--columns", "a,q"), ("'q'",)),
+        (csv("a,b,y\n" + "1,2,3\n2,2,4\n3,2,9.5\n" * 5), (), ("'b'", "constant", "--drop b")),
+        (csv("a,b,y\n" + "1,2,3\n2,5,3\n" * 9), (), ("target is constant (3)",)),
+        (csv(GOOD), ("--task", "classification"), ("fractions", "--task regression")),
+        (csv("a,y\n" + "1,p\n2,q\n" * 9), ("--task", "regression"), ("labels", "--task classification")),
+        (csv("a,y\n" + "".join(f"{i % 9},n{i}\n" for i in range(1500))), (), ("1000 distinct labels",)),
+        (npy(np.ones((9, 3), dtype=complex)), ("--target", "2"), ("complex",)),
+        (npy(np.array([[1, "a"], [2, "b"]], dtype=object)), ("--target", "1"), ("object",)),
+        (csv(GOOD), ("--kernel", "magic"), ("--kernel", "gaussian", "'magic'")),
+        (csv(GOOD), ("--features", "0"), ("--features", "at least 2")),
+        (csv(GOOD), ("--features", "many"), ("--features", "integer")),
+        (csv(GOOD), ("--memory", "10KB"), ("--memory", "--features")),
+        (csv(GOOD), ("--memory", "lots"), ("--memory", "'lots'")),
+        (csv(GOOD), ("--depth", "2"), ("--depth", "ntk")),
+        (csv(GOOD), ("--alpha", "-1"), ("--alpha", "-1")),
+        (csv(GOOD), ("--alpha", "some"), ("--alpha", "'some'")),
+        (csv(GOOD), ("--length-scale", "2", "--kernel", "ntk"), ("--length-scale", "gaussian")),
+        (csv(GOOD), ("--holdout", "1"), ("--holdout",)),
+        (csv(GOOD), ("--n-jobs", "0"), ("--n-jobs",)),
+        (csv(GOOD), ("--device", "abacus"), ("abacus",)),
+        (csv(GOOD), ("--task", "guess"), ("--task", "guess")),
+        (csv(GOOD), ("--speed", "high"), ("--speed",)),
+        (csv(GOOD), ("--model", "no/such/folder/m.phimap"), ("--model", "no/such/folder")),
+        (csv(GOOD), ("--report", "."), ("--report", "folder")),
+    ],
+)
+def test_fit_refuses(phimap, tmp_path, write, options, words):
+    data = write(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    target = () if "--target" in options else ("--target", "y")
+    outputs = [
+        word
+        for option, file in (("--model", "m.phimap"), ("--report", "r.html"))
+        if option not in options
+        for word in (option, tmp_path / file)
+    ]
+    assert_refused(phimap("fit", data, "-q", "--features", "32", *target, *outputs, *options), *words)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_fit_refuses_files_that_are_none(phimap, tmp_path):
+    assert_refused(phimap("fit", tmp_path / "none.csv", "--target", "y"), "none.csv", "no such file")
+    (tmp_path / "data.txt").write_text("1,2\n")
+    assert_refused(phimap("fit", tmp_path / "data.txt", "--target", "y"), "data.txt", ".csv")
+    (tmp_path / "data.csv").write_text(GOOD)
+    assert_refused(phimap("fit", tmp_path / "data.csv"), "--target")
+    same = ("--model", tmp_path / "x", "--report", tmp_path / "x")
+    assert_refused(phimap("fit", tmp_path / "data.csv", "--target", "y", *same), "--model", "--report")
+    onto = ("--model", tmp_path / "data.csv")
+    assert_refused(phimap("fit", tmp_path / "data.csv", "--target", "y", *onto), "input file")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from typer.testing import CliRunner
+
+    from phimap.cli.commands import app
+
+    folder = tmp_path_factory.mktemp("model")
+    data = csv(GOOD)(folder)
+    file = folder / "m.phimap"
+    words = ["fit", str(data), "--target", "y", "--features", "32", "--model", str(file), "-q"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    return file
+
+
+def test_predict_refuses_other_tables(phimap, model, tmp_path):
+    out = tmp_path / "p.csv"
+    (tmp_path / "narrow.csv").write_text("a,c\n1,2\n")
+    assert_refused(phimap("predict", model, tmp_path / "narrow.csv", "-o", out), "'b'")
+    np.save(tmp_path / "wide.npy", np.ones((4, 5)))
+    assert_refused(phimap("predict", model, tmp_path / "wide.npy", "-o", out), "5 feature columns", "trained on 2")
+    (tmp_path / "late.csv").write_text("a,b\n" + "1,2\n" * 30 + "1,inf\n")
+    assert_refused(phimap("predict", model, tmp_path / "late.csv", "-o", out), "row 31", "'b'")
+    (tmp_path / "labels.csv").write_text("a,b,y\n1,2,high\n")
+    assert_refused(phimap("predict", model, tmp_path / "labels.csv", "-o", out, "--target", "y"), "'y'")
+    missing = tmp_path / "no" / "p.csv"
+    assert_refused(phimap("predict", model, tmp_path / "narrow.csv", "-o", missing), "--output", "folder")
+    assert not out.exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("command", ["predict", "info"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: whole[:4],
+        lambda whole: b"",
+        lambda whole: whole[:-40] + bytes(40),
+        lambda whole: b"a,b\n1,2\n" * 40,
+    ],
+    ids=["half", "head", "nothing", "corrupt", "csv"],
+)
+def test_damaged_models_are_refused(phimap, model, tmp_path, command, spoil):
+    bad = tmp_path / "bad.phimap"
+    bad.write_bytes(spoil(model.read_bytes()))
+    words = (tmp_path / "x.csv", "-o", tmp_path / "p.csv") if command == "predict" else ()
+    csv("a,b\n1,2\n")(tmp_path).rename(tmp_path / "x.csv")
+    assert_refused(phimap(command, bad, *words), "bad.phimap")
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_missing_model_is_refused(phimap, tmp_path):
+    assert_refused(phimap("info", tmp_path / "none.phimap"), "none.phimap")
+
+
+def test_faults_of_the_program_keep_their_traceback(phimap, tables, monkeypatch):
+    def fault(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("phimap.cli.fit.survey", fault)
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", "-q")
+    assert isinstance(result.exception, ZeroDivisionError)

@@ -1,0 +1,177 @@
+"""``phimap fit`` on good input: results, options, determinism."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import numpy as np
+import pytest
+
+import phimap as pm
+from phimap.cli.source import SplitRows
+from phimap.io import holdout_mask, open_table
+
+SMALL = ("--features", "64", "--quiet")
+
+
+def values(text: str) -> dict[str, str]:
+    """The lines ``name value`` of an output."""
+    return dict(line.split(" ", 1) for line in text.splitlines())
+
+
+def test_regression_prints_scores_and_facts(phimap, tables):
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", *SMALL)
+    assert result.exit_code == 0
+    assert re.search(r"^R2 0\.\d{4}$", result.stdout, re.M)
+    found = values(result.stdout)
+    assert float(found["R2"]) > 0.8
+    assert float(found["RMSE"]) < 0.6
+    assert int(found["rows_trained"]) + int(found["rows_held_out"]) == 600
+    assert {"alpha", "length_scale", "seconds", "peak_memory_mb"} <= set(found)
+    assert result.stderr == ""
+
+
+def test_score_is_that_of_the_library_on_the_same_split(phimap, tables):
+    arguments = ("--target", "y", "--dtype", "float64", "--seed", "3", "--holdout", "0.25", *SMALL)
+    printed = float(values(phimap("fit", tables / "numbers.csv", *arguments).stdout)["R2"])
+    X, y = next(open_table(tables / "numbers.csv", "y", dtype="float64").batches(600))
+    held_out = holdout_mask(0, 600, 0.25, 3)
+    model = pm.KernelRegressor("gaussian", 64, random_state=3).fit(X[~held_out], y[~held_out])
+    # Printed to four decimals.
+    assert abs(printed - model.score(X[held_out], y[held_out])) <= 0.5e-4 + 1e-9
+
+
+def test_summary_goes_to_standard_error_and_names_the_task(phimap, tables):
+    result = phimap("fit", tables / "labels.csv", "--target", "kind", "--features", "64")
+    assert result.exit_code == 0
+    assert "classification of kind" in result.stderr
+    assert float(values(result.stdout)["accuracy"]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("column", "asked", "task"),
+    [
+        (["0", "1", "2"] * 20, "auto", "classification"),
+        (["0", "1", "2"] * 20, "regression", "regression"),
+        (["0.5", "1", "2"] * 20, "auto", "regression"),
+        ([str(i) for i in range(60)], "auto", "regression"),
+        (["1.0", "2.0", "3.0"] * 20, "auto", "classification"),
+        (["true", "false", "true"] * 20, "auto", "classification"),
+        (["x", "y", "z"] * 20, "auto", "classification"),
+        ([str(i % 25) for i in range(60)], "classification", "classification"),
+    ],
+)
+def test_task_follows_the_rule_unless_asked(phimap, tmp_path, rng, column, asked, task):
+    X = rng.standard_normal((60, 2))
+    rows = [f"{a:.4f},{b:.4f},{value}" for (a, b), value in zip(X, column, strict=True)]
+    (tmp_path / "t.csv").write_text("a,b,y\n" + "\n".join(rows))
+    result = phimap("fit", tmp_path / "t.csv", "--target", "y", "--task", asked, "--features", "16", "-q")
+    assert result.exit_code == 0, result.stderr
+    assert values(result.stdout)["task"] == task
+
+
+def test_columns_and_drop_select_the_same(phimap, tables, tmp_path):
+    one = phimap("fit", tables / "numbers.csv", "--target", "y", "--columns", "a,b", *SMALL)
+    other = phimap("fit", tables / "numbers.csv", "--target", "y", "--drop", "c", *SMALL)
+    assert values(one.stdout)["R2"] == values(other.stdout)["R2"]
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "matern", "polynomial"])
+def test_kernels_by_name(phimap, tables, kernel):
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", "--kernel", kernel, *SMALL)
+    assert result.exit_code == 0, result.stderr
+    assert float(values(result.stdout)["R2"]) > 0.5
+
+
+@pytest.mark.parametrize("kernel", ["ntk", "nngp"])
+def test_deep_kernels_take_a_depth(phimap, tables, tmp_path, kernel):
+    model = tmp_path / "deep.phimap"
+    arguments = ("--kernel", kernel, "--depth", "2", "--model", model)
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", *arguments, *SMALL)
+    assert result.exit_code == 0, result.stderr
+    assert "depth = 2" in phimap("info", model).stdout
+
+
+def test_without_holdout_there_is_no_score(phimap, tables, tmp_path):
+    report = tmp_path / "r.html"
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", "--holdout", "0", "--report", report, *SMALL)
+    assert result.exit_code == 0
+    assert "R2" not in values(result.stdout)
+    assert "Nothing was held out" in report.read_text()
+
+
+def test_images_are_scaled_by_one_factor(phimap, tables, tmp_path):
+    model = tmp_path / "m.phimap"
+    result = phimap("fit", tables / "images.npz", "--target", "y", "--model", model, *SMALL)
+    assert result.exit_code == 0, result.stderr
+    assert np.ptp(pm.load(model).scaling_.factor) == 0
+    assert "5 x 5 x 1" in phimap("info", model).stdout
+
+
+def test_same_seed_same_file_and_predictions_survive_it(phimap, tables, tmp_path):
+    files = [tmp_path / name for name in ("one.phimap", "two.phimap", "other.phimap")]
+    for file, seed, jobs in zip(files, "112", "122", strict=True):
+        extra = ("--seed", seed, "--n-jobs", jobs, "--model", file)
+        assert phimap("fit", tables / "numbers.csv", "--target", "y", *extra, *SMALL).exit_code == 0
+    one, two, other = (pm.load(file) for file in files)
+    X = np.load(tables / "rows.npy").astype(np.float32)
+    one.__dict__.pop("feature_names_in_")
+    two.__dict__.pop("feature_names_in_")
+    other.__dict__.pop("feature_names_in_")
+    assert np.array_equal(one.predict(X), two.predict(X))
+    assert not np.array_equal(one.predict(X), other.predict(X))
+
+
+@pytest.mark.parametrize("batch", [7, 64, 1000])
+@pytest.mark.parametrize("held_out", [True, False])
+def test_split_rows_partition_the_table(tables, batch, held_out):
+    table = open_table(tables / "numbers.csv", "y")
+    X, y = next(table.batches(600))
+    wanted = holdout_mask(0, 600, 0.3, 5) == held_out
+    rows = SplitRows(table, 0.3, 5, batch, held_out)
+    parts = list(rows)
+    assert [len(part) for part, _ in parts[:-1]] == [batch] * (len(parts) - 1)
+    assert np.array_equal(np.concatenate([part for part, _ in parts]), X[wanted])
+    assert np.array_equal(np.concatenate([part for _, part in rows]), y[wanted])
+
+
+def test_predictions_as_csv(phimap, tables, tmp_path):
+    model, out = tmp_path / "m.phimap", tmp_path / "p.csv"
+    phimap("fit", tables / "labels.csv", "--target", "kind", "--model", model, *SMALL)
+    result = phimap("predict", model, tables / "labels.csv", "-o", out, "--target", "kind")
+    assert result.exit_code == 0, result.stderr
+    assert float(values(result.stdout)["accuracy"]) > 0.8
+    with out.open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["prediction"]
+    assert len(rows) == 601
+    assert {row[0] for row in rows[1:]} == {"warm, dry", "cold", "mild"}
+    assert phimap("predict", model, tables / "labels.csv").stdout == out.read_text()
+
+
+def test_predict_takes_columns_by_name_and_bare_arrays_by_place(phimap, tables, tmp_path):
+    model = tmp_path / "m.phimap"
+    phimap("fit", tables / "numbers.csv", "--target", "y", "--model", model, *SMALL)
+    with (tables / "numbers.csv").open() as file:
+        rows = list(csv.reader(file))
+    with (tmp_path / "shuffled.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([row[2], row[0], row[1]] for row in rows)
+    np.save(tmp_path / "bare.npy", np.array(rows[1:], dtype=np.float64)[:, :3])
+    expected = phimap("predict", model, tables / "numbers.csv").stdout
+    assert phimap("predict", model, tmp_path / "shuffled.csv").stdout == expected
+    assert phimap("predict", model, tmp_path / "bare.npy").stdout == expected
+
+
+def test_statistics_are_kept_on_request(phimap, tables, tmp_path):
+    model = tmp_path / "m.phimap"
+    phimap("fit", tables / "numbers.csv", "--target", "y", "--model", model, "--statistics", *SMALL)
+    assert "training can go on" in phimap("info", model).stdout
+
+
+def test_info_describes_a_model(phimap, tables, tmp_path):
+    model = tmp_path / "m.phimap"
+    phimap("fit", tables / "labels.csv", "--target", "kind", "--model", model, *SMALL)
+    text = phimap("info", model).stdout
+    for fact in ("checksum OK", "Gaussian", "64 features", "kind", "cold, mild, warm, dry", "a, b, c"):
+        assert fact in text

@@ -1,0 +1,70 @@
+"""``phimap info`` without a model, and the choice of BLAS kernels."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from phimap.blas import blas_libraries, choose_core_type, measure_speed
+
+FLAGS = "fpu sse2 avx avx2 avx512f avx512dq avx512cd avx512bw avx512vl"
+
+
+@pytest.fixture
+def processor(tmp_path, monkeypatch):
+    """A description of one processor, in a process that has not loaded NumPy."""
+
+    def describe(vendor: str, flags: str):
+        path = tmp_path / "cpuinfo"
+        path.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\nprocessor\t: 1\n")
+        return path
+
+    monkeypatch.delitem(sys.modules, "numpy")
+    return describe
+
+
+def test_core_type_is_set_on_amd_with_avx512(processor):
+    environment: dict[str, str] = {}
+    assert choose_core_type(environment, processor("AuthenticAMD", FLAGS)) == "SkylakeX"
+    assert environment == {"OPENBLAS_CORETYPE": "SkylakeX"}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags"),
+    [("GenuineIntel", FLAGS), ("AuthenticAMD", FLAGS.replace("avx512bw", "")), ("AuthenticAMD", "")],
+)
+def test_core_type_is_left_alone_elsewhere(processor, vendor, flags):
+    environment: dict[str, str] = {}
+    assert choose_core_type(environment, processor(vendor, flags)) is None
+    assert environment == {}
+
+
+def test_core_type_of_the_user_stays(processor):
+    environment = {"OPENBLAS_CORETYPE": "Haswell"}
+    assert choose_core_type(environment, processor("AuthenticAMD", FLAGS)) is None
+    assert environment == {"OPENBLAS_CORETYPE": "Haswell"}
+
+
+def test_core_type_without_description(processor, tmp_path):
+    assert choose_core_type({}, tmp_path / "none") is None
+
+
+def test_core_type_is_too_late_once_numpy_is_loaded(tmp_path):
+    path = tmp_path / "cpuinfo"
+    path.write_text(f"vendor_id\t: AuthenticAMD\nflags\t\t: {FLAGS}\n")
+    assert choose_core_type({}, path) is None
+
+
+def test_libraries_and_speed_are_those_of_this_process():
+    assert all(blas_libraries())
+    speed = measure_speed(1)
+    assert speed.single > 0
+    assert speed.double > 0
+
+
+def test_info_describes_the_installation(phimap):
+    result = phimap("info")
+    assert result.exit_code == 0
+    for fact in ("phimap", "numpy", "blas", "threads", "sgemm", "dgemm", "memory budget", "torch", "cuda"):
+        assert f"\n{fact}" in f"\n{result.stdout}" or fact in result.stdout

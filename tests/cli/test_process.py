@@ -1,0 +1,112 @@
+"""The command as a process of its own: start-up, full disk, interrupts, closed pipes."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+RUN = "from phimap.cli import main; main()"
+
+
+def phimap_process(*words: object, **options) -> subprocess.Popen:
+    """Start ``phimap`` on these arguments."""
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str, str]:
+    """Exit code and output."""
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys\nsys.argv = ['phimap', 'fit', '--help']\nfrom phimap.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as leaving:\n    assert leaving.code == 0\n"
+        "assert not {'numpy', 'sklearn', 'numba', 'matplotlib', 'pyarrow'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "--target" in done.stdout
+
+
+@pytest.mark.parametrize("option", ["--model", "--report"])
+def test_full_disk_leaves_nothing(tables, tmp_path, option):
+    # A limit on the size of files raises where a full disk would, at a write. The model takes 30 kB, the report 60.
+    limit = {"--model": 4_000, "--report": 45_000}[option]
+    words = ("--model", tmp_path / "m.phimap", "--report", tmp_path / "r.html")
+    before = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
+    process = phimap_process(
+        "fit", tables / "numbers.csv", "--target", "y", "--features", "64", "-q", *words, preexec_fn=before
+    )
+    code, out, err = finish(process)
+    assert code == 2, err
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("error: could not write")
+    left = {file.name for file in tmp_path.iterdir()}
+    if option == "--model":
+        assert left == set()
+    else:
+        assert left == {"m.phimap"}
+        assert "m.phimap was written before and is complete" in err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a folder in which nobody may make files")
+def test_unwritable_folder_is_refused_before_the_work(phimap, tables):
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", "--model", "/proc/m.phimap")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: --model /proc/m.phimap: cannot write into the folder /proc")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_interrupt_leaves_nothing(tmp_path):
+    # The process blocks on a pipe that stands for a long file, and is interrupted there.
+    pipe = tmp_path / "data.csv"
+    os.mkfifo(pipe)
+    process = phimap_process("fit", pipe, "--target", "y", "--model", tmp_path / "m.phimap", "-q")
+    with pipe.open("w") as feed:
+        feed.write("a,y\n1,2\n")
+        feed.flush()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        code, out, err = finish(process)
+    assert (code, out) == (130, "")
+    assert err == "error: interrupted. No half-written file is left.\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_closed_pipe_is_no_error(tables, tmp_path):
+    model = tmp_path / "m.phimap"
+    fitted = phimap_process("fit", tables / "numbers.csv", "--target", "y", "--features", "16", "-q", "--model", model)
+    assert finish(fitted)[0] == 0
+    process = phimap_process("predict", model, tables / "numbers.csv")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == ""
+    assert process.wait(60) == 0
+
+
+def test_core_type_is_set_before_numpy_loads():
+    code = (
+        "import sys, os\nsys.argv = ['phimap', '--version']\nfrom phimap.cli import main\n"
+        "import phimap.blas as blas\nseen = []\n"
+        "blas.choose_core_type = lambda: seen.append('numpy' in sys.modules)\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\nassert seen == [False], seen"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
