@@ -1,0 +1,55 @@
+"""Scatter and gather of coordinates: the parts of a sketch that BLAS does not have."""
+
+from __future__ import annotations
+
+import numba
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def countsketch_dense(X, buckets, signs, out):
+    """Set ``out[i, c]`` to the sum of ``signs[j, l] * X[i, j]`` over the (j, l) with ``buckets[j, l] = c``.
+
+    X (n, d), signs (d, k) and out (n, m) of one floating dtype; buckets intp (d, k) with entries below m.
+    Overwrites `out`. O(n (d k + m)).
+    """
+    n, d = X.shape
+    k = buckets.shape[1]
+    for i in range(n):
+        row = out[i]
+        row[:] = 0
+        for j in range(d):
+            x = X[i, j]
+            for copy in range(k):
+                row[buckets[j, copy]] += signs[j, copy] * x
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def countsketch_csr(data, indices, indptr, buckets, signs, out):
+    """Do as `countsketch_dense` for the CSR matrix with these arrays, duplicates and any order allowed.
+
+    data (nnz,), signs (d, k) and out (n, m) of one floating dtype; indices (nnz,) and indptr (n + 1,) int32 or
+    int64; buckets intp (d, k) with entries below m. Overwrites `out`. O(nnz k + n m).
+    """
+    k = buckets.shape[1]
+    for i in range(out.shape[0]):
+        row = out[i]
+        row[:] = 0
+        for entry in range(indptr[i], indptr[i + 1]):
+            j = indices[entry]
+            x = data[entry]
+            for copy in range(k):
+                row[buckets[j, copy]] += signs[j, copy] * x
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def gather_product(A, columns_a, B, columns_b, scale, out):
+    """Set `out` to ``scale * A[:, columns_a] * B[:, columns_b]``.
+
+    A (n, p), B (n, q), out (n, m) and the scalar scale of one floating dtype; columns_a, columns_b intp (m,).
+    Overwrites `out`.
+    """
+    n, m = out.shape
+    for i in range(n):
+        a, b, row = A[i], B[i], out[i]
+        for j in range(m):
+            row[j] = (scale * a[columns_a[j]]) * b[columns_b[j]]
