@@ -46,21 +46,18 @@ def run(
 
 
 def _open(data: str, target: str | None, model: Any) -> Table:
-    """The table on the columns that the model was trained on, by name; by place where the table has no names."""
+    """The table on the columns that the model was trained on: by name, or by place in arrays, which have no names."""
     names = tuple(str(name) for name in getattr(model, "feature_names_in_", numbered_names(model.n_features_in_)))
     dtype = getattr(model, "input_dtype_", "float32")
-    everything = open_table(data, target, dtype=dtype)
-    if everything.feature_names == names:
-        return everything
-    unnamed = set(everything.feature_names) <= set(numbered_names(len(everything.feature_names) + 1))
-    if unnamed or set(names) == set(numbered_names(len(names))):
-        if len(everything.feature_names) != len(names):
-            raise DataError(
-                f"{data}: has {len(everything.feature_names)} feature columns, the model was trained on {len(names)}. "
-                "Give a table with the same columns, or name its --target."
-            )
-        return everything
-    return open_table(data, target, columns=names, dtype=dtype)
+    if not (data.lower().endswith((".npy", ".npz")) or ".npz:" in data):
+        return open_table(data, target, columns=names, dtype=dtype)
+    table = open_table(data, target, dtype=dtype)
+    if table.n_features != len(names):
+        raise DataError(
+            f"{data}: has {table.n_features} feature columns, the model was trained on {len(names)}. "
+            "Give an array with the same columns, or name its --target."
+        )
+    return table
 
 
 def _predictions(model: Any, table: Table, scores: Scores | None) -> Iterator[np.ndarray]:
