@@ -14,8 +14,8 @@ _CORE_TYPE = "SkylakeX"
 # What OpenBLAS's SkylakeX kernels are compiled for.
 _NEEDED_FLAGS = {"avx512f", "avx512dq", "avx512vl", "avx512bw"}
 # Products of this order take tens of milliseconds and are far past the size at which BLAS runs at full speed.
-_ORDER = 2048
-_REPEATS = 4
+_ORDER = 1536
+_REPEATS = 3
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,13 @@ def test_core_type_is_too_late_once_numpy_is_loaded(tmp_path):
     assert choose_core_type({}, path) is None
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Measurements of small products."""
+    monkeypatch.setattr("phimap.blas._ORDER", 64)
+
+
+@pytest.mark.usefixtures("quick")
 def test_libraries_and_speed_are_those_of_this_process():
     assert all(blas_libraries())
     speed = measure_speed(1)
@@ -63,8 +70,9 @@ def test_libraries_and_speed_are_those_of_this_process():
     assert speed.double > 0
 
 
+@pytest.mark.usefixtures("quick")
 def test_info_describes_the_installation(phimap):
     result = phimap("info")
     assert result.exit_code == 0
     for fact in ("phimap", "numpy", "blas", "threads", "sgemm", "dgemm", "memory budget", "torch", "cuda"):
-        assert f"\n{fact}" in f"\n{result.stdout}" or fact in result.stdout
+        assert fact in result.stdout
