@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -25,6 +25,9 @@ class MapRecord(Record, ABC):
 
     n_features: int
     n_components: int
+
+    #: Whether features are bounded whatever the input, so that no tile need be searched for overflow.
+    bounded: ClassVar[bool] = False
 
     @abstractmethod
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -54,6 +57,11 @@ def evaluate(record: MapRecord, ops: Ops, X: Array, out: Array, n_jobs: int | No
     def apply(start: int) -> None:
         tile = slice(start, start + rows)
         record.apply(ops, X[tile], out[tile])
+        if not (record.bounded or ops.is_finite(out[tile])):
+            raise ValueError(
+                f"`X` is too large: in rows {start} to {min(start + rows, X.shape[0]) - 1} features overflow "
+                f"{ops.dtype}. Scale X down, or pass float64."
+            )
 
     run_tasks(apply, range(0, X.shape[0], rows), n_jobs if ops.threaded else 1)
 

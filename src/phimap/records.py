@@ -15,8 +15,8 @@ class Record:
     """Base of the dataclasses that a fitted object is made of; those that hold the randomness of a map are frozen.
 
     Fields are host arrays (float64 values, ``intp`` indices, ``int8`` signs), CSR matrices, numbers, text, None,
-    kernels, other records, or tuples of these. Maps never write to them. A subclass is registered under its class name, by which
-    model files refer to it; no other class can be named in a file.
+    kernels, other records, or tuples of these. Maps never write to them. A subclass is registered under its class
+    name, by which model files refer to it; no other class can be named in a file.
     """
 
     registry: ClassVar[dict[str, type[Record]]] = {}

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 from scipy import special
-from tests.support.oracles import relu_moment
 
 from phimap.kernels import NNGP, ArcCosine, kappa0, kappa1, kappa2
 from phimap.kernels.arccosine import next_angle
+from tests.support.oracles import relu_moment
 
 EPS = np.finfo(np.float64).eps
 DUALS = {0: kappa0, 1: kappa1, 2: kappa2}

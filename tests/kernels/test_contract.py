@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from tests.support.families import KERNELS, STATIONARY_KERNELS
 
 from phimap.config import config
 from phimap.kernels import Polynomial, base
+from tests.support.families import KERNELS, STATIONARY_KERNELS
 
 D = 5
 EPS64, EPS32 = np.finfo(np.float64).eps, np.finfo(np.float32).eps

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from scipy import special
-from tests.support.oracles import ntk_dynamic_program
 
 from phimap.kernels import NNGP, NTK, kappa0, kappa1
+from tests.support.oracles import ntk_dynamic_program
 
 EPS = np.finfo(np.float64).eps
 FALSE_ALARM = 1e-6

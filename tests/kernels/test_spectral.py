@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy import special, stats
-from tests.support.families import STATIONARY_KERNELS
 
 from phimap.kernels import (
     CauchyLaw,
@@ -17,6 +16,7 @@ from phimap.kernels import (
     StandardGaussianLaw,
     StudentLaw,
 )
+from tests.support.families import STATIONARY_KERNELS
 
 FALSE_ALARM = 1e-6
 DRAWS = 100_000

@@ -48,7 +48,7 @@ def feature_maps() -> dict[str, RandomMap]:
         ),
         "arccosine-0": pm.ArcCosineFeatures(0, **fixed),
         "arccosine-1": pm.ArcCosineFeatures(1, **fixed),
-        "arccosine-2": pm.ArcCosineFeatures(2, projection="sorf", **fixed),
+        "arccosine-2": pm.ArcCosineFeatures(2, **fixed),
         "ntk-1": pm.NTKFeatures(1, **fixed),
         "ntk-3": pm.NTKFeatures(3, projection="sorf", **fixed),
         "ntk-countsketch": pm.NTKFeatures(2, sketch="countsketch", **fixed),
@@ -66,7 +66,15 @@ def feature_maps() -> dict[str, RandomMap]:
 MAPS = feature_maps()
 """Every kind of map, unfitted."""
 
-BIASED_MAPS = {"fourier-sorf", "fourier-rom", "fourier-normalized", "ntk-3", "ntk-countsketch", "nngp"}
+BIASED_MAPS = {
+    "fourier-sorf",
+    "fourier-rom",
+    "fourier-matern-sorf",
+    "fourier-normalized",
+    "ntk-3",
+    "ntk-countsketch",
+    "nngp",
+}
 """Maps whose kernel estimate is biased at finite width: structured directions, normalised outputs, depth."""
 
 DATA_DEPENDENT_MAPS = {"nystroem", "nystroem-ntk"}

@@ -23,17 +23,19 @@ class FourierRecord(MapRecord):
     Attributes
     ----------
     projection : ProjectionRecord
-    shift : ndarray of shape (n_directions,) or None
-        Phases; None where cosines come paired with sines.
+    shift : ndarray of shape (n_phases,)
+        Phases of the last directions. Those before have none: their cosines come paired with sines.
     scale : ndarray of shape (n_directions,)
     normalize_input, normalize_output : bool
     """
 
     projection: ProjectionRecord
-    shift: np.ndarray | None
+    shift: np.ndarray
     scale: np.ndarray
     normalize_input: bool
     normalize_output: bool
+
+    bounded = True
 
     @property
     def n_features(self) -> int:
@@ -41,7 +43,12 @@ class FourierRecord(MapRecord):
 
     @property
     def n_components(self) -> int:
-        return self.projection.n_directions * (2 if self.shift is None else 1)
+        return self.n_pairs + self.projection.n_directions
+
+    @property
+    def n_pairs(self) -> int:
+        """Directions that give a cosine and a sine."""
+        return self.projection.n_directions - self.shift.shape[0]
 
     @property
     def scratch_width(self) -> int:
@@ -50,22 +57,29 @@ class FourierRecord(MapRecord):
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         if self.normalize_input:
             X = ops.scale_rows(X, ops.reciprocal(ops.row_norms(X)))
-        half = self.projection.n_directions
+        n_pairs = self.n_pairs
         for columns, projected in self.projection.blocks(ops, X):
-            start, scale = columns.start, self.scale[columns]
-            if self.shift is None:
-                ops.cos_sin(projected, scale, out, first + start, half)
-            else:
-                ops.cos_shift(projected, self.shift[columns], scale, out, first + start)
+            start, stop = columns.start, columns.stop
+            paired = min(stop, n_pairs) - start
+            if paired > 0:
+                values = projected if stop <= n_pairs else ops.contiguous(projected[:, :paired])
+                ops.cos_sin(values, self.scale[start : start + paired], out, first + start, n_pairs)
+            if stop > n_pairs:
+                start = max(start, n_pairs)
+                values = projected if paired <= 0 else ops.contiguous(projected[:, paired:])
+                shift = self.shift[start - n_pairs : stop - n_pairs]
+                ops.cos_shift(values, shift, self.scale[start:stop], out, first + n_pairs + start)
         if self.normalize_output:
             features = out[:, first : first + self.n_components]
             ops.scale_rows_in_place(features, ops.reciprocal(ops.row_norms(features)))
 
     def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
         factor = (self.n_components / n_components) ** 0.5
-        if self.shift is not None:
+        if not self.n_pairs:
             return np.arange(n_components), factor
-        return leading_pairs(self.projection.n_directions, n_components // 2), factor
+        if self.shift.shape[0] or n_components % 2:
+            return None
+        return leading_pairs(self.n_pairs, n_components // 2), factor
 
 
 class FourierFeatures(FeatureMap):
@@ -79,7 +93,7 @@ class FourierFeatures(FeatureMap):
     kernel : StationaryKernel or None, default=None
         The kernel to estimate; None is ``Gaussian(length_scale=1.0)``.
     n_components : int, default=1024
-        Output width m; even for pairs.
+        Output width m. For pairs and odd m the last feature is a cosine with a random phase.
     projection : str or Projection, default="auto"
         How directions are drawn: a name, an object of `phimap.projections`, or ``"auto"``, which is orthogonal
         where the spectral law is rotation-invariant and independent elsewhere.
@@ -162,17 +176,12 @@ class FourierFeatures(FeatureMap):
             )
         paired = check_choice("pairing", self.pairing, ("pairs", "offset")) == "pairs"
         width = self.n_components
-        if paired and width % 2:
-            nearest = f"{width - 1} or {width + 1}" if width > 1 else "2"
-            raise ValueError(
-                f"`n_components` must be even for paired features, got {width}. Use {nearest}, or pairing='offset'."
-            )
         law = kernel.spectral_law(X.shape[1])
-        n_directions = width // 2 if paired else width
+        n_directions = (width + 1) // 2 if paired else width
+        n_phases = width % 2 if paired else width
         projection = as_projection(self.projection, law).sample(law, n_directions, streams["directions"])
-        shift = None if paired else streams["phases"].uniform(0, 2 * np.pi, n_directions)
-        scale = np.full(n_directions, (1 if paired else 2) ** 0.5 / n_directions**0.5)
+        shift = streams["phases"].uniform(0, 2 * np.pi, n_phases)
+        # Every direction has the same weight: a lone cosine squared has mean 1/2, a pair of squares sums to 1.
+        scale = np.repeat([1.0, 2.0], [n_directions - n_phases, n_phases]) ** 0.5 / n_directions**0.5
         self.kernel_: Kernel = NormalizedInput(kernel) if self.normalize_input else kernel
-        return FourierRecord(
-            projection, shift, scale, bool(self.normalize_input), bool(self.normalize_output)
-        )
+        return FourierRecord(projection, shift, scale, bool(self.normalize_input), bool(self.normalize_output))

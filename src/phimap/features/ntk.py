@@ -16,7 +16,8 @@ from phimap.ops import Array, Ops
 from phimap.projections import Projection
 from phimap.random_map import MapRecord
 from phimap.records import Record
-from phimap.sketches import TensorSketch, TensorSRHT
+from phimap.sketches import CountSketch, TensorSketch, TensorSRHT
+from phimap.sketches.countsketch import CountSketchRecord
 from phimap.sketches.srht import TensorSRHTRecord
 from phimap.sketches.tensorsketch import TensorSketchRecord
 
@@ -52,9 +53,17 @@ class NTKLayer(Record):
 
 @dataclass(frozen=True)
 class NTKRecord(MapRecord):
-    """The layers, applied to normalised rows."""
+    """The layers, applied to normalised rows.
+
+    Attributes
+    ----------
+    layers : tuple of NTKLayer
+    reduction : CountSketchRecord or None
+        For a single component: the sketch that adds the two parts of the last layer, of one feature each.
+    """
 
     layers: tuple[NTKLayer, ...]
+    reduction: CountSketchRecord | None
 
     @property
     def n_features(self) -> int:
@@ -62,7 +71,7 @@ class NTKRecord(MapRecord):
 
     @property
     def n_components(self) -> int:
-        return self.layers[-1].n_components
+        return self.reduction.n_components if self.reduction else self.layers[-1].n_components
 
     @property
     def scratch_width(self) -> int:
@@ -77,7 +86,7 @@ class NTKRecord(MapRecord):
         # phi, psi: the features of Sigma_l and K_l of the exact recursion; both start as the direction of x.
         phi = psi = ops.scale_rows(X, ops.reciprocal(norms))
         for layer in self.layers:
-            last = layer is self.layers[-1]
+            last = layer is self.layers[-1] and self.reduction is None
             target, start = (out, first) if last else (ops.empty((X.shape[0], layer.n_components)), 0)
             relu_end = start + layer.relu.n_components
             if layer.step is not None and layer.product is not None:
@@ -86,12 +95,14 @@ class NTKRecord(MapRecord):
                 ops.copy(layer.product.sketch_product(ops, derivative, psi), target, relu_end)
             layer.relu.apply(ops, phi, target, start)
             phi, psi = target[:, start:relu_end], target
+        if self.reduction is not None:
+            self.reduction.apply(ops, psi, out, first)
         ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
 
     def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
         # Fewer features of the last layer: both of its parts in proportion, each again an unbiased estimate.
         relu_width = self.layers[-1].relu.n_components
-        if n_components * relu_width % self.n_components:
+        if self.reduction or n_components * relu_width % self.n_components:
             return None
         part = n_components * relu_width // self.n_components
         columns = np.concatenate([np.arange(part), relu_width + np.arange(n_components - part)])
@@ -112,7 +123,7 @@ class NTKFeatures(FeatureMap):
     depth : int, default=1
         Number L of hidden layers, at least 1.
     n_components : int, default=1024
-        Output width m = m1 + ms, at least 2.
+        Output width m = m1 + ms; for m = 1 the sum of one feature of each kind, with random signs.
     sketch : {"tensorsrht", "countsketch"}, default="tensorsrht"
         Sketch Q of the tensor product: by Hadamard transforms, or by convolving count sketches.
     relu_components : int or None, default=None
@@ -188,8 +199,8 @@ class NTKFeatures(FeatureMap):
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> NTKRecord:
         depth = check_integer("depth", self.depth, least=1)
-        width = check_integer("n_components", self.n_components, least=2)
-        relu_width, sketch_width, step_width = self._widths(width)
+        reduction = None if self.n_components > 1 else CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
+        relu_width, sketch_width, step_width = self._widths(max(self.n_components, 2))
         sketch = _SKETCHES[check_choice("sketch", self.sketch, tuple(_SKETCHES))](max(sketch_width, 1))
         self.kernel_: Kernel = NTK(depth=depth) if sketch_width else NNGP(depth=depth)
         layers = []
@@ -203,7 +214,7 @@ class NTKFeatures(FeatureMap):
                 product = sketch.sample_product((step_width, psi_width), streams["sketch"].spawn(1)[0])
             layers.append(NTKLayer(relu, step, product))
             phi_width, psi_width = relu_width, relu_width + sketch_width
-        return NTKRecord(tuple(layers))
+        return NTKRecord(tuple(layers), reduction)
 
     def _widths(self, width: int) -> tuple[int, int, int]:
         """Widths m1, ms, m0 of the rectified features, of the sketch and of the step features."""

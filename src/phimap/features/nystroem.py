@@ -140,9 +140,7 @@ class NystroemFeatures(FeatureMap):
         return given, ops.dtype
 
 
-def _pivoted_whitening(
-    kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype
-) -> tuple[np.ndarray, np.ndarray]:
+def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Landmarks in pivot order, cut at the numerical rank for data of `dtype`, and their whitening."""
     from scipy.linalg import lapack, solve_triangular
 

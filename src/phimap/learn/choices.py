@@ -94,7 +94,7 @@ def map_of_kernel(kernel: Kernel, n_components: int, *, random_state: Any, n_job
     """The feature map that serves a kernel: its random features, or Nystroem features where it has none."""
     common: dict[str, Any] = {"n_components": n_components, "random_state": random_state, "n_jobs": n_jobs}
     if isinstance(kernel, StationaryKernel):
-        return FourierFeatures(kernel, pairing="offset" if n_components % 2 else "pairs", **common)
+        return FourierFeatures(kernel, **common)
     if isinstance(kernel, ArcCosine) and kernel.depth == 1:
         return ArcCosineFeatures(kernel.order, **common)
     if isinstance(kernel, NTK):

@@ -56,6 +56,14 @@ class Ops(ABC):
         """Whether `X` is CSR."""
 
     @abstractmethod
+    def contiguous(self, X: Array) -> Array:
+        """`X`, copied if its rows do not follow each other in memory."""
+
+    @abstractmethod
+    def is_finite(self, X: Array) -> bool:
+        """Whether no entry of `X` is NaN or infinite."""
+
+    @abstractmethod
     def copy(self, X: Array, out: Array, first: int = 0) -> None:
         """Write `X` (r, k), dense or CSR, into columns `first` to `first + k` of `out`."""
 

@@ -45,6 +45,14 @@ class NumpyOps(Ops):
     def is_sparse(self, X: Array) -> bool:
         return sparse.issparse(X)
 
+    def contiguous(self, X: Array) -> Array:
+        return np.ascontiguousarray(X)
+
+    def is_finite(self, X: Array) -> bool:
+        # A finite sum clears all entries at once; a sum that overflows says nothing.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(np.isfinite(X.sum()) or np.isfinite(X).all())
+
     def copy(self, X: Array, out: Array, first: int = 0) -> None:
         out[:, first : first + X.shape[1]] = self.dense(X)
 
@@ -52,7 +60,9 @@ class NumpyOps(Ops):
         out[:, first:last] = 0
 
     def matmul(self, X: Array, W: Array) -> Array:
-        return X @ W
+        # An overflow is found in what becomes of the product, and reported there.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return X @ W
 
     def matmul_rows(self, Z: Array, W: Array, n_jobs: int | None) -> Array:
         out = np.empty((Z.shape[0], W.shape[1]), self.dtype)

@@ -53,6 +53,12 @@ class TorchOps(Ops):
     def is_sparse(self, X: Array) -> bool:
         return False
 
+    def contiguous(self, X: Array) -> Array:
+        return X.contiguous()
+
+    def is_finite(self, X: Array) -> bool:
+        return bool(torch.isfinite(X).all())
+
     def copy(self, X: Array, out: Array, first: int = 0) -> None:
         out[:, first : first + X.shape[1]] = X
 
@@ -114,9 +120,7 @@ class TorchOps(Ops):
         Y = torch.zeros((rows, 1, width), dtype=X.dtype, device=X.device)
         Y[:, 0, : X.shape[1]] = X
         for factor in reversed(range(n_factors)):
-            Y = self.fwht((Y * signs[:, factor]).reshape(rows * n_blocks, width)).reshape(
-                rows, n_blocks, width
-            )
+            Y = self.fwht((Y * signs[:, factor]).reshape(rows * n_blocks, width)).reshape(rows, n_blocks, width)
         return Y.reshape(rows, -1)[:, : scale.shape[0]] * scale
 
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
@@ -179,9 +183,7 @@ def move(X: Any, device: str) -> torch.Tensor:
     except RuntimeError as error:
         raise ValueError(f"`device` must be 'auto', 'cpu' or 'cuda[:index]', got {device!r}.") from error
     if target.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"`device` must be there, got {device!r} on a machine without CUDA. Use device='auto'."
-        )
+        raise ValueError(f"`device` must be there, got {device!r} on a machine without CUDA. Use device='auto'.")
     if isinstance(X, torch.Tensor):
         return X.to(target)
     if not isinstance(X, np.ndarray):

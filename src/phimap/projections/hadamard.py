@@ -90,9 +90,7 @@ class ROM(Projection):
         factors = check_integer("factors", self.factors, least=1)
         radii = check_choice("radii", self.radii, ("auto", "fixed", "law"))
         if radii == "fixed" and not law.is_gaussian:
-            raise ValueError(
-                f"`radii`='fixed' is for Gaussian laws, got that of {law.kernel_name}. Use radii='law'."
-            )
+            raise ValueError(f"`radii`='fixed' is for Gaussian laws, got that of {law.kernel_name}. Use radii='law'.")
         d = law.n_features
         width = 1 << (d - 1).bit_length()
         n_blocks = -(-n_directions // width)
@@ -104,7 +102,9 @@ class ROM(Projection):
         if radii == "fixed" or (radii == "auto" and law.is_gaussian):
             return HadamardRecord(input_scale, signs, fixed)
         plain = HadamardRecord(np.ones(d), signs, fixed)
-        scale = fixed * law.sample_radii(radius_rng, n_directions) / _direction_norms(plain)
+        norms = _direction_norms(plain)
+        # A direction can vanish on the few coordinates that are not padding; it then stays zero.
+        scale = fixed * law.sample_radii(radius_rng, n_directions) / np.where(norms > 0, norms, 1.0)
         return HadamardRecord(input_scale, signs, scale)
 
 
