@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
 from phimap.learn.survey import Survey
 
@@ -76,6 +77,8 @@ n_samples_seen_
 
     def _check_targets(self, y: Any, n_rows: int) -> np.ndarray:
         y = column_or_1d(y.cpu().numpy() if hasattr(y, "cpu") else y, warn=True)
+        if y.dtype.kind == "f":
+            check_finite(y, "y")
         check_classification_targets(y)
         if y.shape[0] != n_rows:
             raise ValueError(

@@ -1,0 +1,241 @@
+"""The learners: scikit-learn's contract, streaming, merging, and equality with plain ridge regression."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import phimap as pm
+from phimap.learn import ridge
+
+
+@parametrize_with_checks(
+    [
+        pm.KernelRegressor(n_components=64, random_state=0),
+        pm.KernelRegressor("ntk", n_components=64, random_state=0),
+        pm.KernelRegressor("polynomial", n_components=64, random_state=0),
+        pm.KernelClassifier(n_components=64, random_state=0),
+        pm.KernelClassifier("laplacian", n_components=64, standardize="global", random_state=0),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def problem(n: int, d: int = 4, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, d))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n)
+    return X.astype(dtype), y
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    """Send problems of a few hundred rows down the road of large ones: statistics and held-out rows."""
+    monkeypatch.setattr("phimap.learn.base.LEAVE_ONE_OUT_ROWS", 0)
+
+
+def test_fit_is_ridge_on_the_features(streamed):
+    X, y = problem(600)
+    model = pm.KernelRegressor(n_components=100, alpha=0.3, random_state=0).fit(X, y)
+    Z = model.feature_map_.transform((X - model.scaling_.shift) * model.scaling_.factor)
+    oracle = Ridge(alpha=0.3, solver="svd").fit(Z, y)
+    np.testing.assert_allclose(model.predict(X), oracle.predict(Z), atol=1e-9)
+    np.testing.assert_allclose(model.coef_, oracle.coef_, atol=1e-8 * np.abs(oracle.coef_).max())
+    assert model.intercept_ == pytest.approx(oracle.intercept_, abs=1e-8)
+    assert model.solution_.form == "primal"
+
+
+def test_primal_and_dual_agree(monkeypatch):
+    X, y = problem(500)
+    dual = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0).fit(X, y)
+    monkeypatch.setattr("phimap.learn.base.LEAVE_ONE_OUT_ROWS", 0)
+    primal = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0).fit(X, y)
+    assert (dual.solution_.form, primal.solution_.form) == ("dual", "primal")
+    np.testing.assert_allclose(dual.predict(X), primal.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "ntk"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_number_of_threads_changes_no_bit(streamed, kernel, dtype):
+    X, y = problem(1500, dtype=dtype)
+    one, two = (
+        pm.KernelRegressor(kernel, n_components=700, random_state=0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
+    )
+    assert one.alpha_ == two.alpha_
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    assert one.predict(X).dtype == dtype
+
+
+def test_partial_fits_merges_and_batches_add_up(streamed):
+    X, y = problem(900)
+    whole = pm.KernelRegressor(n_components=60, alpha=0.2, random_state=0).fit(X, y)
+    streamed_model = clone(whole).fit_batches([(X[:350], y[:350]), (X[350:], y[350:])])
+    np.testing.assert_allclose(streamed_model.predict(X), whole.predict(X), atol=1e-9)
+
+    parts = clone(whole).partial_fit(X[:300], y[:300])
+    other = copy.deepcopy(parts)
+    parts.partial_fit(X[300:500], y[300:500])
+    other.statistics_ = type(other.statistics_).empty(60, 1)
+    other.partial_fit(X[500:], y[500:])
+    merged = parts.merge(other)
+    assert merged.n_samples_seen_ == 900
+    at_once = copy.deepcopy(clone(whole).partial_fit(X[:300], y[:300])).partial_fit(X[300:], y[300:])
+    np.testing.assert_allclose(merged.predict(X), at_once.predict(X), atol=1e-9)
+
+
+def test_merging_different_maps_is_an_error(streamed):
+    X, y = problem(300)
+    one = pm.KernelRegressor(n_components=20, random_state=0).partial_fit(X, y)
+    other = pm.KernelRegressor(n_components=20, random_state=1).partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"`other` must share"):
+        one.merge(other)
+
+
+def test_partial_fit_goes_on_after_a_dual_fit():
+    X, y = problem(500)
+    model = pm.KernelRegressor(n_components=80, alpha=0.2, random_state=0).fit(X[:300], y[:300])
+    assert model.solution_.form == "dual"
+    model.partial_fit(X[300:], y[300:])
+    assert model.n_samples_seen_ == 500
+    Z = model.feature_map_.transform((X - model.scaling_.shift) * model.scaling_.factor)
+    np.testing.assert_allclose(model.predict(X), Ridge(alpha=0.2, solver="svd").fit(Z, y).predict(Z), atol=1e-8)
+
+
+def test_one_shot_iterators_are_refused():
+    X, y = problem(50)
+    with pytest.raises(TypeError, match=r"iterable more than once"):
+        pm.KernelRegressor(n_components=8).fit_batches(iter([(X, y)]))
+
+
+def test_many_targets_are_separate_fits(streamed):
+    X, y = problem(600)
+    Y = np.stack([y, 3 * y**2], axis=1)
+    both = pm.KernelRegressor(n_components=50, alpha=0.5, random_state=0).fit(X, Y)
+    assert both.predict(X).shape == (600, 2)
+    assert both.coef_.shape == (2, 50)
+    single = pm.KernelRegressor(n_components=50, alpha=0.5, random_state=0).fit(X, Y[:, 1])
+    np.testing.assert_allclose(both.predict(X)[:, 1], single.predict(X), atol=1e-9)
+
+
+def test_automatic_choices_find_the_signal(streamed):
+    X, y = problem(2000)
+    X_test, y_test = X[1500:], y[1500:]
+    scales = np.array([1.0, 1e4, 1e-3, 7.0])
+    model = pm.KernelRegressor(n_components=400, random_state=0).fit(X[:1500] * scales, y[:1500])
+    assert r2_score(y_test, model.predict(X_test * scales)) > 0.9
+    assert model.solution_.criterion == "held-out"
+    assert 1 < model.kernel_.length_scale < 4
+    best = max(
+        pm.KernelRegressor(n_components=400, alpha=alpha, random_state=0)
+        .fit(X[:1500] * scales, y[:1500])
+        .score(X_test * scales, y_test)
+        for alpha in np.logspace(-6, 3, 10)
+    )
+    assert model.score(X_test * scales, y_test) > best - 0.02
+
+
+def test_constant_columns_and_rows_give_no_nan(streamed):
+    X, y = problem(200)
+    X[:, 2] = 5.0
+    assert np.isfinite(pm.KernelRegressor(n_components=20, random_state=0).fit(X, y).predict(X)).all()
+    same = np.ones((200, 3))
+    model = pm.KernelRegressor(n_components=20, random_state=0).fit(same, y)
+    np.testing.assert_allclose(model.predict(same), y.mean(), atol=1e-6)
+
+
+def test_classes_of_any_kind():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3))
+    names = np.array(["left", "middle", "right"])
+    y = names[np.digitize(X[:, 0] + 0.1 * rng.standard_normal(600), [-0.5, 0.5])]
+    model = pm.KernelClassifier(n_components=64, random_state=0).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.8
+    assert set(model.predict(X)) <= set(names)
+    assert model.decision_function(X).shape == (600, 3)
+    part = clone(model).partial_fit(X[:200], y[:200], classes=names).partial_fit(X[200:400], y[200:400])
+    assert part.score(X[400:], y[400:]) > 0.8
+    with pytest.raises(ValueError, match=r"labels among classes_.*partial_fit"):
+        clone(model).partial_fit(X[:200][y[:200] != "right"], y[:200][y[:200] != "right"]).partial_fit(X, y)
+
+
+def test_sparse_rows_are_scaled_and_not_filled(streamed):
+    X, y = problem(400)
+    X[np.abs(X) < 1] = 0
+    dense = pm.KernelRegressor(n_components=50, alpha=0.1, standardize=False, length_scale=2.0, random_state=0)
+    csr = clone(dense).fit(sparse.csr_matrix(X), y)
+    np.testing.assert_allclose(csr.predict(sparse.csr_matrix(X)), dense.fit(X, y).predict(X), atol=1e-9)
+    scaled = clone(dense).set_params(standardize="columns").fit(sparse.csr_matrix(X), y)
+    assert not scaled.scaling_.shift.any()
+
+
+def test_tensors_fit_like_arrays(streamed):
+    torch = pytest.importorskip("torch")
+    X, y = problem(400)
+    model = pm.KernelRegressor(n_components=50, alpha=0.1, random_state=0)
+    expected = model.fit(X, y).predict(X)
+    tensors = clone(model).fit(torch.tensor(X), torch.tensor(y))
+    np.testing.assert_allclose(tensors.predict(torch.tensor(X)), expected, atol=1e-8)
+    on_device = clone(model).set_params(device="cpu").fit(X, y)
+    np.testing.assert_allclose(on_device.predict(X), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": -1.0}, r"`alpha` must be greater than 0"),
+        ({"alpha": "cv"}, r"`alpha` must be one of 'auto'"),
+        ({"kernel": "rbf"}, r"`kernel` must be one of.*'gaussian'"),
+        ({"length_scale": 0.0}, r"`length_scale` must be greater than 0"),
+        ({"length_scale": "median"}, r"`length_scale` must be a positive number or 'auto'"),
+        ({"kernel": "ntk", "length_scale": 2.0}, r"`length_scale` applies to the kernels"),
+        ({"standardize": "rows"}, r"`standardize` must be one of"),
+        ({"device": "tpu:x"}, r"`device` must be"),
+        ({"memory": "lots"}, r"`memory` must be a positive number of bytes"),
+    ],
+)
+def test_bad_parameters_name_the_remedy(parameters, message):
+    X, y = problem(50)
+    with pytest.raises(ValueError, match=message):
+        pm.KernelRegressor(n_components=8, **parameters).fit(X, y)
+
+
+def test_too_little_memory_is_said_before_the_work():
+    X, y = problem(50)
+    with pytest.raises(MemoryError, match=r"`n_components`=4096 needs 0\.\d+ GB"):
+        pm.KernelRegressor(memory="100MB").fit(X, y)
+
+
+@pytest.mark.parametrize("statistics", [False, True])
+def test_saved_models_predict_the_same_bits(streamed, tmp_path, statistics):
+    X, y = problem(400)
+    model = pm.KernelRegressor(n_components=50, random_state=0).fit(X, y)
+    pm.save(model, tmp_path / "m.phimap", statistics=statistics)
+    loaded = pm.load(tmp_path / "m.phimap")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.alpha_ == model.alpha_
+    if statistics:
+        np.testing.assert_array_equal(
+            loaded.partial_fit(X[:50], y[:50]).predict(X), model.partial_fit(X[:50], y[:50]).predict(X)
+        )
+    else:
+        with pytest.raises(ValueError, match=r"saved without its statistics"):
+            loaded.partial_fit(X, y)
+
+
+def test_more_rows_than_leave_one_out_takes_in_dual_form(monkeypatch):
+    monkeypatch.setattr(ridge, "LEAVE_ONE_OUT_ROWS", 100)
+    X, y = problem(900)
+    model = pm.KernelRegressor(n_components=1000, random_state=0).fit(X, y)
+    assert (model.solution_.form, model.solution_.criterion) == ("dual", "held-out")
+    # Rounding of a system whose solution is 1 / alpha times its right-hand side.
+    assert model.solution_.residual < 64 * np.finfo(float).eps * 900 / model.alpha_
+    assert model.score(X, y) > 0.9
