@@ -166,14 +166,14 @@ def against_alpha(
     """The criterion's estimate and the held-out error against the regularisation."""
     same_unit = error == "RMSE"
     rows = 1 if same_unit or path is None or alphas.size <= 1 else 2
-    name = "GCV" if criterion == "gcv" else criterion
+    name = {"gcv": "GCV", "held-out": "validation rows"}.get(criterion, criterion)
     alt = f"Error against regularisation; the chosen value is {chosen:.3g}."
     with Plot("alpha", alt, rows=rows) as plot:
         top, bottom = plot.panels[0], plot.panels[-1]
         if alphas.size > 1:
-            top.plot(alphas, estimate, color=MAIN, label=f"training rows ({name})")
+            top.plot(alphas, estimate, color=MAIN, label=f"estimate ({name})")
         if path is not None:
-            label = f"held out, {path_width:,} features"
+            label = f"held-out rows, {path_width:,} features"
             bottom.plot(path.x, path.y, "o--", color=SECOND, linewidth=1.5, label=label)
         for axes in plot.panels:
             axes.axvline(chosen, color=INK, linewidth=1)
@@ -193,7 +193,7 @@ def against_alpha(
             top.set_ylabel("RMSE")
             top.legend(loc="best")
         else:
-            top.set_ylabel(f"{name}, root")
+            top.set_ylabel("estimate, root")
             if path is not None:
                 bottom.set_ylabel("held-out error")
                 bottom.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")

@@ -16,7 +16,7 @@ from phimap.report.style import Plot
 _ESTIMATES = {
     "gcv": "by generalised cross-validation",
     "leave-one-out": "each row predicted from all others",
-    "held-out": "by rows set aside for validation",
+    "held-out": "by validation rows taken from them",
     "given": "at the value given",
 }
 
