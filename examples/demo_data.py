@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
 
@@ -10,10 +11,16 @@ from sklearn.datasets import load_diabetes, load_digits
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    diabetes = load_diabetes(as_frame=True, scaled=False).frame
-    diabetes.rename(columns={"target": "progression"}).to_csv(folder / "diabetes.csv", index=False)
-    digits = load_digits(as_frame=True).frame
-    digits.rename(columns={"target": "digit"}).to_csv(folder / "digits.csv", index=False)
+    diabetes, digits = load_diabetes(scaled=False), load_digits()
+    write(folder / "diabetes.csv", [*diabetes.feature_names, "progression"], diabetes)
+    write(folder / "digits.csv", [*digits.feature_names, "digit"], digits)
+
+
+def write(path: Path, header: list[str], data) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(header)
+        rows.writerows([*row, target] for row, target in zip(data.data.tolist(), data.target.tolist(), strict=True))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 Which kernel? A regression on tabular data
 ==========================================
 
-One learner, five kernels, the same protocol: mean over ten cross-validation folds. The regularisation chooses itself
-by generalised cross-validation, so that there is nothing to tune.
+One learner, five kernels, the same protocol: mean over ten cross-validation folds. The regularisation chooses itself,
+by the leave-one-out error on so few rows, and the length scale is the median distance: nothing is tuned.
 """
 
 import matplotlib.pyplot as plt

@@ -1,0 +1,45 @@
+"""Sphinx configuration."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import version as installed
+
+project = "phimap"
+author = "The phimap developers"
+copyright = author
+release = installed("phimap")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+html_theme = "alabaster"
+html_theme_options = {"description": "Kernel methods made linear", "page_width": "1080px"}
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 2
+
+autosummary_generate = True
+autodoc_member_order = "bysource"
+# The tables of members would repeat scikit-learn's own; autosummary pages list what is ours.
+numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"demo_data\.py",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "reset_modules": ("matplotlib",),
+}
+
+# Plots are drawn to files, where showing them does nothing.
+warnings.filterwarnings("ignore", message=".*non-interactive.*", category=UserWarning)

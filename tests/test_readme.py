@@ -1,0 +1,51 @@
+"""The README's Python and its commands run as they stand."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    """The one block of code in `language`."""
+    (text,) = re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    return text
+
+
+def test_python_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(compile(block("python"), "README.md", "exec"), names)
+    assert names["Z"].shape == (442, 2048)
+    assert names["model"].score(names["X_test"], names["y_test"]) > 0.2
+    assert (tmp_path / "diabetes.phimap").exists()
+
+
+@pytest.mark.slow
+def test_shell_runs(tmp_path):
+    runpy.run_path(str(ROOT / "examples" / "demo_data.py"))["main"](tmp_path / "demo")
+    for line in block("sh").splitlines():
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == "phimap"
+        command = [sys.executable, "-c", "from phimap.cli import main; main()", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert (tmp_path / "predictions.csv").read_text(encoding="utf-8").count("\n") == 1798
+    assert (tmp_path / "digits.html").exists()
+
+
+def test_every_named_file_and_target_exists():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"make ([a-z]+)", TEXT):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for path in re.findall(r"(?:docs|benchmarks|examples)/[\w/.]+\.(?:md|py)", TEXT):
+        assert (ROOT / path).exists(), path
