@@ -18,7 +18,8 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates"]
 html_theme = "alabaster"
 html_theme_options = {"description": "Kernel methods made linear", "page_width": "1080px"}
 
