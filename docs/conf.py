@@ -39,6 +39,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "reset_modules": ("matplotlib",),
 }
 
