@@ -16,7 +16,8 @@ from phimap.learn.statistics import RidgeStatistics
 from phimap.ops import Array, ops_for
 from phimap.records import Record
 
-# Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps.
+# Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps; larger problems
+# start their search where the one on this many of their features ends.
 _EXACT_ORDER = 768
 #: Up to this number of rows the leave-one-out error is computed exactly, by an eigendecomposition of that order.
 LEAVE_ONE_OUT_ROWS = 2048
@@ -27,8 +28,11 @@ _POINTS_PER_DECADE = 4
 _TOP = 10.0
 _FLOOR = 1e-2
 _MOST_DECADES = 10
+# Reach of one factorisation to either side of its shift: within it a score takes some 20 Lanczos steps to three
+# digits, and ever more beyond.
+_REACH = 10.0**1.5
+_MOST_WINDOWS = 8
 _POWER_STEPS = 6
-_RETRIES = 4
 _PROBES = 8
 
 
@@ -74,6 +78,8 @@ class _System:
     score: Callable[[Any, np.ndarray], np.ndarray]
     project: Images | None = None
     exact: bool = False
+    # The same problem on some of the features, by which a large one finds where to look.
+    coarse: Callable[[np.ndarray], _System] | None = None
 
 
 def solve_ridge(
@@ -234,11 +240,19 @@ def _gcv_system(statistics: RidgeStatistics) -> _System:
         nothing = np.full(shifts.shape, np.inf)
         return np.divide(np.maximum(rss, 0) / n, np.square(free), out=nothing, where=free > 1 / (2 * n))
 
-    return _System(statistics.centred_gram(), statistics.centred_cross(), statistics.eps, "gcv", score)
+    def coarse(columns: np.ndarray) -> _System:
+        return _gcv_system(statistics.subset(columns))
+
+    matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
+    return _System(matrix, rhs, statistics.eps, "gcv", score, coarse=coarse)
 
 
 def _held_out_system(statistics: RidgeStatistics, Z: Array, Y: np.ndarray, n_jobs: int | None) -> _System:
-    rest = statistics.without(Z, Y, n_jobs)
+    return _system_without(statistics.without(Z, Y, n_jobs), Z, Y, n_jobs)
+
+
+def _system_without(rest: RidgeStatistics, Z: Array, Y: np.ndarray, n_jobs: int | None) -> _System:
+    """The system of the rows that are left, judged on the rows (Z, Y)."""
     ops = ops_for(Z)
     mean_z, mean_y = rest.sum_z / rest.n, rest.sum_y / rest.n
 
@@ -246,8 +260,11 @@ def _held_out_system(statistics: RidgeStatistics, Z: Array, Y: np.ndarray, n_job
         products = ops.to_host(ops.matmul_rows(Z, ops.constant(np.ascontiguousarray(vectors)), n_jobs))
         return products - mean_z @ vectors
 
+    def coarse(columns: np.ndarray) -> _System:
+        return _system_without(rest.subset(columns), ops.contiguous(Z[:, columns]), Y, n_jobs)
+
     score = _squared_error(Y - mean_y)
-    return _System(rest.centred_gram(), rest.centred_cross(), rest.eps, "held-out", score, project)
+    return _System(rest.centred_gram(), rest.centred_cross(), rest.eps, "held-out", score, project, coarse=coarse)
 
 
 def _held_out_rows(centred: np.ndarray, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> _System:
@@ -288,58 +305,94 @@ def _leave_one_out(n: int) -> Callable[[ExactShiftedInverse, np.ndarray], np.nda
 
 
 def _choose(system: _System, rng: RandomState, n_jobs: int | None) -> _Choice:
-    """The alpha at the least score, and the curve on the grid."""
+    """The alpha at the least score, and the part of the curve that was looked at."""
     top = _largest_eigenvalue(system.matrix, n_jobs)
     if not top > 0:
         # Constant features: nothing to fit, and every regularisation says so.
         return _Choice(1.0, np.empty(0), np.empty(0), system.criterion, None)
-    floor = top * max(_FLOOR * system.eps, 10.0**-_MOST_DECADES)
-    for _ in range(_RETRIES):
-        grid = np.geomspace(floor, _TOP * top, int(np.log10(_TOP * top / floor) * _POINTS_PER_DECADE) + 1)
-        try:
-            inverse, buffer = _shifted_inverse(system, grid, rng, n_jobs)
-            break
-        except NotPositiveDefiniteError:
-            # Rounding in the Gram matrix reached the floor: what lies below ten times it is noise as well.
-            floor *= 10
-    else:
-        raise NotPositiveDefiniteError(
-            f"the Gram matrix is not positive semidefinite to a relative {floor / top:.1e}: its rounding errors are "
-            "too large to choose `alpha`. Use float64 input."
-        )
-    scores = system.score(inverse, grid)
-    return _Choice(_refine(system, inverse, grid, scores), grid, scores, system.criterion, buffer)
-
-
-def _shifted_inverse(
-    system: _System, grid: np.ndarray, rng: RandomState, n_jobs: int | None
-) -> tuple[ShiftedInverse, np.ndarray | None]:
+    lowest, highest = top * max(_FLOOR * system.eps, 10.0**-_MOST_DECADES), _TOP * top
     size = system.matrix.size
     if system.exact or size <= _EXACT_ORDER:
-        return ExactShiftedInverse(system.matrix, system.rhs, system.project), None
-    probes = None
-    if system.criterion == "gcv":
-        signs = named_streams(rng, "trace")["trace"].integers(2, size=(size, _PROBES))
-        probes = 2.0 * signs - 1.0
-    factor = BlockedCholesky(system.matrix, grid[0], n_jobs)
-    settled = _MinimumSteady(system, grid)
-    inverse = LanczosShiftedInverse(factor, grid[0], system.rhs, settled, project=system.project, probes=probes)
-    return inverse, factor.data
+        grid = _grid(lowest, highest)
+        inverse = ExactShiftedInverse(system.matrix, system.rhs, system.project)
+        scores = system.score(inverse, grid)
+        return _Choice(_refine(system, inverse, grid, scores), grid, scores, system.criterion, None)
+    centre = 1e-4 * top
+    if system.coarse is not None:
+        # Fewer features make a kernel estimate smaller by the same factor, and with it the alpha that suits it.
+        columns = np.linspace(0, size - 1, _EXACT_ORDER).astype(np.intp)
+        centre = _choose(system.coarse(columns), rng, n_jobs).alpha * size / _EXACT_ORDER
+    return _Windows(system, lowest, highest, rng, n_jobs).search(centre)
 
 
-class _MinimumSteady:
-    """Whether the minimum of the curve has stopped moving."""
+def _grid(lowest: float, highest: float) -> np.ndarray:
+    return np.geomspace(lowest, highest, max(2, int(np.log10(highest / lowest) * _POINTS_PER_DECADE) + 1))
+
+
+class _Windows:
+    """A search along the curve by windows, each evaluated from one factorisation at its centre."""
+
+    def __init__(self, system: _System, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
+        self._system, self._lowest, self._highest, self._n_jobs = system, lowest, highest, n_jobs
+        self._buffer: np.ndarray | None = None
+        self._curve: dict[float, float] = {}
+        self._probes = None
+        if system.criterion == "gcv":
+            signs = named_streams(rng, "trace")["trace"].integers(2, size=(system.matrix.size, _PROBES))
+            self._probes = 2.0 * signs - 1.0
+
+    def search(self, centre: float) -> _Choice:
+        """Move the window to its own minimum until that lies inside."""
+        best = centre
+        for _ in range(_MOST_WINDOWS):
+            centre = float(np.clip(centre, self._lowest, self._highest))
+            grid = _grid(max(self._lowest, centre / _REACH), min(self._highest, centre * _REACH))
+            try:
+                inverse, scores = self._evaluate(centre, grid)
+            except NotPositiveDefiniteError:
+                # Rounding in the Gram matrix reaches up to here: what lies below ten times it is noise as well.
+                self._lowest = centre = 10 * centre
+                continue
+            best = _refine(self._system, inverse, grid, scores)
+            at = int(np.argmin(scores))
+            inside = 0 < at < grid.size - 1
+            if inside or grid[at] in (self._lowest, self._highest):
+                break
+            centre = float(grid[at])
+        if not self._curve:
+            raise NotPositiveDefiniteError(
+                "the Gram matrix is not positive semidefinite to the rounding of its features, so `alpha` cannot be "
+                "chosen. Give `alpha`, or use float64 input."
+            )
+        alphas = np.array(sorted(self._curve))
+        scores = np.array([self._curve[alpha] for alpha in alphas])
+        return _Choice(best, alphas, scores, self._system.criterion, self._buffer)
+
+    def _evaluate(self, shift: float, grid: np.ndarray) -> tuple[ShiftedInverse, np.ndarray]:
+        system = self._system
+        factor = BlockedCholesky(system.matrix, shift, self._n_jobs, out=self._buffer)
+        self._buffer = factor.data
+        inverse = LanczosShiftedInverse(
+            factor, shift, system.rhs, _Steady(system, grid), project=system.project, probes=self._probes
+        )
+        scores = system.score(inverse, grid)
+        self._curve.update(zip(grid.tolist(), scores.tolist(), strict=True))
+        return inverse, scores
+
+
+class _Steady:
+    """Whether the curve on a grid has stopped moving: by a thousandth anywhere, by less at its minimum."""
 
     def __init__(self, system: _System, grid: np.ndarray):
         self._system, self._grid = system, grid
-        self._last = (-1, np.inf)
+        self._last = np.full(grid.shape, np.inf)
 
     def __call__(self, inverse: ShiftedInverse) -> bool:
         scores = self._system.score(inverse, self._grid)
-        best = int(np.argmin(scores))
-        last, score = self._last
-        self._last = (best, float(scores[best]))
-        return best == last and abs(scores[best] - score) <= 1e-4 * score
+        moved = np.abs(scores - self._last)
+        self._last = scores
+        at = int(np.argmin(scores))
+        return bool((moved <= 1e-3 * scores).all() and moved[at] <= 1e-4 * scores[at])
 
 
 def _refine(system: _System, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
