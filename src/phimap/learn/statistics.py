@@ -34,7 +34,8 @@ class RidgeStatistics(Record):
 
     Notes
     -----
-    **Error.** Products are formed in the dtype of the features and summed over batches in float64.
+    **Error.** Products are formed in the dtype of the features and summed over batches in float64. Targets enter
+    them less their mean over the batch, so that the rounding of `cross` does not grow with a constant in y.
 
     **Cost.** n m^2 flops altogether, and 4 m^2 bytes.
 
@@ -75,13 +76,17 @@ class RidgeStatistics(Record):
         sign : {1, -1}, default=1
             -1 takes the rows away.
         """
+        if Y.shape[0] == 0:
+            return
         ops = ops_for(Z)
+        mean_y = Y.mean(axis=0)
         if is_tensor(Z):
+            sums = ops.column_sums(Z)
             self._add_gram(sign * ops.cross_products(Z, Z))
-            self.cross += sign * ops.cross_products(Z, ops.constant(Y))
-            self.sum_z += sign * ops.column_sums(Z)
+            self.cross += sign * (ops.cross_products(Z, ops.constant(Y - mean_y)) + np.outer(sums, mean_y))
+            self.sum_z += sign * sums
         else:
-            self._multiply(Z, Y, sign, n_jobs)
+            self._multiply(Z, Y - mean_y, mean_y, sign, n_jobs)
         self.n += sign * Y.shape[0]
         self.sum_y += sign * Y.sum(axis=0)
         self.sum_yy += sign * np.square(Y).sum(axis=0)
@@ -129,10 +134,12 @@ class RidgeStatistics(Record):
         """Sum of ``(y - mean)^2`` (t,), never negative."""
         return np.maximum(self.sum_yy - self.sum_y**2 / self.n, 0)
 
-    def _multiply(self, Z: np.ndarray, Y: np.ndarray, sign: int, n_jobs: int | None) -> None:
-        """Add the products of a batch, block by block on threads."""
+    def _multiply(
+        self, Z: np.ndarray, deviations: np.ndarray, mean_y: np.ndarray, sign: int, n_jobs: int | None
+    ) -> None:
+        """Add the products of a batch, block by block on threads; its targets are `deviations` plus `mean_y`."""
         gram, size = self.gram, self.n_components
-        Y = Y.astype(Z.dtype, copy=False)
+        deviations = deviations.astype(Z.dtype, copy=False)
         accumulate = np.add if sign > 0 else np.subtract
 
         def add(task: tuple[int, int | None]) -> None:
@@ -142,8 +149,9 @@ class RidgeStatistics(Record):
             if left is None:
                 # NumPy sees A^T A here and does half the work.
                 _apply(accumulate, gram.tile(i, i), block.T @ block)
-                _apply(accumulate, self.cross[rows], block.T @ Y)
-                _apply(accumulate, self.sum_z[rows], block.sum(axis=0, dtype=np.float64))
+                sums = block.sum(axis=0, dtype=np.float64)
+                _apply(accumulate, self.cross[rows], block.T @ deviations + np.outer(sums, mean_y))
+                _apply(accumulate, self.sum_z[rows], sums)
             else:
                 columns = slice(left, min(left + _STRIP, size))
                 target = gram.panel(i)[:, columns.start - rows.start : columns.stop - rows.start]
