@@ -30,3 +30,26 @@ def kernel_estimates(draw: Callable[[int], np.ndarray], n_seeds: int) -> np.ndar
     """Stack the kernel estimates ``Z Z^T`` of the features ``Z = draw(seed)`` over seeds: (n_seeds, n, n)."""
     features = (draw(seed) for seed in range(n_seeds))
     return np.stack([Z @ Z.T for Z in features])
+
+
+def is_at_most(samples: np.ndarray, bound: np.ndarray | float, false_alarm: float = FALSE_ALARM) -> bool:
+    """Whether the mean of the independent, identically distributed ``samples[i]`` can lie at or below `bound`.
+
+    One-sided, entry by entry, by Student's t as in `is_mean`.
+    """
+    samples = np.asarray(samples, dtype=np.float64)
+    n = samples.shape[0]
+    error = samples.std(axis=0, ddof=1) / np.sqrt(n)
+    excess = samples.mean(axis=0) - bound
+    return bool((excess <= stats.t.isf(false_alarm / excess.size, n - 1) * error).all())
+
+
+def is_slope(x: np.ndarray, y: np.ndarray, expected: float, false_alarm: float = FALSE_ALARM) -> bool:
+    """Whether `expected` can be the slope of the line through the points, whose errors are independent."""
+    fit = stats.linregress(x, y)
+    return bool(abs(fit.slope - expected) < stats.t.isf(false_alarm / 2, len(x) - 2) * fit.stderr)
+
+
+def follows(samples: np.ndarray, distribution_function: Callable, false_alarm: float = FALSE_ALARM) -> bool:
+    """Whether the independent samples (n,) can have this distribution function, by Kolmogorov and Smirnov."""
+    return bool(stats.kstest(samples, distribution_function).pvalue > false_alarm)
