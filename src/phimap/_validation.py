@@ -89,13 +89,14 @@ def check_real(name: str, value: Any, *, above: float | None = None, least: floa
     """`value` as a finite float, greater than `above` or at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"`{name}` must be a number, got {value!r} of type {type(value).__name__}.")
+    value = float(value)
     if not np.isfinite(value):
         raise ValueError(f"`{name}` must be finite, got {value}.")
     if above is not None and not value > above:
         raise ValueError(f"`{name}` must be greater than {above}, got {value}.")
     if least is not None and not value >= least:
         raise ValueError(f"`{name}` must be at least {least}, got {value}.")
-    return float(value)
+    return value
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -130,7 +130,7 @@ def _kernel_pair(
     try:
         check_is_fitted(feature_map)
     except NotFittedError:
-        feature_map = clone(feature_map).fit(X)
+        feature_map = clone(feature_map).fit(X)  # pyright: ignore[reportAttributeAccessIssue]
     Z = feature_map.transform(X)
     Z = np.asarray(ops_for(Z).to_host(Z), dtype=np.float64)
     host = X.cpu().numpy() if hasattr(X, "cpu") else X
@@ -152,7 +152,7 @@ def _spectral_norm(K: np.ndarray) -> float:
     return float(max(-eigenvalues[0], eigenvalues[-1]))
 
 
-def _ratio(error: float, size: float) -> float:
+def _ratio(error: float | np.floating, size: float | np.floating) -> float:
     if not size > 0:
         raise ValueError("the kernel matrix is zero on this subset, so a relative error does not exist.")
     return float(error / size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -15,6 +15,9 @@ from phimap._validation import check_integer, check_samples
 from phimap.config import memory_budget, thread_count
 from phimap.ops import Array, Ops, ops_for, run_tasks
 from phimap.records import Record
+
+if TYPE_CHECKING:
+    from phimap.kernels import Kernel
 
 # More rows than this in a tile gain nothing: every product is long past the size at which it runs at full speed.
 _MOST_TILE_ROWS = 4096
@@ -83,6 +86,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     random_state: Any
     n_jobs: int | None
     record_: MapRecord
+    kernel_: Kernel
 
     # Roles of the random draws, see `named_streams`.
     _roles: tuple[str, ...] = ()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from phimap.kernels import Kernel
 from phimap.random_map import RandomMap
 
 
 class FeatureMap(RandomMap):
     """Base of the feature maps: `fit` also sets ``kernel_``, the exact kernel that the features estimate."""
-
-    kernel_: Kernel
 
 
 def leading_pairs(n_directions: int, wanted: int) -> np.ndarray:

@@ -149,7 +149,7 @@ def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -
     # their roots would blow it up.
     tolerance = landmarks.shape[0] * np.finfo(dtype).eps * K.diagonal().max(initial=0.0)
     with single_threaded_blas():
-        factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)
+        factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
         kept = landmarks[pivots[:rank] - 1]
         lower = np.tril(factor[:rank, :rank])
         whitening = solve_triangular(lower, np.eye(rank), lower=True).T

@@ -13,16 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_real, check_samples
 from phimap.kernels import Kernel
-from phimap.learn.batches import ArrayBatches, batch_rows, feature_rows, require_reiterable
+from phimap.learn.batches import ArrayBatches, CheckedBatches, batch_rows, feature_rows, require_reiterable
 from phimap.learn.choices import choose_map
 from phimap.learn.reservoir import Reservoir
 from phimap.learn.ridge import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
 from phimap.learn.scaling import Scaling
 from phimap.learn.stages import Stage, Stages
 from phimap.learn.statistics import RidgeStatistics
+from phimap.learn.stream import FeatureStream
 from phimap.learn.survey import Survey
-from phimap.ops import Array, ops_for, to_device
-from phimap.random_map import RandomMap, evaluate
+from phimap.ops import Array, ops_for
+from phimap.random_map import RandomMap
 from phimap.records import equal_records
 
 _ROLES = ("sample", "map", "probes")
@@ -142,7 +143,7 @@ class KernelModel(BaseEstimator, ABC):
             As `fit`.
         """
         require_reiterable(batches)
-        return self._fit(_CheckedBatches(self, batches))
+        return self._fit(CheckedBatches(self._check_training, batches))
 
     def partial_fit(self, X: Any, y: Any, **hints: Any) -> Self:
         """Add rows to the training data.
@@ -230,7 +231,7 @@ class KernelModel(BaseEstimator, ABC):
         seed = int(self._streams()["sample"].integers(2**63))
         survey = Survey(batches, seed, collect_labels=self._has_labels)
         if classes is not None:
-            survey.labels = np.unique(np.concatenate([np.asarray(classes), survey.labels]))
+            survey.add_labels(classes)
         return survey
 
     def _prepare(self, survey: Survey) -> None:
@@ -240,7 +241,7 @@ class KernelModel(BaseEstimator, ABC):
                 f"Found array with n_samples={survey.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
             )
         self._forget_solution()
-        self.__dict__.pop("statistics_", None)
+        vars(self).pop("statistics_", None)
         self._learn_targets(survey)
         kind = (
             self.standardize
@@ -260,14 +261,14 @@ class KernelModel(BaseEstimator, ABC):
             random_state=self._streams()["map"],
             n_jobs=self.n_jobs,
         )
-        self.feature_map_ = clone(chosen).fit(rows)
+        self.feature_map_ = clone(chosen).fit(rows)  # pyright: ignore[reportAttributeAccessIssue]
         self.n_samples_seen_ = 0
 
     def _accumulate(self, batches: Iterable[tuple[Array, np.ndarray]], stages: Stages, n_rows: int) -> None:
         """Add the statistics of all batches."""
         statistics = self._statistics() if hasattr(self, "statistics_") else None
         with stages.stage("features and Gram matrix", n_rows) as advance:
-            features = _FeatureStream(self)
+            features = self._features()
             for X, y in batches:
                 targets = self._encode(y)
                 if statistics is None:
@@ -281,7 +282,7 @@ class KernelModel(BaseEstimator, ABC):
     def _fit_dual(self, batches: Iterable[tuple[Array, np.ndarray]], stages: Stages, n_rows: int) -> None:
         """Fit from the n x n Gram matrix of the rows: where they are fewer than features, or few altogether."""
         with stages.stage("features", n_rows) as advance:
-            features = _FeatureStream(self)
+            features = self._features()
             rows: list[np.ndarray] = []
             targets: list[np.ndarray] = []
             for X, y in batches:
@@ -304,7 +305,7 @@ class KernelModel(BaseEstimator, ABC):
             statistics, alpha = self._statistics(), self._alpha()
             if alpha == "auto":
                 X, y = self._sample.first(statistics.n // _HELD_OUT_SHARE)
-                held_out = (_FeatureStream(self)(X), self._encode(y)) if len(y) > 1 else None
+                held_out = (self._features()(X), self._encode(y)) if len(y) > 1 else None
             self.solution_ = solve_ridge(
                 statistics, alpha, held_out=held_out, rng=self._streams()["probes"], n_jobs=self.n_jobs
             )
@@ -312,7 +313,7 @@ class KernelModel(BaseEstimator, ABC):
     def _statistics(self) -> RidgeStatistics:
         """The sums over all rows seen; formed from kept rows after a dual fit."""
         if self.statistics_ is None:
-            Z, Y = self.__dict__.pop("_dual_rows")
+            Z, Y = vars(self).pop("_dual_rows")
             self.statistics_ = RidgeStatistics.empty(Z.shape[1], Y.shape[1])
             self.statistics_.update(Z, Y, self.n_jobs)
         return self.statistics_
@@ -325,8 +326,8 @@ class KernelModel(BaseEstimator, ABC):
         X = check_samples(self, X, reset=False)
         solution = self._current_solution()
         rows = feature_rows(self._width(), X.dtype.itemsize)
-        features = _FeatureStream(self)
-        scores = np.empty((X.shape[0], solution.coef.shape[1]), features_dtype(X))
+        features = self._features()
+        scores = np.empty((X.shape[0], solution.coef.shape[1]), ops_for(X).dtype)
         coef = solution.coef.astype(scores.dtype)
         for start in range(0, X.shape[0], rows):
             part = slice(start, start + rows)
@@ -340,7 +341,7 @@ class KernelModel(BaseEstimator, ABC):
         return self.solution_
 
     def _forget_solution(self) -> None:
-        self.__dict__.pop("solution_", None)
+        vars(self).pop("solution_", None)
 
     # Shared small things ---------------------------------------------------------------------------------------
 
@@ -351,6 +352,9 @@ class KernelModel(BaseEstimator, ABC):
             )
         X = check_samples(self, X, reset=reset)
         return X, self._check_targets(y, X.shape[0])
+
+    def _features(self) -> FeatureStream:
+        return FeatureStream(self.scaling_, self.feature_map_.record_, self.device, self.n_jobs)
 
     def _same_targets(self, other: KernelModel) -> bool:
         return type(self) is type(other)
@@ -404,52 +408,3 @@ class KernelModel(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-class _FeatureStream:
-    """Features of one batch after the other, in one buffer."""
-
-    def __init__(self, model: KernelModel):
-        self._model = model
-        self._bound: Any = None
-        self._buffer: Any = None
-
-    def __call__(self, X: Array) -> Array:
-        """Features (r, m) of the rows of `X`; overwritten by the next call."""
-        model = self._model
-        X = to_device(X, model.device)
-        ops = ops_for(X)
-        if self._bound is None or self._bound[0].dtype != ops.dtype:
-            self._bound = (ops, model.scaling_.bind(ops), model.feature_map_.record_.bind(ops))
-            self._buffer = None
-        ops, scaling, record = self._bound
-        if self._buffer is None or self._buffer.shape[0] < X.shape[0]:
-            self._buffer = ops.empty((X.shape[0], record.n_components))
-        out = self._buffer[: X.shape[0]]
-        evaluate(record, ops, scaling.apply(ops, X), out, model.n_jobs)
-        return out
-
-    def times(self, X: Array, coef: np.ndarray) -> np.ndarray:
-        """Features of the rows of `X` times `coef` (m, t): (r, t) on the host."""
-        Z = self(X)
-        ops = self._bound[0]
-        return ops.to_host(ops.matmul_rows(Z, ops.constant(coef), self._model.n_jobs))
-
-
-class _CheckedBatches:
-    """A user's batches, checked like the arguments of `fit`, each time they are gone through."""
-
-    def __init__(self, model: KernelModel, batches: Iterable[tuple[Any, Any]]):
-        self._model = model
-        self._batches = batches
-        self._seen = False
-
-    def __iter__(self):
-        for X, y in self._batches:
-            yield self._model._check_training(X, y, reset=not self._seen)
-            self._seen = True
-
-
-def features_dtype(X: Array) -> np.dtype:
-    """The dtype of features and predictions for input like `X`."""
-    return ops_for(X).dtype

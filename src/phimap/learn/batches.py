@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,3 +68,24 @@ def require_reiterable(batches: Iterable[tuple[Array, Any]]) -> None:
             "`batches` must be iterable more than once, got a one-shot iterator: training takes two passes. "
             "Pass a list, an opened table's batches as an object with __iter__, or use partial_fit."
         )
+
+
+class CheckedBatches:
+    """A user's batches, each checked like the arguments of `fit` whenever they are gone through.
+
+    Parameters
+    ----------
+    check : callable
+        ``check(X, y, reset=...)`` gives the checked pair; the very first pair sets the width of all others.
+    batches : iterable of (X, y)
+    """
+
+    def __init__(self, check: Callable[..., tuple[Array, Any]], batches: Iterable[tuple[Any, Any]]):
+        self._check = check
+        self._batches = batches
+        self._seen = False
+
+    def __iter__(self) -> Iterator[tuple[Array, Any]]:
+        for X, y in self._batches:
+            yield self._check(X, y, reset=not self._seen)
+            self._seen = True

@@ -54,3 +54,7 @@ class Survey:
     def n_rows(self) -> int:
         """Rows seen."""
         return self.moments.n
+
+    def add_labels(self, labels: Any) -> None:
+        """Add labels that are to come."""
+        self.labels = np.unique(np.concatenate([np.asarray(labels), self.labels]))  # pyright: ignore
