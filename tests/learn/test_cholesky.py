@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import linalg
@@ -98,3 +100,38 @@ def test_wrong_shapes_are_errors():
         BlockTriangle(5, BlockTriangle.zeros(5).data, downdate=np.zeros(4))
     with pytest.raises(ValueError, match=r"`B` must have shape \(5, k\)"):
         BlockedCholesky(BlockTriangle.from_dense(np.eye(5))).solve(np.zeros((4, 1)))
+
+
+@pytest.mark.parametrize("size", [1, 511, 512, 513, 1300])
+def test_blocks_of_the_default_side_agree_with_scipy(size, rng):
+    G = rng.standard_normal((size, 40))
+    A = G @ G.T + 40 * np.eye(size)
+    largest = 40 + np.linalg.norm(G, 2) ** 2
+    condition = largest / 40
+    B = rng.standard_normal((size, 2))
+    packed = BlockTriangle.from_dense(A)
+    assert packed.data.nbytes <= 4 * size * (size + packed.block) + 8 * packed.block**2
+    factor, oracle = BlockedCholesky(packed), linalg.cho_factor(A)
+    # Backward stable solves err by a modest multiple of eps times size times condition.
+    atol = EPS * size * condition * np.linalg.norm(B, 2)
+    np.testing.assert_allclose(factor.solve(B), linalg.cho_solve(oracle, B), rtol=0, atol=atol)
+    expected = 2 * np.log(np.diagonal(oracle[0])).sum()
+    np.testing.assert_allclose(factor.log_determinant(), expected, rtol=EPS * size * condition)
+    np.testing.assert_allclose(packed.matmul(B), A @ B, rtol=0, atol=EPS * size * largest * 8)
+
+
+def test_a_given_buffer_is_all_the_memory(rng):
+    packed = BlockTriangle.from_dense(symmetric(600, rng), 50)
+    buffer = np.empty_like(packed.data)
+
+    def peak(out: np.ndarray | None) -> int:
+        tracemalloc.start()
+        BlockedCholesky(packed, 1.0, n_jobs=1, out=out)
+        _, highest = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return highest
+
+    peak(None)
+    # Blocks in flight, and lists of them; the factor itself only where no buffer is given.
+    assert peak(buffer) < packed.data.nbytes / 4
+    assert peak(None) > packed.data.nbytes

@@ -117,3 +117,20 @@ def test_no_rows_change_nothing(rng):
 def test_merging_other_features_is_an_error():
     with pytest.raises(ValueError, match=r"`other` must have features and targets \(4, 1\), got \(4, 2\)"):
         RidgeStatistics.empty(4, 1).merge(RidgeStatistics.empty(4, 2))
+
+
+def test_single_precision_batches_are_summed_in_double(rng):
+    # Whole numbers whose batch sums are exact in float32; their total passes 2**24, beyond which float32 is not.
+    Z = rng.integers(-40, 41, size=(64, WIDTH)).astype(np.float32)
+    Z[:, 0] = 511
+    Y = np.zeros((64, 1))
+    statistics = RidgeStatistics.empty(WIDTH, 1)
+    for _ in range(3):
+        statistics.update(Z, Y)
+    assert statistics.gram.entries(np.array([0]), np.array([0]))[0, 0] == 3 * 64 * 511**2 > 2**24
+    whole = Z.astype(np.float64)
+    np.testing.assert_array_equal(statistics.gram.to_dense(), 3 * (whole.T @ whole))
+    np.testing.assert_array_equal(statistics.sum_z, 3 * whole.sum(axis=0))
+    statistics.update(Z, Y, sign=-1)
+    np.testing.assert_array_equal(statistics.gram.to_dense(), 2 * (whole.T @ whole))
+    assert statistics.n == 128
