@@ -165,3 +165,62 @@ def test_too_small_an_alpha_names_the_remedy():
     matrix = BlockTriangle.from_dense(-np.eye(30))
     with pytest.raises(NotPositiveDefiniteError, match=r"larger `alpha`"):
         BlockedCholesky(matrix, 0.5)
+
+
+# The widest has more than one block of columns.
+@pytest.mark.parametrize(("n", "m"), [(40, 90), (50, 530)])
+def test_primal_and_dual_agree_where_features_outnumber_rows(n, m):
+    Z, Y = problem(n, m)
+    alpha = 0.1
+    primal, dual = solve_ridge(statistics_of(Z, Y), alpha), solve_ridge_dual(Z, Y, alpha)
+    # Rounding, times the condition number of the system.
+    atol = 64 * np.finfo(float).eps * m * (np.linalg.norm(Z, 2) ** 2 / alpha + 1) * np.abs(dual.coef).max()
+    np.testing.assert_allclose(primal.coef, dual.coef, rtol=0, atol=atol)
+    np.testing.assert_allclose(primal.intercept, dual.intercept, rtol=0, atol=m * atol)
+
+
+def gcv(Z: np.ndarray, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+    """GCV (g,) from the eigenvalues of the whole hat matrix, intercept included."""
+    n = len(Z)
+    centred, deviations = Z - Z.mean(axis=0), Y - Y.mean(axis=0)
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    kept = values.clip(0) / (values.clip(0) + alphas[:, None])
+    rss = (np.square(1 - kept) @ np.square(vectors.T @ deviations)).sum(axis=1)
+    return (rss / n) / np.square(1 - (kept.sum(axis=1) + 1) / n)
+
+
+@pytest.mark.parametrize("n", [100, 140])
+def test_fewer_rows_than_features_leave_gcv_something_to_measure(searched, n):
+    Z, Y = problem(n, 150)
+    found = solve_ridge(statistics_of(Z, Y))
+    # With hardly a residual left the estimated degrees of freedom are noise, and a score near zero would win.
+    assert gcv(Z, Y, np.array([found.alpha]))[0] <= 1.2 * gcv(Z, Y, np.geomspace(1e-4, 1e3, 100)).min()
+
+
+@pytest.mark.parametrize("order", [40, 1000])
+@pytest.mark.parametrize("length_scale", [8.0, 30.0])
+@pytest.mark.parametrize("n_held_out", [0, 100])
+def test_rounding_in_single_precision_never_fails_the_search(order, length_scale, n_held_out, monkeypatch, rng):
+    """Smooth kernels: rounding exceeds most eigenvalues, and that of the mean stays when centring removes the mean."""
+    monkeypatch.setattr(ridge, "_EXACT_ORDER", order)
+    X = rng.standard_normal((400, 3))
+    Z = np.cos(X @ rng.standard_normal((3, 150)) / length_scale + rng.uniform(0, 6, 150)) * np.sqrt(2 / 150)
+    Y = np.sin(2 * X[:, :1]) + 0.3 * rng.standard_normal((400, 1))
+    single = Z.astype(np.float32)
+    statistics = statistics_of(single, Y)
+    assert np.linalg.eigvalsh(statistics.centred_gram().to_dense())[0] < 0
+    solution = solve_ridge(statistics, held_out=(single[:n_held_out], Y[:n_held_out]) if n_held_out else None)
+    assert np.isfinite(solution.scores).all()
+    # The noise allows a regularisation of eps of the largest eigenvalue, so nothing much worse than that is excused.
+    oracle = Ridge(alpha=np.finfo(np.float32).eps * np.linalg.norm(Z, 2) ** 2, solver="svd").fit(Z, Y)
+    error = np.square(Z @ solution.coef + solution.intercept - Y).mean()
+    assert error <= 1.5 * np.square(oracle.predict(Z).reshape(Y.shape) - Y).mean()
+
+
+def test_number_of_threads_changes_no_bit(searched):
+    Z, Y = problem(200, 150)
+    statistics = statistics_of(Z, Y)
+    for held_out in (None, (Z[:40], Y[:40])):
+        one, two = (solve_ridge(statistics, held_out=held_out, n_jobs=n_jobs) for n_jobs in (1, 2))
+        assert one.alpha == two.alpha
+        np.testing.assert_array_equal(one.coef, two.coef)

@@ -293,7 +293,7 @@ class BlockedCholesky:
 
     def _factorise_diagonal(self, i: int, shift: float) -> None:
         """Put the inverse of the diagonal block of U in its place."""
-        from scipy.linalg.lapack import dtrtri
+        from scipy.linalg.lapack import dtrtri  # pyright: ignore[reportAttributeAccessIssue]
 
         tile = self._factor.tile(i, i)
         try:

@@ -23,8 +23,9 @@ _EXACT_ORDER = 768
 LEAVE_ONE_OUT_ROWS = 2048
 # Grid of regularisations: finer than the curve's curvature; the minimum is then refined between grid points.
 _POINTS_PER_DECADE = 4
-# The grid reaches up to this multiple of the largest eigenvalue, where everything is shrunk, and down to the
-# noise floor: rounding of the features in float32 moves eigenvalues by a hundredth of eps of the largest.
+# The grid reaches up to this multiple of the largest eigenvalue, where everything is shrunk, and down to where
+# rounding may begin: products in float32 move eigenvalues by 0.05 to 0.25 eps of the largest before centring, as
+# measured, and by less where the features came in many batches. What proves to be noise is left out of the search.
 _TOP = 10.0
 _FLOOR = 1e-2
 _MOST_DECADES = 10
@@ -34,6 +35,10 @@ _REACH = 10.0**1.5
 _MOST_WINDOWS = 8
 _POWER_STEPS = 6
 _PROBES = 8
+# Standard deviations of the estimated degrees of freedom that must be left to the residuals for GCV to mean anything:
+# the score divides by their square, which is then known within a fifth.
+_TRUSTED = 10.0
+_RETRIES = 4
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class _System:
 
     matrix: BlockTriangle
     rhs: np.ndarray
+    # The matrix that was rounded, and to what: `matrix` is less by the centring, which leaves the rounding.
+    uncentred: BlockTriangle
     eps: float
     criterion: str
     score: Callable[[Any, np.ndarray], np.ndarray]
@@ -141,9 +148,9 @@ def solve_ridge(
         chosen = _choose(system, rng, n_jobs)
         alpha = chosen.alpha
     matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
-    W, residual = _solve(matrix, rhs, float(alpha), n_jobs, chosen.buffer if chosen else None)
+    W, residual, alpha = _solve(matrix, rhs, float(alpha), n_jobs, chosen)
     intercept = (statistics.sum_y - statistics.sum_z @ W) / statistics.n
-    return _solution(W, intercept, float(alpha), chosen, residual, "primal")
+    return _solution(W, intercept, alpha, chosen, residual, "primal")
 
 
 def solve_ridge_dual(
@@ -185,14 +192,14 @@ def solve_ridge_dual(
     chosen = None
     if alpha == "auto":
         if n <= LEAVE_ONE_OUT_ROWS:
-            system = _System(matrix, rhs, eps, "leave-one-out", _leave_one_out(n), exact=True)
+            system = _System(matrix, rhs, matrix, eps, "leave-one-out", _leave_one_out(n), exact=True)
         else:
             system = _held_out_rows(centred, Y, eps, rng, n_jobs)
         chosen = _choose(system, rng, n_jobs)
         alpha = chosen.alpha
-    A, residual = _solve(matrix, rhs, float(alpha), n_jobs, None)
+    A, residual, alpha = _solve(matrix, rhs, float(alpha), n_jobs, chosen)
     W = np.concatenate([block.T @ A for block in np.array_split(centred, -(-centred.shape[1] // 512), axis=1)])
-    return _solution(W, mean_y - mean_z @ W, float(alpha), chosen, residual, "dual")
+    return _solution(W, mean_y - mean_z @ W, alpha, chosen, residual, "dual")
 
 
 @dataclass(frozen=True)
@@ -214,16 +221,28 @@ def _solution(
 
 
 def _solve(
-    matrix: BlockTriangle, rhs: np.ndarray, alpha: float, n_jobs: int | None, buffer: np.ndarray | None
-) -> tuple[np.ndarray, float]:
-    """Solution (order, t) and relative residual."""
-    factor = BlockedCholesky(matrix, alpha, n_jobs, out=buffer)
+    matrix: BlockTriangle, rhs: np.ndarray, alpha: float, n_jobs: int | None, chosen: _Choice | None
+) -> tuple[np.ndarray, float, float]:
+    """Solution (order, t), relative residual, and alpha: one that was chosen is raised where it must be."""
+    buffer, retries = (chosen.buffer, _RETRIES) if chosen else (None, 0)
+    if buffer is not None and buffer.shape != matrix.data.shape:
+        # In dual form the search has fewer rows.
+        buffer = None
+    while True:
+        try:
+            factor = BlockedCholesky(matrix, alpha, n_jobs, out=buffer)
+            break
+        except NotPositiveDefiniteError:
+            # It was chosen on a matrix without the held-out rows, which has other rounding errors.
+            if retries == 0:
+                raise
+            alpha, retries = 10 * alpha, retries - 1
     W = factor.solve(rhs)
     # One step of refinement: the explicit inverses of the factor's diagonal blocks cost a few digits.
     W = W + factor.solve(rhs - matrix.matmul(W, n_jobs) - alpha * W)
     left = rhs - matrix.matmul(W, n_jobs) - alpha * W
     size = np.linalg.norm(rhs)
-    return np.ascontiguousarray(W), float(np.linalg.norm(left) / size) if size > 0 else 0.0
+    return np.ascontiguousarray(W), float(np.linalg.norm(left) / size) if size > 0 else 0.0, alpha
 
 
 # Criteria ------------------------------------------------------------------------------------------------------
@@ -236,15 +255,18 @@ def _gcv_system(statistics: RidgeStatistics) -> _System:
         rss = squares - inverse.quadratic(shifts) - shifts * inverse.quadratic_squared(shifts)
         dof = np.clip(statistics.n_components - shifts * inverse.trace(shifts), 0, None)
         free = 1 - (dof + 1) / n
-        # With no degree of freedom left the residuals vanish and say nothing.
+        # With no degree of freedom left the residuals vanish and say nothing; with few, their number is not known.
+        least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_deviation(shifts)) / n
         nothing = np.full(shifts.shape, np.inf)
-        return np.divide(np.maximum(rss, 0) / n, np.square(free), out=nothing, where=free > 1 / (2 * n))
+        # Residuals below the rounding of what they are the difference of are not known either.
+        rss = np.maximum(rss, statistics.eps * squares)
+        return np.divide(rss / n, np.square(free), out=nothing, where=free > least)
 
     def coarse(columns: np.ndarray) -> _System:
         return _gcv_system(statistics.subset(columns))
 
     matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
-    return _System(matrix, rhs, statistics.eps, "gcv", score, coarse=coarse)
+    return _System(matrix, rhs, statistics.gram, statistics.eps, "gcv", score, coarse=coarse)
 
 
 def _held_out_system(statistics: RidgeStatistics, Z: Array, Y: np.ndarray, n_jobs: int | None) -> _System:
@@ -264,7 +286,8 @@ def _system_without(rest: RidgeStatistics, Z: Array, Y: np.ndarray, n_jobs: int 
         return _system_without(rest.subset(columns), ops.contiguous(Z[:, columns]), Y, n_jobs)
 
     score = _squared_error(Y - mean_y)
-    return _System(rest.centred_gram(), rest.centred_cross(), rest.eps, "held-out", score, project, coarse=coarse)
+    matrix, rhs = rest.centred_gram(), rest.centred_cross()
+    return _System(matrix, rhs, rest.gram, rest.eps, "held-out", score, project, coarse=coarse)
 
 
 def _held_out_rows(centred: np.ndarray, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> _System:
@@ -280,7 +303,8 @@ def _held_out_rows(centred: np.ndarray, Y: np.ndarray, eps: float, rng: RandomSt
         return ops.matmul_rows(between, np.ascontiguousarray(vectors), n_jobs)
 
     score = _squared_error(Y[tested] - mean_y)
-    return _System(_gram_of_rows(rows, n_jobs), Y[kept] - mean_y, eps, "held-out", score, project)
+    matrix = _gram_of_rows(rows, n_jobs)
+    return _System(matrix, Y[kept] - mean_y, matrix, eps, "held-out", score, project)
 
 
 def _squared_error(targets: np.ndarray) -> Callable[[ShiftedInverse, np.ndarray], np.ndarray]:
@@ -310,19 +334,30 @@ def _choose(system: _System, rng: RandomState, n_jobs: int | None) -> _Choice:
     if not top > 0:
         # Constant features: nothing to fit, and every regularisation says so.
         return _Choice(1.0, np.empty(0), np.empty(0), system.criterion, None)
-    lowest, highest = top * max(_FLOOR * system.eps, 10.0**-_MOST_DECADES), _TOP * top
+    rounded = top if system.uncentred is system.matrix else _largest_eigenvalue(system.uncentred, n_jobs)
+    lowest, highest = max(_FLOOR * system.eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
     size = system.matrix.size
     if system.exact or size <= _EXACT_ORDER:
         grid = _grid(lowest, highest)
         inverse = ExactShiftedInverse(system.matrix, system.rhs, system.project)
-        scores = system.score(inverse, grid)
-        return _Choice(_refine(system, inverse, grid, scores), grid, scores, system.criterion, None)
+        scores = _trusted_scores(system, inverse, grid)
+        best, known = _refine(system, inverse, grid, scores), np.isfinite(scores)
+        return _Choice(best, grid[known], scores[known], system.criterion, None)
     centre = 1e-4 * top
     if system.coarse is not None:
         # Fewer features make a kernel estimate smaller by the same factor, and with it the alpha that suits it.
         columns = np.linspace(0, size - 1, _EXACT_ORDER).astype(np.intp)
         centre = _choose(system.coarse(columns), rng, n_jobs).alpha * size / _EXACT_ORDER
     return _Windows(system, lowest, highest, rng, n_jobs).search(centre)
+
+
+def _trusted_scores(system: _System, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+    """Scores, infinite where the shift does not clear twice what rounding took from the least eigenvalue."""
+    trusted = shifts > -2 * inverse.least_eigenvalue
+    scores = np.full(shifts.shape, np.inf)
+    if trusted.any():
+        scores[trusted] = system.score(inverse, shifts[trusted])
+    return scores
 
 
 def _grid(lowest: float, highest: float) -> np.ndarray:
@@ -353,6 +388,9 @@ class _Windows:
                 # Rounding in the Gram matrix reaches up to here: what lies below ten times it is noise as well.
                 self._lowest = centre = 10 * centre
                 continue
+            if not np.isfinite(scores).any() and centre < self._highest:
+                self._lowest = centre = float(grid[-1])
+                continue
             best = _refine(self._system, inverse, grid, scores)
             at = int(np.argmin(scores))
             inside = 0 < at < grid.size - 1
@@ -375,8 +413,9 @@ class _Windows:
         inverse = LanczosShiftedInverse(
             factor, shift, system.rhs, _Steady(system, grid), project=system.project, probes=self._probes
         )
-        scores = system.score(inverse, grid)
-        self._curve.update(zip(grid.tolist(), scores.tolist(), strict=True))
+        scores = _trusted_scores(system, inverse, grid)
+        known = np.isfinite(scores)
+        self._curve.update(zip(grid[known].tolist(), scores[known].tolist(), strict=True))
         return inverse, scores
 
 
@@ -388,17 +427,18 @@ class _Steady:
         self._last = np.full(grid.shape, np.inf)
 
     def __call__(self, inverse: ShiftedInverse) -> bool:
-        scores = self._system.score(inverse, self._grid)
-        moved = np.abs(scores - self._last)
+        scores = _trusted_scores(self._system, inverse, self._grid)
+        known = np.isfinite(scores)
+        moved = np.where(known, np.abs(np.where(known, scores, 0) - self._last), 0)
         self._last = scores
         at = int(np.argmin(scores))
         return bool((moved <= 1e-3 * scores).all() and moved[at] <= 1e-4 * scores[at])
 
 
 def _refine(system: _System, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
-    """The minimum between the neighbours of the best grid point; the point itself at the ends."""
+    """The minimum between the neighbours of the best grid point; the point itself at the ends of what is known."""
     best = int(np.argmin(scores))
-    if best in (0, grid.size - 1):
+    if best in (0, grid.size - 1) or not np.isfinite(scores[best - 1 : best + 2]).all():
         return float(grid[best])
     bounds = (np.log(grid[best - 1]), np.log(grid[best + 1]))
     found = minimize_scalar(

@@ -22,7 +22,15 @@ class ShiftedInverse(ABC):
     """``(A + lam I)^{-1} B`` through its images and its traces, as functions of lam.
 
     A is symmetric positive semidefinite of order m, B is (m, t), P is a linear map to r rows.
+
+    Attributes
+    ----------
+    least_eigenvalue : float
+        Least eigenvalue of A as stored, or a bound on it from above: how far rounding has made A indefinite, where
+        negative.
     """
+
+    least_eigenvalue: float
 
     @abstractmethod
     def images(self, shifts: np.ndarray) -> np.ndarray:
@@ -39,6 +47,10 @@ class ShiftedInverse(ABC):
     @abstractmethod
     def trace(self, shifts: np.ndarray) -> np.ndarray:
         """``tr (A + lam I)^{-1}`` (g,)."""
+
+    @abstractmethod
+    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+        """Estimated standard deviation of `trace` (g,)."""
 
 
 class ExactShiftedInverse(ShiftedInverse):
@@ -63,6 +75,7 @@ class ExactShiftedInverse(ShiftedInverse):
             eigenvalues, self._vectors = np.linalg.eigh(matrix.to_dense())
             self._coordinates = self._vectors.T @ B
             self._projected = self._vectors if project is None else project(self._vectors)
+        self.least_eigenvalue = float(eigenvalues[0])
         # Rounding can leave the zero eigenvalues of a singular matrix slightly negative.
         self._eigenvalues = np.maximum(eigenvalues, 0)
 
@@ -80,6 +93,9 @@ class ExactShiftedInverse(ShiftedInverse):
 
     def trace(self, shifts: np.ndarray) -> np.ndarray:
         return self._inverses(shifts).sum(axis=1)
+
+    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+        return np.zeros(np.shape(shifts))
 
     def diagonals(self, shifts: np.ndarray) -> np.ndarray:
         """Diagonals of ``(A + lam I)^{-1}`` (g, m)."""
@@ -112,7 +128,7 @@ class LanczosShiftedInverse(ShiftedInverse):
     project : callable or None, default=None
         P; None if `images` is not needed.
     probes : ndarray of shape (m, n_probes) or None, default=None
-        Random signs; None if `trace` is not needed.
+        Random signs, two columns or more; None if `trace` is not needed.
 
     Attributes
     ----------
@@ -172,8 +188,17 @@ class LanczosShiftedInverse(ShiftedInverse):
         return self._sum_over(slice(0, self._n_targets), np.square(self._resolvent(shifts)))
 
     def trace(self, shifts: np.ndarray) -> np.ndarray:
-        probes = slice(self._n_targets, None)
-        return self._sum_over(probes, self._resolvent(shifts)) / (self._norms.size - self._n_targets)
+        return self._traces(shifts).mean(axis=1)
+
+    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+        traces = self._traces(shifts)
+        return traces.std(axis=1, ddof=1) / np.sqrt(traces.shape[1])
+
+    def _traces(self, shifts: np.ndarray) -> np.ndarray:
+        """Estimates of the trace by each probe: (g, n_probes)."""
+        t = self._n_targets
+        weights = np.square(self._vectors[t:, 0, :] * self._norms[t:, None])
+        return (self._resolvent(shifts)[:, t:] * weights).sum(axis=2)
 
     def _resolvent(self, shifts: np.ndarray) -> np.ndarray:
         """``theta / (1 + (lam - shift) theta)``: (g, n_columns, n_steps)."""
@@ -219,3 +244,6 @@ class LanczosShiftedInverse(ShiftedInverse):
         with single_threaded_blas():
             nodes, self._vectors = np.linalg.eigh(tridiagonal)
         self._nodes = np.maximum(nodes, 0)
+        largest = self._nodes.max(initial=0)
+        # The largest eigenvalue of M is the first that the recurrences find.
+        self.least_eigenvalue = 1 / largest - self._shift if largest > 0 else 0.0
