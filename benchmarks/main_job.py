@@ -107,7 +107,9 @@ def run_part(arguments: argparse.Namespace, part: str, **options: object) -> dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("PHIMAP_DATA"), required="PHIMAP_DATA" not in os.environ)
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("PHIMAP_DATA"), required="PHIMAP_DATA" not in os.environ
+    )
     parser.add_argument("--features", type=int, default=8192)
     parser.add_argument("--kernel", default="gaussian")
     parser.add_argument("--length-scale", type=float)
@@ -135,8 +137,9 @@ def report(arguments: argparse.Namespace) -> None:
     print(f"bare rank-k updates       {limits[0]:8.2f} s {limits[1]:8.2f} s (before, after)")
     for name, ours_ in (("gaussian", gaussian), ("ntk", ntk)):
         print(
-            f"phimap {name:<12}       {ours_['seconds']:8.2f} s   R2 {ours_['r2']:.4f}   peak {ours_['peak'] / 1e9:.2f} GB"
-            f"   {ours_['seconds'] / bare:.2f} x the bare updates   alpha {ours_['alpha']:.3g}"
+            f"phimap {name:<12}       {ours_['seconds']:8.2f} s   R2 {ours_['r2']:.4f}   "
+            f"peak {ours_['peak'] / 1e9:.2f} GB   {ours_['seconds'] / bare:.2f} x the bare updates   "
+            f"alpha {ours_['alpha']:.3g}"
         )
         print("   " + ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in ours_["stages"].items()))
     if not arguments.skip_peer:

@@ -120,3 +120,13 @@ def test_bad_nu(nu, error, pair):
     for call in (lambda k: k(*pair), lambda k: k.spectral_law(3)):
         with pytest.raises(error, match="`nu` must be"):
             call(Matern(nu))
+
+
+@pytest.mark.parametrize(("kernel", "peer"), [(Gaussian, rbf_kernel), (Laplacian, laplacian_kernel)])
+def test_gamma_is_scikit_learns(kernel, peer):
+    X = np.random.default_rng(0).standard_normal((6, 3))
+    np.testing.assert_allclose(kernel(gamma=0.3)(X), peer(X, gamma=0.3), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"`gamma` takes the place of `length_scale`"):
+        kernel(2.0, gamma=0.3)(X)
+    with pytest.raises(ValueError, match=r"`gamma` must be greater than 0"):
+        kernel(gamma=-1.0)(X)

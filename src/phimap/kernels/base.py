@@ -194,6 +194,14 @@ class StationaryKernel(Kernel):
             return 1.0 / scales.astype(np.float64)
         return 1.0 / check_real("length_scale", self.length_scale, above=0.0)
 
+    def _checked_gamma(self, gamma: Any) -> float:
+        """`gamma`, given in place of a length scale."""
+        if np.ndim(self.length_scale) > 0 or self.length_scale != 1.0:
+            raise ValueError(
+                f"`gamma` takes the place of `length_scale`, got both: {gamma!r} and {self.length_scale!r}. Give one."
+            )
+        return check_real("gamma", gamma, above=0.0)
+
     def _diagonal(self, X: Rows) -> np.ndarray:
         return np.ones(X.shape[0])
 

@@ -37,7 +37,7 @@ class NNGP(_WideReLU):
 
     Notes
     -----
-    **Error.** A few eps a layer, relative to |x| |y|.
+    **Error.** A few eps a layer, relative to ``|x| |y|``.
 
     **Cost.** One matrix product, 2 n m d operations, and about three elementary functions an entry and layer.
 

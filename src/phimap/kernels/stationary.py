@@ -23,6 +23,8 @@ class Gaussian(StationaryKernel):
     ----------
     length_scale : float or array-like of shape (d,), default=1.0
         Width ell > 0 in the units of the columns, one for all or one for each.
+    gamma : float or None, default=None
+        Scikit-learn's parameter in place of a length scale, ``1 / (2 length_scale^2)``.
 
     Notes
     -----
@@ -31,7 +33,7 @@ class Gaussian(StationaryKernel):
 
     **Cost.** One matrix product, 2 n m d operations, and one exponential an entry.
 
-    **Differs from the source.** Scikit-learn's ``gamma`` is ``1 / (2 length_scale^2)``.
+    **Differs from the source.** Nothing.
 
     References
     ----------
@@ -45,6 +47,15 @@ class Gaussian(StationaryKernel):
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
     """
+
+    def __init__(self, length_scale: Any = 1.0, *, gamma: float | None = None):
+        super().__init__(length_scale)
+        self.gamma = gamma
+
+    def _inverse_length_scale(self, n_features: int) -> float | np.ndarray:
+        if self.gamma is None:
+            return super()._inverse_length_scale(n_features)
+        return float(np.sqrt(2 * self._checked_gamma(self.gamma)))
 
     def spectral_law(self, n_features: int) -> GaussianLaw:
         """Give the law of the frequencies: independent Gaussians of standard deviation ``1 / length_scale``.
@@ -76,6 +87,8 @@ class Laplacian(StationaryKernel):
     ----------
     length_scale : float or array-like of shape (d,), default=1.0
         Width ell > 0 in the units of the columns, one for all or one for each.
+    gamma : float or None, default=None
+        Scikit-learn's parameter in place of a length scale, ``1 / length_scale``.
 
     Notes
     -----
@@ -84,7 +97,7 @@ class Laplacian(StationaryKernel):
     **Cost.** 3 n m d operations without a matrix product: slower than the Gaussian kernel by an order of
     magnitude.
 
-    **Differs from the source.** Scikit-learn's ``gamma`` is ``1 / length_scale``.
+    **Differs from the source.** Nothing.
 
     References
     ----------
@@ -98,6 +111,15 @@ class Laplacian(StationaryKernel):
     array([[1.    , 0.3679],
            [0.3679, 1.    ]])
     """
+
+    def __init__(self, length_scale: Any = 1.0, *, gamma: float | None = None):
+        super().__init__(length_scale)
+        self.gamma = gamma
+
+    def _inverse_length_scale(self, n_features: int) -> float | np.ndarray:
+        if self.gamma is None:
+            return super()._inverse_length_scale(n_features)
+        return self._checked_gamma(self.gamma)
 
     def spectral_law(self, n_features: int) -> CauchyLaw:
         """Give the law of the frequencies: independent Cauchy coordinates of half width ``1 / length_scale``.

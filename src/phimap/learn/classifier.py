@@ -27,7 +27,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     n_components : int, default=4096
         Number m of features.
     alpha : float or "auto", default="auto"
-        Regularisation; ``"auto"`` minimises generalised cross-validation of the squared error over all classes.
+        Regularisation, as in `KernelRegressor`, by the squared error over all classes.
     length_scale : float or "auto", default="auto"
         Width of a stationary kernel named by text, in standardised units; ``"auto"`` is the median distance
         between 1,000 random rows.
@@ -58,7 +58,8 @@ n_samples_seen_
 
     **Cost.** As `KernelRegressor`; further classes cost n m flops each.
 
-    **Differs from the source in** the choice of alpha, by generalised cross-validation.
+    **Differs from the source in** choosing alpha from a curve that is continuous, where the source takes the best of
+    a few values.
 
     References
     ----------

@@ -28,8 +28,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
     n_components : int, default=4096
         Number m of features.
     alpha : float or "auto", default="auto"
-        Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises
-        generalised cross-validation over a log grid.
+        Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
+        leave-one-out error for up to 2,048 rows, and beyond the squared error on up to 2,048 rows (a tenth at most)
+        that are held out meanwhile; the model is then fitted on all rows.
     length_scale : float or "auto", default="auto"
         Width of a stationary kernel named by text, in standardised units; ``"auto"`` is the median distance
         between 1,000 random rows.
@@ -73,13 +74,12 @@ class KernelRegressor(RegressorMixin, KernelModel):
     **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features: never the n x n kernel
     matrix, and the n x m feature matrix only where n < m. float32 input is mapped in float32 and summed in float64.
 
-    **Differs from the source in** the choice of alpha, which is by generalised cross-validation on the training rows
-    in place of a held-out part.
+    **Differs from the source in** the choice of alpha, which the source leaves to the user.
 
     References
     ----------
-    Rahimi, Recht (2007), *Random features for large-scale kernel machines*; Golub, Heath, Wahba (1979),
-    *Generalized cross-validation as a method for choosing a good ridge parameter*.
+    Rahimi, Recht (2007), *Random features for large-scale kernel machines*, Section 2; Zandieh et al. (2021),
+    *Scaling neural tangent kernels via sketching and random features*, Section 5.1 (alpha from held-out rows).
 
     Examples
     --------

@@ -116,6 +116,14 @@ class SORF(ROM):
     radii : {"auto", "fixed", "law"}, default="auto"
         As in `ROM`.
 
+    Notes
+    -----
+    **Error.** As `ROM`: biased by at most ``6 tau / sqrt(d)`` for the Gaussian kernel at distance tau length scales.
+
+    **Cost.** O(s log p) flops a row and O(s) memory.
+
+    **Differs from the source in** the padding, and in the choice of radii.
+
     References
     ----------
     Yu, Suresh, Choromanski, Holtmann-Rice, Kumar (2016), *Orthogonal random features*, Section 4.

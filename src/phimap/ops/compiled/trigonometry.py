@@ -155,6 +155,7 @@ def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: in
     projected (n, k), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites `out`. Returns
     the largest |P|, infinity or NaN if there is one: where it exceeds `limit` the values mean nothing.
     """
+    _check_room(out, first + half + projected.shape[1])
     return _magnitude(_cos_sin(projected, scale, out, first, half), projected.dtype)
 
 
@@ -164,7 +165,14 @@ def cos_shift(projected: np.ndarray, shift: np.ndarray, scale: np.ndarray, out: 
     projected (n, k), shift (k,), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites
     `out`. Returns the largest |P + shift|, as `cos_sin`.
     """
+    _check_room(out, first + projected.shape[1])
     return _magnitude(_cos_shift(projected, shift, scale, out, first), projected.dtype)
+
+
+def _check_room(out: np.ndarray, last: int) -> None:
+    """Compiled code checks no bounds: a column too far would write over other memory."""
+    if last > out.shape[1]:
+        raise IndexError(f"columns up to {last} do not fit an output of {out.shape[1]} columns.")
 
 
 def _magnitude(bits: int, dtype: np.dtype) -> float:
