@@ -1,0 +1,307 @@
+"""Model files: what was saved comes back, and nothing else does any harm."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+import phimap as pm
+from phimap.io import model as model_files
+from phimap.io.errors import DataError
+
+
+@pytest.fixture
+def saved(tmp_path, rng):
+    """A saved map, its file, and rows."""
+    X = rng.standard_normal((30, 4))
+    phi = pm.FourierFeatures(n_components=32, random_state=0).fit(X)
+    path = tmp_path / "map.phimap"
+    pm.save(phi, path)
+    return phi, path, X
+
+
+def forge(path, *, metadata=None, edit=lambda text: text):
+    """Rewrite a model file with other metadata or another text, under a checksum that is right."""
+    with safe_open(path, framework="numpy") as file:
+        old = file.metadata()
+        arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    text = edit(old["model"])
+    assert metadata or text != old["model"]
+    new = old | {"model": text, "sha256": model_files._checksum(text, arrays)} | (metadata or {})
+    save_file(arrays, path, new)
+
+
+def fit_classifier(labels):
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    y = labels[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
+    return pm.KernelClassifier(n_components=16, alpha=0.1, random_state=0).fit(X, y), X
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["no", "yes", "peut-être"]),
+        np.array(["no", "yes", "maybe"], dtype=object),
+        np.array([3, -1, 2**40]),
+        np.array([1, 2, 3], dtype=np.uint8),
+        np.array([False, True, True]),
+    ],
+    ids=["text", "object", "int64", "uint8", "bool"],
+)
+def test_labels_come_back_in_their_dtype(labels, tmp_path):
+    classifier, X = fit_classifier(labels)
+    pm.save(classifier, tmp_path / "m")
+    loaded = pm.load(tmp_path / "m")
+    assert loaded.classes_.dtype == classifier.classes_.dtype
+    np.testing.assert_array_equal(loaded.classes_, classifier.classes_)
+    assert loaded.predict(X).dtype == classifier.predict(X).dtype
+    np.testing.assert_array_equal(loaded.predict(X), classifier.predict(X))
+    np.testing.assert_array_equal(loaded.decision_function(X), classifier.decision_function(X))
+
+
+def test_statistics_are_kept_on_request(tmp_path, monkeypatch):
+    monkeypatch.setattr("phimap.learn.base.LEAVE_ONE_OUT_ROWS", 0)
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 3)), rng.standard_normal(300)
+    whole = pm.KernelRegressor(n_components=16, alpha=0.1, random_state=0)
+    whole.partial_fit(X[:200], y[:200])
+    pm.save(whole, tmp_path / "with", statistics=True)
+    pm.save(whole, tmp_path / "without")
+    assert (tmp_path / "with").stat().st_size > (tmp_path / "without").stat().st_size
+    loaded = pm.load(tmp_path / "with")
+    for model in (whole, loaded):
+        model.partial_fit(X[200:], y[200:])
+    np.testing.assert_array_equal(loaded.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_generators_are_stored_as_none(make, tmp_path, rng):
+    X = rng.standard_normal((10, 3))
+    phi = pm.FourierFeatures(n_components=8, random_state=make(3)).fit(X)
+    pm.save(phi, tmp_path / "m")
+    loaded = pm.load(tmp_path / "m")
+    assert loaded.random_state is None
+    np.testing.assert_array_equal(loaded.transform(X), phi.transform(X))
+
+
+def test_seed_sequences_come_back(tmp_path):
+    seed = np.random.SeedSequence(7, spawn_key=(2,))
+    phi = pm.FourierFeatures(n_components=8, random_state=seed).fit(np.eye(3))
+    pm.save(phi, tmp_path / "m")
+    loaded = pm.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.fit(np.eye(3)).transform(np.eye(3)), phi.transform(np.eye(3)))
+
+
+def test_no_pickle_in_the_bytes(saved):
+    _, path, _ = saved
+    content = path.read_bytes()
+    # Every pickle since protocol 2 starts with 0x80 and its protocol, and names modules by one of these opcodes.
+    assert b"pickle" not in content
+    assert b"numpy.core" not in content
+    assert b"numpy._core" not in content
+    assert b"phimap.features" not in content
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    assert header["__metadata__"]["format"] == "phimap-model-1"
+    stored = sum(entry["data_offsets"][1] - entry["data_offsets"][0] for k, entry in header.items() if k[0] != "_")
+    assert 8 + length + stored == len(content)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
+def test_truncated_files_are_refused(saved, share):
+    _, path, _ = saved
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataError, match=r"not a phimap model, or it is truncated.*Give a file written by save"):
+        pm.load(path)
+
+
+@pytest.mark.parametrize("where", [0.5, 0.7, 0.9, 1.0])
+def test_flipped_bytes_are_found(saved, where):
+    _, path, _ = saved
+    content = bytearray(path.read_bytes())
+    start = 8 + int.from_bytes(content[:8], "little")
+    content[min(int(start + where * (len(content) - start)), len(content) - 1)] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(DataError, match=r"is damaged: its checksum does not match.*Save the model again"):
+        pm.load(path)
+
+
+def test_flipped_bytes_anywhere_are_data_errors(saved, rng):
+    """A flip in the header may break its syntax, its offsets or its meaning: never anything but a DataError."""
+    phi, path, X = saved
+    content = path.read_bytes()
+    for position in rng.integers(len(content), size=150):
+        broken = bytearray(content)
+        broken[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(broken))
+        try:
+            loaded = pm.load(path)
+        except DataError:
+            continue
+        # What the checksum does not cover does not matter: the version in the metadata, spaces that pad the header.
+        np.testing.assert_array_equal(loaded.transform(X), phi.transform(X))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not a phimap model, or it is truncated"),
+        (b"a,b\n1,2\n", "not a phimap model, or it is truncated"),
+        (b"\x80\x04K\x01." * 20, "not a phimap model, or it is truncated"),
+    ],
+    ids=["empty", "text", "pickle"],
+)
+def test_other_files_are_refused(tmp_path, content, message):
+    path = tmp_path / "m"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        pm.load(path)
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_other_safetensors_files_are_refused(tmp_path, metadata):
+    save_file({"weights": np.ones(3)}, tmp_path / "m", metadata)
+    with pytest.raises(DataError, match="is a safetensors file but no phimap model"):
+        pm.load(tmp_path / "m")
+
+
+def test_newer_formats_are_refused(saved):
+    forge(saved[1], metadata={"format": "phimap-model-2"})
+    with pytest.raises(DataError, match=r"has format phimap-model-2, newer than this phimap\. Update phimap"):
+        pm.load(saved[1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"features.FourierFeatures"', '"features.BoostedFeatures"'),
+        ('"features.FourierFeatures"', '"os.system"'),
+        ('"features.FourierFeatures"', '"features.FeatureMap"'),
+        ('"FourierRecord"', '"Popen"'),
+        ('"n_components":', '"n_parts":'),
+        ('"kind":"record"', '"kind":"call"'),
+        ('"kind":"record"', '"nokind":"record"'),
+        ('"shift"', '"shifts"'),
+    ],
+)
+def test_unknown_names_are_refused_in_one_line(saved, old, new):
+    _, path, _ = saved
+    forge(path, edit=lambda text: text.replace(old, new))
+    with pytest.raises(
+        DataError, match=r"was written by phimap .* and cannot be read by .*Save the model again"
+    ) as got:
+        pm.load(path)
+    assert "\n" not in str(got.value)
+
+
+def test_forging_alone_changes_nothing(saved):
+    # The control of the test above: the same road with a harmless change.
+    phi, path, X = saved
+    forge(path, edit=lambda text: text.replace(",", ", "))
+    np.testing.assert_array_equal(pm.load(path).transform(X), phi.transform(X))
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*nothing.phimap"):
+        pm.load(tmp_path / "nothing.phimap")
+    with pytest.raises(DataError, match=r"is a folder\. Give a model file"):
+        pm.load(tmp_path)
+
+
+def test_places_that_cannot_be_written(saved, tmp_path):
+    phi, _, _ = saved
+    with pytest.raises(IsADirectoryError, match=r"is a folder\. Give the name of a file"):
+        pm.save(phi, tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"the folder .*absent` does not exist"):
+        pm.save(phi, tmp_path / "absent" / "m")
+    assert os.listdir(tmp_path) == ["map.phimap"]
+
+
+def test_what_cannot_be_saved(tmp_path, rng):
+    X = rng.standard_normal((10, 3))
+    with pytest.raises(Exception, match="not fitted"):
+        pm.save(pm.FourierFeatures(), tmp_path / "m")
+
+    class Own(pm.kernels.Gaussian):
+        pass
+
+    phi = pm.FourierFeatures(Own(), 8, random_state=0).fit(X)
+    with pytest.raises(TypeError, match=r"a model file cannot hold model.kernel=.*of type Own"):
+        pm.save(phi, tmp_path / "m")
+    assert not os.listdir(tmp_path)
+
+
+def failing(monkeypatch, step, error):
+    """Make one step of the writing fail."""
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(model_files.os, step, fail)
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(saved, step, monkeypatch):
+    phi, path, X = saved
+    before = path.read_bytes()
+    failing(monkeypatch, step, OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(OSError, match=r"could not write .*No space left on device.*Nothing was changed there"):
+        pm.save(phi.set_params(n_components=64).fit(X), path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_an_interrupt_leaves_the_old_file_and_nothing_else(saved, step, monkeypatch):
+    phi, path, _ = saved
+    before = path.read_bytes()
+    failing(monkeypatch, step, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        pm.save(phi, path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_full_disk_is_felt_while_writing(saved):
+    _, path, X = saved
+    before = path.read_bytes()
+    large = pm.FourierFeatures(n_components=20_000, random_state=0).fit(X)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match=r"could not write .*Nothing was changed there"):
+            pm.save(large, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_saving_over_a_file_keeps_its_mode(saved):
+    phi, path, _ = saved
+    path.chmod(0o640)
+    pm.save(phi, path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_new_file_has_the_mode_of_a_plainly_opened_one(saved, tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    assert saved[1].stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_what_was_loaded_is_saved_with_the_same_checksum(saved, tmp_path):
+    _, path, _ = saved
+    pm.save(pm.load(path), tmp_path / "again")
+    checksums = []
+    for name in (path, tmp_path / "again"):
+        with safe_open(name, framework="numpy") as file:
+            checksums.append(file.metadata()["sha256"])
+    assert checksums[0] == checksums[1]
