@@ -134,6 +134,13 @@ def test_flipped_bytes_are_found(saved, where):
         pm.load(path)
 
 
+def test_a_header_without_its_description_is_refused(saved):
+    _, path, _ = saved
+    path.write_bytes(path.read_bytes().replace(b'"model":', b'"modem":'))
+    with pytest.raises(DataError, match=r"is damaged: it describes no model"):
+        pm.load(path)
+
+
 def test_flipped_bytes_anywhere_are_data_errors(saved, rng):
     """A flip in the header may break its syntax, its offsets or its meaning: never anything but a DataError."""
     phi, path, X = saved

@@ -171,6 +171,8 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
                 raise DataError(f"`{path}` is a safetensors file but no phimap model. Give a file written by save.")
             if metadata["format"] != _FORMAT:
                 raise DataError(f"`{path}` has format {metadata['format']}, newer than this phimap. Update phimap.")
+            if "model" not in metadata:
+                raise DataError(f"`{path}` is damaged: it describes no model. Save the model again.")
             return metadata["model"], {key: file.get_tensor(key) for key in file.keys()}, metadata  # noqa: SIM118
     except SafetensorError as error:
         raise DataError(
