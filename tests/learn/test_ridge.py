@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from phimap.learn import ridge
+from phimap.learn import search
 from phimap.learn.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
 from phimap.learn.ridge import solve_ridge, solve_ridge_dual
 from phimap.learn.spectral import ExactShiftedInverse, LanczosShiftedInverse
@@ -30,7 +30,7 @@ def statistics_of(Z: np.ndarray, Y: np.ndarray) -> RidgeStatistics:
 @pytest.fixture
 def searched(monkeypatch):
     """Send problems of a hundred features down the road of large ones."""
-    monkeypatch.setattr(ridge, "_EXACT_ORDER", 40)
+    monkeypatch.setattr(search, "_EXACT_ORDER", 40)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.3, 50.0])
@@ -107,7 +107,7 @@ def test_search_by_windows_finds_the_minimum_of_the_whole_curve(monkeypatch, hel
     Y = Y + noise * np.random.default_rng(2).standard_normal(Y.shape)
     rows = (Z[:100], Y[:100]) if held_out else None
     exact = solve_ridge(statistics_of(Z, Y), held_out=rows)
-    monkeypatch.setattr(ridge, "_EXACT_ORDER", 40)
+    monkeypatch.setattr(search, "_EXACT_ORDER", 40)
     searched = solve_ridge(statistics_of(Z, Y), held_out=rows)
     assert searched.alphas.size < exact.alphas.size
     at = np.interp(np.log(searched.alpha), np.log(exact.alphas), exact.scores)
@@ -202,7 +202,7 @@ def test_fewer_rows_than_features_leave_gcv_something_to_measure(searched, n):
 @pytest.mark.parametrize("n_held_out", [0, 100])
 def test_rounding_in_single_precision_never_fails_the_search(order, length_scale, n_held_out, monkeypatch, rng):
     """Smooth kernels: rounding exceeds most eigenvalues, and that of the mean stays when centring removes the mean."""
-    monkeypatch.setattr(ridge, "_EXACT_ORDER", order)
+    monkeypatch.setattr(search, "_EXACT_ORDER", order)
     X = rng.standard_normal((400, 3))
     Z = np.cos(X @ rng.standard_normal((3, 150)) / length_scale + rng.uniform(0, 6, 150)) * np.sqrt(2 / 150)
     Y = np.sin(2 * X[:, :1]) + 0.3 * rng.standard_normal((400, 1))
