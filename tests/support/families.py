@@ -60,6 +60,7 @@ def feature_maps() -> dict[str, RandomMap]:
         "srht-replace": pm.sketches.SRHT(replace=True, **fixed),
         "tensorsketch": pm.sketches.TensorSketch(degree=3, **fixed),
         "tensorsrht": pm.sketches.TensorSRHT(**fixed),
+        "tensorsrht-hadamard": pm.sketches.TensorSRHT(form="hadamard", **fixed),
     }
 
 

@@ -125,7 +125,7 @@ class NTKFeatures(FeatureMap):
     n_components : int, default=1024
         Output width m = m1 + ms; for m = 1 the sum of one feature of each kind, with random signs.
     sketch : {"tensorsrht", "countsketch"}, default="tensorsrht"
-        Sketch Q of the tensor product: by Hadamard transforms, or by convolving count sketches.
+        Sketch Q of the tensor product: `TensorSRHT` in its default form, or the convolution of count sketches.
     relu_components : int or None, default=None
         Width m1 of the rectified features of each layer; None is half of `n_components`. All of `n_components`
         leaves no room for the derivative: the map is then that of the NNGP kernel.

@@ -148,6 +148,24 @@ class Ops(ABC):
         """Inverse of `rfft` for rows of length `width`."""
 
     @abstractmethod
+    def fourier_product(
+        self,
+        A: Array,
+        columns_a: Array,
+        orientations_a: Array,
+        B: Array,
+        columns_b: Array,
+        orientations_b: Array,
+        scale: float,
+    ) -> Array:
+        """Products of entries of complex rows, as real numbers.
+
+        ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k), where entries of A and B are conjugated first if their
+        orientation, int8 (k,), is -1 and not if it is 1; returned as (r, 2 k): the real and imaginary part of the
+        first product, then of the second.
+        """
+
+    @abstractmethod
     def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
         """Exact kernel values (r, l) between the rows of `X`, dense or CSR, and `landmarks` (l, d)."""
 

@@ -165,6 +165,22 @@ class NumpyOps(Ops):
 
         return fft.irfft(X, n=width, axis=1)
 
+    def fourier_product(
+        self,
+        A: Array,
+        columns_a: Array,
+        orientations_a: Array,
+        B: Array,
+        columns_b: Array,
+        orientations_b: Array,
+        scale: float,
+    ) -> Array:
+        from phimap.ops.compiled.countsketch import fourier_product
+
+        out = self.empty((A.shape[0], 2 * columns_a.shape[0]))
+        fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, self.dtype.type(scale), out)
+        return out
+
     def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
         return kernel(X, landmarks)
 

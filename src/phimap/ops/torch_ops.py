@@ -138,6 +138,20 @@ class TorchOps(Ops):
     def irfft(self, X: Array, width: int) -> Array:
         return torch.fft.irfft(X, n=width, dim=1)
 
+    def fourier_product(
+        self,
+        A: Array,
+        columns_a: Array,
+        orientations_a: Array,
+        B: Array,
+        columns_b: Array,
+        orientations_b: Array,
+        scale: float,
+    ) -> Array:
+        a, b = A[:, columns_a] * scale, B[:, columns_b]
+        product = torch.complex(a.real, a.imag * orientations_a) * torch.complex(b.real, b.imag * orientations_b)
+        return torch.view_as_real(product).reshape(A.shape[0], -1)
+
     def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
         return self.constant(kernel(self.to_host(X), self.to_host(landmarks)))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from phimap._validation import check_choice
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.sketches.base import Sketch
@@ -126,12 +128,31 @@ class TensorSRHTRecord(MapRecord):
     n_features : int
         Width of the first factor; of both where a vector is multiplied by itself.
     signs : tuple of two ndarrays of int8, shapes (p,) and (p',)
-    rows : tuple of two ndarrays of intp, shape (n_components,)
+        p and p' are the widths of the factors, padded to lengths that the transform likes.
+    rows : tuple of two ndarrays of intp, shape (n_samples,)
+        Of the first and of the second transform.
     """
 
     n_features: int
     signs: tuple[np.ndarray, np.ndarray]
     rows: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    @abstractmethod
+    def draw(cls, widths: tuple[int, int], n_components: int, rng: np.random.Generator) -> Self:
+        """Draw the sketch of tensor products of vectors of the two lengths."""
+
+    @abstractmethod
+    def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
+        """The sketch of the tensor products of the rows of `X` (r, d) and `Y` (r, d'): (r, n_components)."""
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        ops.copy(self.sketch_product(ops, X, X), out, first)
+
+
+@dataclass(frozen=True)
+class TensorHadamardRecord(TensorSRHTRecord):
+    """Hadamard transforms: one feature a sample."""
 
     @property
     def n_components(self) -> int:
@@ -141,26 +162,83 @@ class TensorSRHTRecord(MapRecord):
     def scratch_width(self) -> int:
         return self.n_components + self.n_features + sum(signs.shape[0] for signs in self.signs)
 
+    @classmethod
+    def draw(cls, widths: tuple[int, int], n_components: int, rng: np.random.Generator) -> Self:
+        lengths = (padded_width(widths[0]), padded_width(widths[1]))
+        return cls(widths[0], *_draw_signs_and_rows(lengths, n_components, rng))
+
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
-        """The sketch of the tensor products of the rows of `X` (r, d) and `Y` (r, d'): (r, n_components)."""
         first, second = (
             ops.fwht(ops.pad_signed(factor, signs)) for factor, signs in zip((X, Y), self.signs, strict=True)
         )
         return ops.gather_product(first, self.rows[0], second, self.rows[1], self.n_components**-0.5)
 
-    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        ops.copy(self.sketch_product(ops, X, X), out, first)
+
+@dataclass(frozen=True)
+class TensorFourierRecord(TensorSRHTRecord):
+    """Fourier transforms: two features a sample, its real and its imaginary part.
+
+    Attributes
+    ----------
+    n_features, signs : see TensorSRHTRecord
+    rows : tuple of two ndarrays of intp, shape (ceil(n_components / 2),)
+        Frequencies up to half the length L. The transform of a real vector has at L - i the conjugate of i.
+    orientations : tuple of two ndarrays of int8, shape (ceil(n_components / 2),)
+        -1 where the sampled frequency was in the upper half, so that the entry at `rows` is conjugated; else 1.
+    n_components : int
+    last_sign : int
+        Sign between the two parts of the last sample, which share a feature where `n_components` is odd.
+    """
+
+    orientations: tuple[np.ndarray, np.ndarray]
+    n_components: int
+    last_sign: int
+
+    @property
+    def scratch_width(self) -> int:
+        # Of each factor the padded row and its spectrum: complex, half as long.
+        return self.n_components + self.n_features + 2 * sum(signs.shape[0] + 1 for signs in self.signs)
+
+    @classmethod
+    def draw(cls, widths: tuple[int, int], n_components: int, rng: np.random.Generator) -> Self:
+        lengths = (fast_fourier_width(widths[0]), fast_fourier_width(widths[1]))
+        signs, sampled = _draw_signs_and_rows(lengths, -(-n_components // 2), rng)
+        first, second = _fold(sampled[0], lengths[0]), _fold(sampled[1], lengths[1])
+        last_sign = int(hadamard_signs(rng.spawn(1)[0], (1,))[0])
+        return cls(widths[0], signs, (first[0], second[0]), (first[1], second[1]), n_components, last_sign)
+
+    def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
+        first, second = (
+            ops.rfft(ops.pad_signed(factor, signs)) for factor, signs in zip((X, Y), self.signs, strict=True)
+        )
+        m = self.n_components
+        features = ops.fourier_product(
+            first, self.rows[0], self.orientations[0], second, self.rows[1], self.orientations[1], (2 / m) ** 0.5
+        )
+        if m % 2:
+            # Half a sample for half a sample's share: every feature has the same part in the estimate.
+            features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
+        return features[:, :m]
+
+
+_FORMS: dict[str, type[TensorSRHTRecord]] = {"fourier": TensorFourierRecord, "hadamard": TensorHadamardRecord}
 
 
 class TensorSRHT(Sketch):
-    """Sketch ``x (x) x`` by two randomised Hadamard transforms sampled at independent rows.
+    """Sketch ``x (x) x`` by two randomised Fourier or Hadamard transforms sampled at independent rows.
 
-    ``S(x (x) y)_k = (H D_1 x)_{i_k} (H D_2 y)_{j_k} / sqrt(m)`` with H unnormalised and i_k, j_k uniform.
+    ``c(x (x) y)_k = (F D_1 x)_{i_k} (F D_2 y)_{j_k}`` with random signs D_1 and D_2, the unnormalised transform F
+    and i_k, j_k independent and uniform over its rows. In the Fourier form the features are the real and imaginary
+    parts of m / 2 such samples, one after the other, times ``sqrt(2 / m)``; in the Hadamard form they are m real
+    samples times ``1 / sqrt(m)``.
 
     Parameters
     ----------
     n_components : int, default=1024
-        Output width m.
+        Output width m. Where it is odd, the Fourier form ends in the sum of the two parts of a last sample, with a
+        random sign between them and the weight of one feature.
+    form : {"fourier", "hadamard"}, default="fourier"
+        The transform.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
         Threads; None is the configured number. Changes no bit of the result.
@@ -174,12 +252,29 @@ class TensorSRHT(Sketch):
 
     Notes
     -----
-    **Error.** Unbiased; ``|x|^2 |y|^2`` times a relative standard deviation of order ``sqrt(8 / m)`` at most.
+    **Error.** Unbiased whatever rows are sampled. With ``u = F D_1 x``, ``u' = F D_1 x'`` and independent signs,
+    ``E u_i conj(u'_i) = sum_a |F_ia|^2 x_a x'_a = <x, x'>`` since every ``|F_ia|`` is 1. D_2 is independent of D_1,
+    so ``E c_k conj(c'_k) = <x, x'> <y, y'>``, of which the inner product of the features averages the real parts.
+    Given the signs, the average over all (i, j) is exact by Parseval's theorem, so that samples are uncorrelated and
+    only the variance of a single one counts. With unit vectors, ``s = <x, x'>`` and ``t = <y, y'>``, it leaves
 
-    **Cost.** O(p log p + m) flops a row; O(p + m) numbers stored.
+    - ``Var <= ((1 + 2 s^2) (1 + 2 t^2) - s^2 t^2) / m <= 8 / m`` for the Hadamard form,
+    - ``Var <= 2 ((1 + s^2) (1 + t^2) - s^2 t^2) / m <= 6 / m`` for the Fourier form and even m; where no coordinate
+      dominates it is ``(1 + s^2 + t^2 + 3 s^2 t^2) / m``, never more than the Hadamard form's.
 
-    **Differs from the source in** the transform: the authors' code uses the complex Fourier transform in place of
-    the Hadamard transform of the paper's definition, which is the one here.
+    Inside `NTKFeatures` (8192 components, Gaussian directions, 1000 normalised rows of MNIST, root mean square of 24
+    draws) the relative error of the whole map is 0.039 with the Fourier form and 0.043 with the Hadamard form at
+    depth 1, 0.073 and 0.080 at depth 3; single draws reach 0.14. The sketches' part of it, with exact
+    kernels in place of random features, is 0.026 and 0.030, 0.045 and 0.051. That is why the Fourier form is the
+    default: at one width it errs less.
+
+    **Cost.** O(p log p + m) flops a row; O(p + m) numbers stored. The Hadamard form pads to a power of two, the
+    Fourier form to a product of small primes. One sketch of 4096 x 8192 to 4096 components takes 1.8 times as long
+    in the Fourier form on the CPU; where width costs nothing afterwards, a wider Hadamard form is the quicker way to
+    the same error.
+
+    **Differs from the source in** the transform: the paper defines the sketch with Hadamard transforms
+    (``form="hadamard"``), its authors' code uses the Fourier form for even m.
 
     References
     ----------
@@ -196,6 +291,17 @@ class TensorSRHT(Sketch):
     1.0
     """
 
+    def __init__(
+        self,
+        n_components: int = 1024,
+        *,
+        form: str = "fourier",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
+        self.form = form
+
     @property
     def _power(self) -> int:
         return 2
@@ -205,14 +311,7 @@ class TensorSRHT(Sketch):
 
     def sample_product(self, widths: tuple[int, int], rng: np.random.Generator) -> TensorSRHTRecord:
         """Draw the sketch of tensor products of vectors of the two lengths."""
-        padded = [padded_width(width) for width in widths]
-        rngs = rng.spawn(4)
-        signs = tuple(hadamard_signs(child, (width,)) for child, width in zip(rngs[:2], padded, strict=True))
-        rows = tuple(
-            child.integers(width, size=self.n_components, dtype=np.intp)
-            for child, width in zip(rngs[2:], padded, strict=True)
-        )
-        return TensorSRHTRecord(widths[0], signs, rows)
+        return _FORMS[check_choice("form", self.form, tuple(_FORMS))].draw(widths, self.n_components, rng)
 
 
 def padded_width(n_features: int) -> int:
@@ -220,6 +319,32 @@ def padded_width(n_features: int) -> int:
     return 1 << (n_features - 1).bit_length()
 
 
+def fast_fourier_width(n_features: int) -> int:
+    """The least product of small primes, fast for the transform of real rows, that is not below `n_features`."""
+    from scipy.fft import next_fast_len
+
+    return next_fast_len(n_features, real=True)  # pyright: ignore[reportReturnType] -- SciPy's stub has no result
+
+
 def hadamard_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Independent fair signs as int8."""
     return 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
+
+
+def _draw_signs_and_rows(
+    lengths: tuple[int, int], n_samples: int, rng: np.random.Generator
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Signs (p,), (p',) and uniform rows (n_samples,), (n_samples,) for two transforms of these lengths."""
+    sign_rngs, row_rngs = rng.spawn(2), rng.spawn(2)
+    signs = (hadamard_signs(sign_rngs[0], (lengths[0],)), hadamard_signs(sign_rngs[1], (lengths[1],)))
+    rows = (
+        row_rngs[0].integers(lengths[0], size=n_samples, dtype=np.intp),
+        row_rngs[1].integers(lengths[1], size=n_samples, dtype=np.intp),
+    )
+    return signs, rows
+
+
+def _fold(frequencies: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The frequencies (k,) up to half the length, and -1 where the entry there is the conjugate of the one meant."""
+    upper = 2 * frequencies > length
+    return np.where(upper, length - frequencies, frequencies), np.where(upper, -1, 1).astype(np.int8)

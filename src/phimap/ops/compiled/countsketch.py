@@ -53,3 +53,22 @@ def gather_product(A, columns_a, B, columns_b, scale, out):
         a, b, row = A[i], B[i], out[i]
         for j in range(m):
             row[j] = (scale * a[columns_a[j]]) * b[columns_b[j]]
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, out):
+    """Set `out` to the parts of ``scale * A[:, columns_a] * B[:, columns_b]``, each real part before its imaginary.
+
+    Entries whose orientation is -1 are conjugated first. A (n, p) and B (n, q) complex; out (n, 2 k) and the scalar
+    scale of their real dtype; columns_a, columns_b intp (k,); orientations_a, orientations_b int8 (k,), 1 or -1.
+    Overwrites `out`.
+    """
+    n = out.shape[0]
+    for i in range(n):
+        a, b, row = A[i], B[i], out[i]
+        for j in range(columns_a.shape[0]):
+            x, y = a[columns_a[j]], b[columns_b[j]]
+            x_real, x_imag = scale * x.real, scale * x.imag * orientations_a[j]
+            y_imag = y.imag * orientations_b[j]
+            row[2 * j] = x_real * y.real - x_imag * y_imag
+            row[2 * j + 1] = x_real * y_imag + x_imag * y.real
