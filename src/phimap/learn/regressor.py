@@ -29,7 +29,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         Number m of features.
     alpha : float or "auto", default="auto"
         Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
-        leave-one-out error for up to 2,048 rows, and beyond the squared error on up to 2,048 rows (a tenth at most)
+        leave-one-out error for up to 2,048 rows, and beyond the squared error on up to 4,096 rows (a tenth at most)
         that are held out meanwhile; the model is then fitted on all rows.
     length_scale : float or "auto", default="auto"
         Width of a stationary kernel named by text, in standardised units; ``"auto"`` is the median distance
