@@ -25,11 +25,6 @@ PEERS = {
     "fourier gaussian offset": "0.038",
     "fourier gaussian": "0.036",
 }
-    "ntk 1": "0.033-0.048",
-    "ntk 3": "0.058-0.062",
-    "fourier gaussian offset": "0.038",
-    "fourier gaussian": "0.036",
-}
 
 
 def cases(width: int, gamma: float):

@@ -18,7 +18,8 @@ def task_of(model: Any) -> str:
 
 def kernel_text(kernel: Any) -> str:
     """A kernel with its parameters, numbers to four digits."""
-    values = {name: f"{v:.4g}" if isinstance(v, float) else f"{v}" for name, v in kernel.get_params().items()}
+    set_ones = {name: value for name, value in kernel.get_params().items() if value is not None}
+    values = {name: f"{v:.4g}" if isinstance(v, float) else f"{v}" for name, v in set_ones.items()}
     return f"{type(kernel).__name__}({', '.join(f'{name} = {text}' for name, text in values.items())})"
 
 
