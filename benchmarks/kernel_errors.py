@@ -58,7 +58,7 @@ def main() -> None:
         X = unit if on_sphere else pixels
         plain, centred = [], []
         for seed in range(arguments.seeds):
-            phi.set_params(random_state=seed).fit(X[:1000])
+            phi.set_params(random_state=seed).fit(X)
             plain.append(pm.metrics.relative_error(phi, X[:1000]))
             centred.append(pm.metrics.relative_error(phi, X[:1000], center=True))
         start = time.perf_counter()
