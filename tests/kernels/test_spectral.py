@@ -7,9 +7,11 @@ import pytest
 from scipy import special, stats
 
 from phimap.kernels import (
+    Cauchy,
     CauchyLaw,
     Gaussian,
     GaussianLaw,
+    LaplaceLaw,
     Laplacian,
     Matern,
     SpectralLaw,
@@ -21,7 +23,14 @@ from tests.support.families import STATIONARY_KERNELS
 FALSE_ALARM = 1e-6
 DRAWS = 100_000
 D = 5
-LAWS = [GaussianLaw(D), StandardGaussianLaw(D), CauchyLaw(D), StudentLaw(D, nu=0.4), StudentLaw(D, 2.0, 2.5)]
+LAWS = [
+    GaussianLaw(D),
+    StandardGaussianLaw(D),
+    CauchyLaw(D),
+    LaplaceLaw(D),
+    StudentLaw(D, nu=0.4),
+    StudentLaw(D, 2.0, 2.5),
+]
 INVARIANT = [law for law in LAWS if law.is_rotation_invariant]
 
 
@@ -87,7 +96,13 @@ def test_directions_are_uniform(law):
 
 
 @pytest.mark.parametrize(
-    ("law", "cdf"), [(GaussianLaw(D, 2.0), stats.norm.cdf), (CauchyLaw(D, 2.0), stats.cauchy.cdf)], ids=repr
+    ("law", "cdf"),
+    [
+        (GaussianLaw(D, 2.0), stats.norm.cdf),
+        (CauchyLaw(D, 2.0), stats.cauchy.cdf),
+        (LaplaceLaw(D, 2.0), stats.laplace.cdf),
+    ],
+    ids=repr,
 )
 def test_coordinates(law, cdf):
     u = np.array([1e-12, 1e-3, 0.3, 0.5, 0.7, 1 - 1e-3])[:, None] + np.zeros(D)
@@ -97,7 +112,7 @@ def test_coordinates(law, cdf):
 
 def test_one_scale_for_each_feature():
     scales = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-    for kernel in (Gaussian, Laplacian, Matern):
+    for kernel in (Gaussian, Laplacian, Cauchy, Matern):
         wide, unit = (kernel(length_scale=s).spectral_law(D) for s in (scales, 1.0))
         draws = [law.sample(np.random.default_rng(0), 6) for law in (wide, unit)]
         np.testing.assert_array_equal(draws[0] * scales, draws[1])
@@ -111,11 +126,13 @@ def test_facts():
         GaussianLaw: (True, True, True),
         StandardGaussianLaw: (True, True, True),
         CauchyLaw: (True, False, False),
+        LaplaceLaw: (True, False, False),
         StudentLaw: (False, True, False),
     }
     for law, expected in flags.items():
         assert (law.has_independent_coordinates, law.is_rotation_invariant, law.is_gaussian) == expected
     assert GaussianLaw(D).coordinate_variance == 1.0
+    assert LaplaceLaw(D).coordinate_variance == stats.laplace.var() == 2.0
     assert StudentLaw(D, nu=3.0).coordinate_variance == pytest.approx(1.5)
     assert StudentLaw(D, nu=1.0).coordinate_variance == CauchyLaw(D).coordinate_variance == math.inf
     draws = StudentLaw(D, nu=3.0).sample(np.random.default_rng(0), DRAWS)

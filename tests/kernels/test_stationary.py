@@ -1,4 +1,4 @@
-"""Gaussian, Laplacian and Matern kernels against slow formulas and scikit-learn."""
+"""Gaussian, Laplacian, Cauchy and Matern kernels against slow formulas and scikit-learn."""
 
 import math
 
@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as reference
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
-from phimap.kernels import Gaussian, GaussianLaw, Laplacian, Matern
+from phimap.kernels import Cauchy, Gaussian, GaussianLaw, Laplacian, Matern
 from phimap.kernels.geometry import squared_distances
 
 EPS = np.finfo(np.float64).eps
@@ -45,6 +45,21 @@ def test_laplacian(pair):
     np.testing.assert_allclose(Laplacian(1.5)(*pair), laplacian_kernel(*pair, gamma=1 / 1.5), atol=ROUNDING)
     csr = [sparse.csr_array(part) for part in pair]
     np.testing.assert_allclose(Laplacian(SCALES)(*csr), loop(slow, *pair), atol=ROUNDING)
+
+
+def test_cauchy(pair):
+    def slow(x, y):
+        return 1 / math.prod(1 + ((a - b) / s) ** 2 for a, b, s in zip(x, y, SCALES, strict=True))
+
+    np.testing.assert_allclose(Cauchy(SCALES)(*pair), loop(slow, *pair), atol=ROUNDING)
+    # Columns that are zero in one tile, in the other, and in both.
+    X, Y = (part.copy() for part in pair)
+    X[:, 0] = Y[:, 1] = 0
+    X[:, 2] = Y[:, 2] = 0
+    csr = [sparse.csr_array(part) for part in (X, Y)]
+    np.testing.assert_allclose(Cauchy(SCALES)(*csr), loop(slow, X, Y), atol=ROUNDING)
+    # Far apart the product overflows, and the kernel is 0.
+    assert Cauchy()(np.zeros((1, 40)), np.full((1, 40), 1e9))[0, 0] == 0
 
 
 @pytest.mark.parametrize("nu", [0.1, 0.5, 0.9, 1.0, 1.5, 1.7, 2.0, 2.5, 3.5, 4.2, 12.0, 30.5])
@@ -95,7 +110,7 @@ def test_distances_keep_their_digits_far_from_the_origin():
     np.testing.assert_allclose(scaled, expected, rtol=2**10 * (4 + 4) * EPS)
 
 
-@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Matern])
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Cauchy, Matern])
 @pytest.mark.parametrize(
     ("length_scale", "error", "message"),
     [

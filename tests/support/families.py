@@ -12,6 +12,8 @@ KERNELS = [
     kernels.Gaussian(length_scale=1.5),
     kernels.Gaussian(length_scale=np.array([0.5, 1.0, 1.5, 2.0, 2.5])),
     kernels.Laplacian(length_scale=3.0),
+    kernels.Cauchy(length_scale=3.0),
+    kernels.Cauchy(length_scale=np.array([2.5, 2.0, 1.5, 3.0, 3.5])),
     kernels.Matern(nu=0.5, length_scale=2.0),
     kernels.Matern(nu=1.2, length_scale=np.array([0.5, 1.0, 1.5, 2.0, 2.5])),
     kernels.Matern(nu=2.5, length_scale=2.0),
@@ -22,6 +24,9 @@ KERNELS = [
     kernels.ArcCosine(order=2, depth=2),
     kernels.Polynomial(degree=3),
     kernels.Polynomial(degree=2, gamma=0.5, coef0=0.0),
+    kernels.Exponential(length_scale=2.0),
+    kernels.Taylor([1.0, 0.5, 0.0, 0.25]),
+    kernels.Taylor([0.0, 0.5, 0.25], homogeneous=True),
     kernels.NNGP(depth=2),
     kernels.NTK(depth=1),
     kernels.NTK(depth=3),
@@ -43,6 +48,7 @@ def feature_maps() -> dict[str, RandomMap]:
         "fourier-laplacian": pm.FourierFeatures(kernels.Laplacian(length_scale=3.0), **fixed),
         "fourier-matern": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), **fixed),
         "fourier-matern-sorf": pm.FourierFeatures(kernels.Matern(nu=1.5), projection="sorf", **fixed),
+        "fourier-cauchy": pm.FourierFeatures(kernels.Cauchy(length_scale=2.0), **fixed),
         "fourier-normalized": pm.FourierFeatures(
             pairing="offset", normalize_input=True, normalize_output=True, **fixed
         ),

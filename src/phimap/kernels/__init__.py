@@ -2,22 +2,25 @@
 
 from phimap.kernels.arccosine import ArcCosine, kappa0, kappa1, kappa2
 from phimap.kernels.base import DotProductKernel, HomogeneousKernel, Kernel, StationaryKernel
-from phimap.kernels.dot_product import Polynomial
+from phimap.kernels.dot_product import Exponential, Polynomial, Taylor
 from phimap.kernels.neural import NNGP, NTK
 from phimap.kernels.normalized import NormalizedInput
-from phimap.kernels.spectral import CauchyLaw, GaussianLaw, SpectralLaw, StandardGaussianLaw, StudentLaw
-from phimap.kernels.stationary import Gaussian, Laplacian, Matern
+from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StandardGaussianLaw, StudentLaw
+from phimap.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
 
 __all__ = [
     "NNGP",
     "NTK",
     "ArcCosine",
+    "Cauchy",
     "CauchyLaw",
     "DotProductKernel",
+    "Exponential",
     "Gaussian",
     "GaussianLaw",
     "HomogeneousKernel",
     "Kernel",
+    "LaplaceLaw",
     "Laplacian",
     "Matern",
     "NormalizedInput",
@@ -26,6 +29,7 @@ __all__ = [
     "StandardGaussianLaw",
     "StationaryKernel",
     "StudentLaw",
+    "Taylor",
     "kappa0",
     "kappa1",
     "kappa2",

@@ -207,7 +207,13 @@ class StationaryKernel(Kernel):
 
 
 class DotProductKernel(Kernel):
-    """A kernel of the inner product of two rows, ``k(x, y) = f(<x, y>)``."""
+    """A kernel of the inner product of two rows, ``k(x, y) = f(<x, y>)``.
+
+    Where `homogeneous` is set it is ``|x| |y| f(cos(x, y))`` instead, the same function on unit rows.
+    """
+
+    #: Whether f sees unit rows and the value is multiplied by the norms.
+    homogeneous: bool = False
 
     @abstractmethod
     def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:

@@ -240,6 +240,34 @@ class StudentLaw(SpectralLaw):
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
         # One more Gaussian a row is turned into the chi-square denominator: separate draws of it would come
         # after all Gaussians, and a larger size would change them.
+@dataclass(frozen=True, eq=False)
+class LaplaceLaw(SpectralLaw):
+    """Independent Laplace coordinates of density ``exp(-|u|) / 2``, the spectral law of the Cauchy kernel.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of a frequency.
+    scale : float or ndarray of shape (d,), default=1.0
+        Inverse length scale: the mean absolute value of the coordinates.
+    """
+
+    has_independent_coordinates: ClassVar[bool] = True
+    kernel_name: ClassVar[str] = "Cauchy"
+
+    @property
+    def coordinate_variance(self) -> float:
+        """Variance of one coordinate of the law of unit scale: 2."""
+        return 2.0
+
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return rng.laplace(size=(size, self.n_features))
+
+    def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
+        # Each half from its own end keeps the digits of both tails.
+        return np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
+
+
         draws = rng.standard_normal((size, self.n_features + 1))
         half_chi_square = special.gammaincinv(self.nu, special.ndtr(draws[:, -1]))
         return draws[:, :-1] * np.sqrt(self.nu / half_chi_square)[:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
@@ -11,7 +12,7 @@ from scipy import sparse, special
 from phimap._validation import check_integer, check_real
 from phimap.kernels.base import StationaryKernel
 from phimap.kernels.geometry import Rows, squared_distances
-from phimap.kernels.spectral import CauchyLaw, GaussianLaw, SpectralLaw, StudentLaw
+from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StudentLaw
 
 
 class Gaussian(StationaryKernel):
@@ -151,6 +152,65 @@ class Laplacian(StationaryKernel):
         return np.exp(exponent, out=exponent)
 
 
+class Cauchy(StationaryKernel):
+    r"""The Cauchy (rational) kernel, a product over the columns.
+
+    .. math:: k(x, y) = \prod_j \frac{1}{1 + (x_j - y_j)^2 / \ell_j^2}
+
+    Parameters
+    ----------
+    length_scale : float or array-like of shape (d,), default=1.0
+        Width ell > 0 in the units of the columns, one for all or one for each.
+
+    Notes
+    -----
+    **Error.** Factors are formed from differences: the relative error is about ``4 d eps``.
+
+    **Cost.** 4 n m d operations without a matrix product, d passes over a tile: slower than the Gaussian kernel by
+    an order of magnitude. CSR input is written out one column at a time.
+
+    **Differs from the source.** The figure of the source has numerators 2; with 1 the kernel is 1 at distance 0.
+
+    References
+    ----------
+    Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007, Figure 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from phimap.kernels import Cauchy
+    >>> Cauchy(length_scale=2.0)(np.array([[0.0, 0.0], [2.0, 4.0]]))
+    array([[1. , 0.1],
+           [0.1, 1. ]])
+    """
+
+    def spectral_law(self, n_features: int) -> LaplaceLaw:
+        """Give the law of the frequencies: independent Laplace coordinates of mean size ``1 / length_scale``.
+
+        Parameters
+        ----------
+        n_features : int
+            Width d of the data.
+
+        Returns
+        -------
+        LaplaceLaw
+        """
+        n_features = check_integer("n_features", n_features, least=1)
+        return LaplaceLaw(n_features, self._inverse_length_scale(n_features))
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        scale = np.broadcast_to(self._inverse_length_scale(X.shape[1]), X.shape[1])
+        product = np.ones((X.shape[0], Y.shape[0]))
+        for j, x, y in _paired_columns(X, Y):
+            factor = np.subtract.outer(x, y)
+            factor *= scale[j]
+            np.square(factor, out=factor)
+            factor += 1.0
+            product *= factor
+        return np.reciprocal(product, out=product)
+
+
 class Matern(StationaryKernel):
     r"""The Matern kernel of any smoothness.
 
@@ -263,3 +323,13 @@ def _times(X: sparse.csr_array, scale: float | np.ndarray) -> sparse.csr_array:
     """CSR tile with columns multiplied by a number or by (d,), with 32-bit indices, as scikit-learn needs."""
     data = X.data * (scale if np.ndim(scale) == 0 else np.asarray(scale)[X.indices])
     return sparse.csr_array((data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+
+
+def _paired_columns(X: Rows, Y: Rows) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Index j and the dense columns j (n,), (m,) of two tiles; of CSR tiles only those that are not zero in both."""
+    if not sparse.issparse(X):
+        yield from ((j, X[:, j], Y[:, j]) for j in range(X.shape[1]))
+        return
+    left, right = X.tocsc(), Y.tocsc()
+    for j in np.union1d(X.indices, Y.indices):
+        yield j, left[:, [j]].toarray().reshape(-1), right[:, [j]].toarray().reshape(-1)
