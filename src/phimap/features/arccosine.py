@@ -43,7 +43,7 @@ class RectifiedRecord(MapRecord):
     ) -> RectifiedRecord:
         """Draw directions from a Gaussian law, and weight them so that they estimate the arc-cosine kernel."""
         directions = as_projection(projection, law).sample(law, n_components, rng)
-        return cls(directions, order, np.full(n_components, (2 / n_components) ** 0.5))
+        return cls(directions, order, 2**0.5 * directions.weight_roots)
 
     @property
     def n_features(self) -> int:
@@ -54,6 +54,11 @@ class RectifiedRecord(MapRecord):
         return self.projection.n_directions
 
     @property
+    def signature(self) -> np.ndarray | None:
+        """Signs of the components, int8 (n_components,), or None where no weight is negative."""
+        return self.projection.weight_signs
+
+    @property
     def scratch_width(self) -> int:
         return self.n_features + self.projection.scratch_width
 
@@ -62,6 +67,9 @@ class RectifiedRecord(MapRecord):
             ops.rectify(projected, self.order, self.scale[columns], out, first + columns.start)
 
     def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+        if self.projection.weights is not None:
+            # The weights belong to the whole rule; a part of it is no rule.
+            return None
         return np.arange(n_components), (self.n_components / n_components) ** 0.5
 
 
@@ -87,6 +95,8 @@ class ArcCosineFeatures(FeatureMap):
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : RectifiedRecord
         All that was drawn.
+    signature_ : ndarray of int8, shape (n_components,), or None
+        Signs of the features where a quadrature rule has negative weights, see `FourierFeatures`.
     n_features_in_ : int
 
     Notes
@@ -130,6 +140,10 @@ class ArcCosineFeatures(FeatureMap):
         self.projection = projection
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    @property
+    def signature_(self) -> np.ndarray | None:
+        return self.record_.signature
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> RectifiedRecord:
         order = check_integer("order", self.order, least=0)

@@ -73,7 +73,18 @@ class FourierRecord(MapRecord):
             features = out[:, first : first + self.n_components]
             ops.scale_rows_in_place(features, ops.reciprocal(ops.row_norms(features)))
 
+    @property
+    def signature(self) -> np.ndarray | None:
+        """Signs of the components, int8 (n_components,), or None where no weight is negative."""
+        signs = self.projection.weight_signs
+        if signs is None:
+            return None
+        return np.concatenate([signs[: self.n_pairs], signs])
+
     def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+        if self.projection.weights is not None:
+            # The weights belong to the whole rule; a part of it is no rule.
+            return None
         factor = (self.n_components / n_components) ** 0.5
         if not self.n_pairs:
             return np.arange(n_components), factor
@@ -114,6 +125,9 @@ class FourierFeatures(FeatureMap):
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : FourierRecord
         All that was drawn.
+    signature_ : ndarray of int8, shape (n_components,), or None
+        Signs of the features, where a quadrature rule has negative weights: the estimate of the kernel is then
+        ``Z @ diag(signature_) @ Z.T``. None where all are positive.
     n_features_in_ : int
 
     Notes
@@ -167,6 +181,10 @@ class FourierFeatures(FeatureMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @property
+    def signature_(self) -> np.ndarray | None:
+        return self.record_.signature
+
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> FourierRecord:
         kernel = Gaussian() if self.kernel is None else self.kernel
         if not isinstance(kernel, StationaryKernel):
@@ -181,7 +199,12 @@ class FourierFeatures(FeatureMap):
         n_phases = width % 2 if paired else width
         projection = as_projection(self.projection, law).sample(law, n_directions, streams["directions"])
         shift = streams["phases"].uniform(0, 2 * np.pi, n_phases)
-        # Every direction has the same weight: a lone cosine squared has mean 1/2, a pair of squares sums to 1.
-        scale = np.repeat([1.0, 2.0], [n_directions - n_phases, n_phases]) ** 0.5 / n_directions**0.5
+        if self.normalize_output and projection.weight_signs is not None:
+            raise ValueError(
+                "`normalize_output` needs positive quadrature weights, which this projection did not give. "
+                "Use normalize_output=False, or projection='orthogonal'."
+            )
+        # At equal weight a lone cosine squared has mean 1/2, where a pair of squares sums to 1.
+        scale = np.repeat([1.0, 2.0], [n_directions - n_phases, n_phases]) ** 0.5 * projection.weight_roots
         self.kernel_: Kernel = NormalizedInput(kernel) if self.normalize_input else kernel
         return FourierRecord(projection, shift, scale, bool(self.normalize_input), bool(self.normalize_output))

@@ -212,6 +212,11 @@ class NTKFeatures(FeatureMap):
             if sketch_width:
                 step = RectifiedRecord.draw(0, law, step_width, self.projection, streams["step"].spawn(1)[0])
                 product = sketch.sample_product((step_width, psi_width), streams["sketch"].spawn(1)[0])
+            if relu.signature is not None or (step is not None and step.signature is not None):
+                raise ValueError(
+                    f"`projection` must give positive quadrature weights inside NTKFeatures, got {self.projection!r}. "
+                    "Use projection='orthogonal'."
+                )
             layers.append(NTKLayer(relu, step, product))
             phi_width, psi_width = relu_width, relu_width + sketch_width
         return NTKRecord(tuple(layers), reduction)

@@ -20,6 +20,23 @@ class ProjectionRecord(Record, ABC):
     n_features: int
     n_directions: int
 
+    #: Quadrature weights (s,) of the directions, None for equal weights 1/s. They need not be positive.
+    weights: np.ndarray | None = None
+
+    @property
+    def weight_roots(self) -> np.ndarray:
+        """Root of the absolute weight of each direction (s,), by which features are multiplied."""
+        if self.weights is None:
+            return np.full(self.n_directions, self.n_directions**-0.5)
+        return np.sqrt(np.abs(self.weights))
+
+    @property
+    def weight_signs(self) -> np.ndarray | None:
+        """Signs of the weights, int8 (s,), or None where no weight is negative."""
+        if self.weights is None or (self.weights >= 0).all():
+            return None
+        return np.where(self.weights < 0, -1, 1).astype(np.int8)
+
     @abstractmethod
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
         """Yield (columns, values) with ``values = X @ W[columns].T`` (r, k), covering all directions in order.
