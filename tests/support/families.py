@@ -45,10 +45,12 @@ def feature_maps() -> dict[str, RandomMap]:
         "fourier-gaussian": pm.FourierFeatures(projection="gaussian", **fixed),
         "fourier-sorf": pm.FourierFeatures(projection="sorf", **fixed),
         "fourier-rom": pm.FourierFeatures(projection="rom", **fixed),
+        "fourier-fastfood": pm.FourierFeatures(projection="fastfood", **fixed),
+        "fourier-matern-fastfood": pm.FourierFeatures(kernels.Matern(nu=1.5), projection="fastfood", **fixed),
         "fourier-laplacian": pm.FourierFeatures(kernels.Laplacian(length_scale=3.0), **fixed),
+        "fourier-cauchy": pm.FourierFeatures(kernels.Cauchy(length_scale=2.0), **fixed),
         "fourier-matern": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), **fixed),
         "fourier-matern-sorf": pm.FourierFeatures(kernels.Matern(nu=1.5), projection="sorf", **fixed),
-        "fourier-cauchy": pm.FourierFeatures(kernels.Cauchy(length_scale=2.0), **fixed),
         "fourier-normalized": pm.FourierFeatures(
             pairing="offset", normalize_input=True, normalize_output=True, **fixed
         ),

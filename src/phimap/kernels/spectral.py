@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -127,6 +127,20 @@ class SpectralLaw(ABC):
         """
         return self.radial_quantile(rng.random(size))
 
+    def unit(self, n_features: int) -> SpectralLaw:
+        """Give the same law of unit scale in another dimension.
+
+        Parameters
+        ----------
+        n_features : int
+            Dimension. Of laws in two dimensions, that in the lower is the law of some coordinates of the other.
+
+        Returns
+        -------
+        SpectralLaw
+        """
+        return replace(self, n_features=n_features, scale=1.0)
+
     @property
     def coordinate_variance(self) -> float:
         """Variance of one coordinate of the law of unit scale; infinite where it does not exist."""
@@ -188,6 +202,20 @@ class StandardGaussianLaw(GaussianLaw):
     scale: float = field(default=1.0, init=False)
     kernel_name: ClassVar[str] = "an activation"
 
+    def unit(self, n_features: int) -> SpectralLaw:
+        """Give the standard Gaussian law in another dimension.
+
+        Parameters
+        ----------
+        n_features : int
+            Dimension.
+
+        Returns
+        -------
+        StandardGaussianLaw
+        """
+        return StandardGaussianLaw(n_features)
+
 
 @dataclass(frozen=True, eq=False)
 class CauchyLaw(SpectralLaw):
@@ -210,6 +238,34 @@ class CauchyLaw(SpectralLaw):
     def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
         # tan(pi (u - 1/2)), from whichever end keeps the digits of a small argument.
         return np.where(u < 0.5, -1.0, 1.0) / np.tan(np.pi * np.minimum(u, 1.0 - u))
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceLaw(SpectralLaw):
+    """Independent Laplace coordinates of density ``exp(-|u|) / 2``, the spectral law of the Cauchy kernel.
+
+    Parameters
+    ----------
+    n_features : int
+        Dimension d of a frequency.
+    scale : float or ndarray of shape (d,), default=1.0
+        Inverse length scale: the mean absolute value of the coordinates.
+    """
+
+    has_independent_coordinates: ClassVar[bool] = True
+    kernel_name: ClassVar[str] = "Cauchy"
+
+    @property
+    def coordinate_variance(self) -> float:
+        """Variance of one coordinate of the law of unit scale: 2."""
+        return 2.0
+
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return rng.laplace(size=(size, self.n_features))
+
+    def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
+        # Each half from its own end keeps the digits of both tails.
+        return np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,34 +296,6 @@ class StudentLaw(SpectralLaw):
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
         # One more Gaussian a row is turned into the chi-square denominator: separate draws of it would come
         # after all Gaussians, and a larger size would change them.
-@dataclass(frozen=True, eq=False)
-class LaplaceLaw(SpectralLaw):
-    """Independent Laplace coordinates of density ``exp(-|u|) / 2``, the spectral law of the Cauchy kernel.
-
-    Parameters
-    ----------
-    n_features : int
-        Dimension d of a frequency.
-    scale : float or ndarray of shape (d,), default=1.0
-        Inverse length scale: the mean absolute value of the coordinates.
-    """
-
-    has_independent_coordinates: ClassVar[bool] = True
-    kernel_name: ClassVar[str] = "Cauchy"
-
-    @property
-    def coordinate_variance(self) -> float:
-        """Variance of one coordinate of the law of unit scale: 2."""
-        return 2.0
-
-    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        return rng.laplace(size=(size, self.n_features))
-
-    def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
-        # Each half from its own end keeps the digits of both tails.
-        return np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
-
-
         draws = rng.standard_normal((size, self.n_features + 1))
         half_chi_square = special.gammaincinv(self.nu, special.ndtr(draws[:, -1]))
         return draws[:, :-1] * np.sqrt(self.nu / half_chi_square)[:, None]

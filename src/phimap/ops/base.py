@@ -129,6 +129,15 @@ class Ops(ABC):
         """
 
     @abstractmethod
+    def fastfood_blocks(self, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
+        """Pairs of Walsh-Hadamard transforms.
+
+        `X` (r, d) dense, `signs` int8, `permutations` intp and `gains` (B, p), `scale` (s,) with s <= B p. Block b
+        maps x, padded to p, by ``H diag(gains[b]) P_b H diag(signs[b])``, H unnormalised and ``(P_b y)[j] =
+        y[permutations[b, j]]``; the first s of the B p results are scaled and returned as (r, s).
+        """
+
+    @abstractmethod
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
         """Add coordinates into buckets: ``out[i, buckets[j, l]] += signs[j, l] X[i, j]``, (r, width).
 

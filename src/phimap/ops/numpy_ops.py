@@ -138,6 +138,16 @@ class NumpyOps(Ops):
         hadamard_blocks(X, signs, scale, out)
         return out
 
+    def fastfood_blocks(self, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
+        from phimap.ops.compiled.fastfood import fastfood_blocks
+
+        # The compiled loop reads where it is told to; a damaged model file may name any place.
+        if permutations.min() < 0 or permutations.max() >= permutations.shape[1]:
+            raise ValueError("`permutations` must hold columns of the padded rows. Fit the map again.")
+        out = self.empty((X.shape[0], scale.shape[0]))
+        fastfood_blocks(X, signs, permutations, gains, scale, out)
+        return out
+
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
         from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense
 

@@ -123,6 +123,14 @@ class TorchOps(Ops):
             Y = self.fwht((Y * signs[:, factor]).reshape(rows * n_blocks, width)).reshape(rows, n_blocks, width)
         return Y.reshape(rows, -1)[:, : scale.shape[0]] * scale
 
+    def fastfood_blocks(self, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
+        rows, (n_blocks, width) = X.shape[0], signs.shape
+        Y = torch.zeros((rows, n_blocks, width), dtype=X.dtype, device=X.device)
+        Y[:, :, : X.shape[1]] = X[:, None] * signs[:, : X.shape[1]]
+        Y = self.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, n_blocks, width)
+        Y = torch.gather(Y, 2, permutations.expand(rows, n_blocks, width)) * gains
+        return self.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, -1)[:, : scale.shape[0]] * scale
+
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
         out = torch.zeros((X.shape[0], width), dtype=X.dtype, device=X.device)
         for k in range(buckets.shape[1]):

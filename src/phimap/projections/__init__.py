@@ -5,12 +5,14 @@ from __future__ import annotations
 from phimap.kernels.spectral import SpectralLaw
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import Gaussian, Orthogonal
+from phimap.projections.fastfood import Fastfood
 from phimap.projections.hadamard import ROM, SORF
 
 __all__ = [
     "REGISTRY",
     "ROM",
     "SORF",
+    "Fastfood",
     "Gaussian",
     "Orthogonal",
     "Projection",
@@ -20,7 +22,7 @@ __all__ = [
 
 #: Every projection by its name.
 REGISTRY: dict[str, type[Projection]] = {
-    projection.name: projection for projection in (Gaussian, Orthogonal, ROM, SORF)
+    projection.name: projection for projection in (Gaussian, Orthogonal, ROM, SORF, Fastfood)
 }
 
 # Above this width a QR of order d costs seconds and the structured blocks are as accurate.

@@ -1,0 +1,155 @@
+"""Fast structured projections: equal to their definition in explicit matrices, exact laws, O(s) memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import linalg, stats
+
+from phimap.kernels import Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
+from phimap.ops.numpy_ops import NumpyOps
+from phimap.projections import as_projection
+from tests.support.statistics import follows, is_mean
+
+EPS = np.finfo(np.float64).eps
+FAST = ["fastfood"]
+SHAPES = [(1, 1), (1, 7), (2, 3), (5, 4), (5, 23), (64, 64), (1000, 1100)]
+SCALES = np.array([0.5, 1.0, 1.5, 2.0, 2.5])
+
+
+def draw(projection, law, n_directions, seed=0):
+    return as_projection(projection, law).sample(law, n_directions, np.random.default_rng(seed))
+
+
+def apply(record, X):
+    ops = NumpyOps(X.dtype)
+    return record.bind(ops).apply(ops, X)
+
+
+def stored_bytes(record):
+    return sum(value.nbytes for value in vars(record).values() if isinstance(value, np.ndarray))
+
+
+@pytest.mark.parametrize("projection", FAST, ids=str)
+@pytest.mark.parametrize(("d", "s"), SHAPES)
+def test_the_fast_path_is_the_matrix(projection, d, s, rng):
+    record = draw(projection, GaussianLaw(d, 0.7), s)
+    W = record.to_dense()
+    assert (record.n_directions, record.n_features) == W.shape == (s, d)
+    X = rng.standard_normal((6, d))
+    # A sum of d products, or the passes of two transforms of width below 8 d, of the norm of the result.
+    atol = 8 * max(d, 8) * EPS * np.linalg.norm(W, axis=1).max() * np.linalg.norm(X, axis=1).max()
+    np.testing.assert_allclose(apply(record, X), X @ W.T, atol=atol)
+    single = apply(record, X.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, X @ W.T, atol=atol * np.finfo(np.float32).eps / EPS)
+
+
+@pytest.mark.parametrize("projection", FAST, ids=str)
+@pytest.mark.parametrize(("d", "s"), SHAPES)
+def test_tensors_are_projected_alike(projection, d, s, rng):
+    torch = pytest.importorskip("torch")
+    from phimap.ops.torch_ops import TorchOps
+
+    record = draw(projection, GaussianLaw(d), s)
+    X = rng.standard_normal((6, d))
+    tensor = torch.tensor(X)
+    ops = TorchOps.of(tensor)
+    expected = apply(record, X)
+    atol = 8 * max(d, 8) * EPS * np.sqrt(d) * np.linalg.norm(X, axis=1).max() * max(1, np.abs(expected).max())
+    np.testing.assert_allclose(record.bind(ops).apply(ops, tensor).numpy(), expected, atol=atol)
+
+
+@pytest.mark.parametrize("projection", FAST, ids=str)
+@pytest.mark.parametrize("s", [3, 40, 3000])
+def test_blocks_cover_the_directions_in_order(projection, s, rng):
+    record = draw(projection, GaussianLaw(5), s).bind(NumpyOps(np.dtype(float)))
+    X = rng.standard_normal((4, 5))
+    ends = []
+    for columns, values in record.blocks(NumpyOps(X.dtype), X):
+        assert values.shape == (4, columns.stop - columns.start)
+        assert values.flags.c_contiguous
+        assert values.flags.writeable
+        ends.append((columns.start, columns.stop))
+    assert [start for start, _ in ends] == [0, *(stop for _, stop in ends[:-1])]
+    assert ends[-1][1] == s
+
+
+@pytest.mark.parametrize("projection", FAST, ids=str)
+@pytest.mark.parametrize("law", [GaussianLaw(5, SCALES), Matern(length_scale=1 / SCALES).spectral_law(5)], ids=repr)
+def test_length_scales_multiply_the_columns(projection, law):
+    scaled, unit = (draw(projection, chosen, 12).to_dense() for chosen in (law, law.unit(5)))
+    np.testing.assert_allclose(scaled, unit * SCALES, atol=64 * EPS * np.linalg.norm(scaled))
+
+
+@pytest.mark.parametrize("projection", FAST, ids=str)
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=1.5)], ids=repr)
+def test_no_matrix_is_stored(projection, kernel):
+    d, s = 1000, 8192
+    # At most 40 bytes for each direction, with padding and the length scales; the matrix has 8,000.
+    assert stored_bytes(draw(projection, kernel.spectral_law(d), s)) <= 40 * s + 8 * d
+
+
+@pytest.mark.parametrize("law", [GaussianLaw(5), StandardGaussianLaw(8), StudentLaw(5, nu=1.5)], ids=repr)
+@pytest.mark.parametrize("projection", FAST, ids=str)
+def test_every_direction_follows_the_law(projection, law, seed):
+    """False-alarm rate 1e-6; mutants: directions a fifth too long, and all along their first coordinate."""
+    streams = np.random.default_rng(seed).spawn(3000)
+    # One direction of each of many draws: those within a draw are not independent.
+    W = np.stack([as_projection(projection, law).sample(law, 6, rng).to_dense()[5] for rng in streams])
+    d = law.n_features
+    marginal = stats.t(2 * law.nu) if isinstance(law, StudentLaw) else stats.norm
+    radius = stats.f(d, 2 * law.nu) if isinstance(law, StudentLaw) else stats.chi(d)
+    norms = np.linalg.norm(W, axis=1)
+    norms = norms**2 / d if isinstance(law, StudentLaw) else norms
+    assert follows(norms, radius.cdf)
+    assert not follows(1.2 * norms, radius.cdf)
+    for coordinate in W.T:
+        assert follows(coordinate, marginal.cdf)
+    directions = W / np.linalg.norm(W, axis=1, keepdims=True)
+    assert is_mean(directions[:, :, None] * directions[:, None, :], np.eye(d) / d)
+    # Coordinates of a uniform direction, squared, have this product as a mean.
+    assert is_mean(directions[:, 0] ** 2 * directions[:, 1] ** 2, 1 / (d * (d + 2)))
+    assert not is_mean(np.eye(d)[:1] * norms[:, None], 1 / d)
+
+
+@pytest.mark.parametrize(("d", "s"), [(1, 3), (2, 5), (8, 8), (5, 21), (64, 100), (100, 300)])
+def test_fastfood_is_the_product_of_its_matrices(d, s):
+    record = draw("fastfood", GaussianLaw(d, 0.5), s)
+    p = 1 << (d - 1).bit_length()
+    H = linalg.hadamard(p) / np.sqrt(p)
+    radii = GaussianLaw(p).sample_radii(np.random.default_rng(0).spawn(4)[3], s)
+    assert set(np.unique(record.signs)) <= {-1, 1}
+    blocks = []
+    for signs, permutation, g in zip(record.signs, record.permutations, record.gains, strict=True):
+        P = np.eye(p)[permutation]
+        np.testing.assert_array_equal(P.sum(axis=0), 1)
+        blocks.append(np.sqrt(p) / np.linalg.norm(g) * H @ np.diag(g) @ P @ H @ np.diag(signs.astype(float)))
+    expected = radii[:, None] * np.concatenate(blocks)[:s, :d] * 0.5
+    np.testing.assert_allclose(record.to_dense(), expected, atol=8 * p * EPS * np.abs(radii).max())
+
+
+@pytest.mark.parametrize("law", [GaussianLaw(8), StudentLaw(16, nu=1.5)], ids=repr)
+def test_norms_of_fastfood_follow_the_radial_law(law, seed):
+    """False-alarm rate 1e-6; mutant: the survey's Eq. 9, without the root of the dimension."""
+    d = law.n_features
+    norms = np.linalg.norm(draw("fastfood", law, 4000, seed).to_dense(), axis=1)
+
+    def radial(r):
+        return stats.f(d, 2 * law.nu).cdf(r**2 / d) if isinstance(law, StudentLaw) else stats.chi(d).cdf(r)
+
+    assert follows(norms, radial)
+    assert not follows(norms / np.sqrt(d), radial)
+
+
+def test_damaged_permutations_are_refused():
+    record = draw("fastfood", GaussianLaw(5), 8)
+    record.permutations[0, 0] = 8
+    with pytest.raises(ValueError, match=r"`permutations` must hold columns"):
+        apply(record, np.eye(5))
+
+
+@pytest.mark.parametrize("name", ["fastfood"])
+def test_laws_without_rotation_invariance_are_refused(name):
+    with pytest.raises(ValueError, match=rf"`projection`='{name}' needs a rotation-invariant.*Laplacian.*'gaussian'"):
+        draw(name, Laplacian().spectral_law(4), 8)
