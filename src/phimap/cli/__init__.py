@@ -1,4 +1,4 @@
-"""The command line: ``phimap fit``, ``phimap predict`` and ``phimap info``."""
+"""The command line: ``phimap fit``, ``phimap predict``, ``phimap info`` and ``phimap bench``."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no s
 def start(
     context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
 ) -> None:
-    """Kernel methods at linear cost: fit, predict, inspect."""
+    """Kernel methods at linear cost: fit, predict, inspect, compare."""
     if version:
         import phimap
 
@@ -130,6 +130,24 @@ def info(
             describe_installation()
         else:
             describe_model(model)
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="approximation or classification.")],
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets. Default: PHIMAP_DATA.")] = None,
+    sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas; digits needs no folder.")] = None,
+    projections: Annotated[str | None, typer.Option(help="Projections, separated by commas. Default: all.")] = None,
+    repeats: Annotated[int, typer.Option(help="Draws of each map.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the first draw and of the splits.")] = 0,
+    output: Annotated[Path | None, typer.Option(help="Folder for results (JSON) and figures (PNG).")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment of the papers on this machine."""
+    with one_line_errors():
+        from phimap.cli.bench import bench as run
+
+        run(name, data, _names(sets), _names(projections), repeats, seed, output, quiet)
 
 
 def _names(text: str | None) -> list[str] | None:

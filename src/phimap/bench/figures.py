@@ -1,0 +1,57 @@
+"""Figures of the experiments, written as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from phimap.io.model import write_whole
+
+_PANELS = {
+    "error": "relative error",
+    "seconds": "seconds",
+    "ridge": "accuracy, ridge (%)",
+    "liblinear": "accuracy, liblinear (%)",
+}
+
+
+def curves(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
+    """Error, time and accuracy of one set against the number of directions, with bands of one standard deviation.
+
+    Parameters
+    ----------
+    entries : sequence of dict
+        As given by `phimap.bench.approximation.summary`.
+    dataset : str
+    path : Path
+        PNG file, replaced only once it is complete.
+    """
+    chosen = [entry for entry in entries if entry["dataset"] == dataset]
+    panels = {name: label for name, label in _PANELS.items() if np.isfinite([entry[name] for entry in chosen]).any()}
+    figure = Figure(figsize=(4.2 * len(panels), 3.9), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, len(panels)))
+    for axis, (name, label) in zip(axes, panels.items(), strict=True):
+        for number, projection in enumerate(dict.fromkeys(entry["projection"] for entry in chosen)):
+            points = sorted((e for e in chosen if e["projection"] == projection), key=lambda e: e["n_directions"])
+            x = [point["n_directions"] for point in points]
+            mean, spread = (np.array([point[key] for point in points]) for key in (name, f"{name}_deviation"))
+            # Ten colours, then the same ones dashed: more lines than that can only be told apart by the legend.
+            style = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
+            axis.plot(x, mean, marker="o", markersize=3, label=projection, **style)
+            axis.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, linewidth=0)
+        axis.set(xscale="log", xlabel="directions s", ylabel=label)
+        if name in ("error", "seconds"):
+            axis.set_yscale("log")
+        widths = sorted({entry["n_directions"] for entry in chosen})
+        axis.set_xticks(widths, [f"{width:,}" for width in widths])
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.grid(alpha=0.3)
+    figure.suptitle(f"{dataset}, Gaussian kernel at the median distance")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)), frameon=False, fontsize=8)
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))

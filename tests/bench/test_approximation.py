@@ -1,0 +1,101 @@
+"""The survey's experiment on the set that ships with scikit-learn, and its statistics on made-up rows."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from phimap.bench import approximation, datasets
+from phimap.bench.approximation import Row, best, run, summary
+from phimap.cli.commands import app
+from phimap.io import DataError
+
+
+@pytest.fixture(scope="module")
+def digits() -> datasets.Dataset:
+    return datasets.load("digits", None)
+
+
+def made_up(projection: str, errors: list[float], multiple: int = 2) -> list[Row]:
+    return [Row("set", projection, multiple, multiple * 10, seed, error, 0.1) for seed, error in enumerate(errors)]
+
+
+def test_sets_are_split_and_scaled(digits, tmp_path):
+    assert digits.X.shape == (899, 64)
+    assert digits.X_test.shape == (898, 64)
+    assert digits.X.dtype == np.float32
+    assert (digits.X.min(), digits.X.max()) == (0, 1)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(5, 3, (40, 2)), rng.integers(2, size=40)
+    X[7, 1] = 1e9
+    np.savez(tmp_path / "medium_classification.npz", eeg_eye_X=X, eeg_eye_y=y)
+    standardised = datasets.load("EEG", tmp_path)
+    np.testing.assert_allclose(standardised.X.mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(standardised.X.std(axis=0), 1, atol=1e-6)
+
+
+def test_missing_sets_say_where_to_put_them(tmp_path, monkeypatch):
+    monkeypatch.delenv("PHIMAP_DATA", raising=False)
+    with pytest.raises(DataError, match=r"mnist\.npz.*--data or PHIMAP_DATA"):
+        datasets.load("MNIST", None)
+    with pytest.raises(DataError, match=r"no file .*mnist\.npz"):
+        datasets.load("MNIST", tmp_path)
+    with pytest.raises(ValueError, match=r"must be one of ijcnn1"):
+        datasets.load("nothing", tmp_path)
+
+
+def test_errors_fall_and_orthogonal_directions_err_less(digits):
+    rows = list(run(digits, ["gaussian", "orthogonal"], multiples=(2, 8), repeats=3))
+    assert len(rows) == 12
+    table = {(e["projection"], e["multiple"]): e["error"] for e in summary(rows)}
+    assert table["gaussian", 8] < table["gaussian", 2]
+    assert table["orthogonal", 2] < 0.7 * table["gaussian", 2]
+    assert best(rows, (2,)) == ["orthogonal"]
+    assert all(np.isnan(row.ridge) for row in rows)
+
+
+def test_classifiers_learn(digits):
+    (row,) = run(digits, ["orthogonal"], multiples=(8,), repeats=1, classify=True)
+    assert row.ridge > 95
+    assert row.liblinear > 95
+
+
+def test_best_keeps_ties_and_gives_up_where_most_tie():
+    clear = made_up("a", [1.0, 1.1, 0.9]) + made_up("b", [5.0, 5.1, 4.9]) + made_up("c", [5.0, 5.2, 5.1])
+    assert best(clear, (2,)) == ["a"]
+    tied = clear + made_up("d", [1.0, 1.2, 0.9])
+    assert best(tied, (2,)) == ["a", "d"]
+    assert best(made_up("a", [1.0, 1.1]) + made_up("b", [1.0, 1.2]), (2,)) == []
+    # A method without one of the widths is not compared.
+    assert best(clear + made_up("e", [0.1, 0.1, 0.1], multiple=4), (2,)) == ["a"]
+    assert best([], (2,)) == []
+
+
+def test_command_writes_results_and_figures(tmp_path):
+    arguments = ["bench", "approximation", "--sets", "digits", "--projections", "gaussian,sorf", "--repeats", "2"]
+    result = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "out"), "--quiet"])
+    assert result.exit_code == 0, result.output
+    assert "s = 32d" in result.output
+    results = json.loads((tmp_path / "out" / "approximation.json").read_text())
+    assert len(results["rows"]) == 2 * 2 * len(approximation.MULTIPLES)
+    assert results["rows"][0]["ridge"] is None
+    assert (tmp_path / "out" / "approximation_digits.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "NAME must be one of"),
+        (["approximation", "--projections", "nothing"], "--projections must be among"),
+        (["approximation", "--repeats", "1"], "--repeats must be at least 2"),
+        (["approximation", "--sets", "nothing"], "must be one of"),
+    ],
+)
+def test_bad_requests_are_one_line(arguments, message):
+    result = CliRunner().invoke(app, ["bench", *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
