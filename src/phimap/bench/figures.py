@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from phimap.bench.double_descent import Point
 from phimap.io.model import write_whole
 
 _PANELS = {
@@ -18,6 +19,34 @@ _PANELS = {
     "ridge": "accuracy, ridge (%)",
     "liblinear": "accuracy, liblinear (%)",
 }
+
+
+def double_descent(points: Sequence[Point], dataset: str, path: Path) -> None:
+    """Training, test and approximation error of one set against features over rows, medians and quartiles.
+
+    Parameters
+    ----------
+    points : sequence of Point
+    dataset : str
+    path : Path
+        PNG file, replaced only once it is complete.
+    """
+    chosen = [point for point in points if point.dataset == dataset]
+    ratios = sorted({point.ratio for point in chosen})
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axis = figure.subplots()
+    for name, label in (("train", "training"), ("test", "test"), ("approximation", "kernel, relative")):
+        values = [[getattr(point, name) for point in chosen if point.ratio == ratio] for ratio in ratios]
+        low, middle, high = (np.array([np.quantile(v, q) for v in values]) for q in (0.25, 0.5, 0.75))
+        (line,) = axis.plot(ratios, middle, marker="o", markersize=3, label=label)
+        axis.fill_between(ratios, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    axis.axvline(1, color="0.5", linestyle=":")
+    # Training errors past the threshold are rounding: they would stretch the axis over twenty decades.
+    axis.set(xscale="log", yscale="log", ylim=(1e-4, None), xlabel="features over training rows", ylabel="error")
+    axis.set_title(f"{dataset}: double descent")
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False)
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
 
 
 def curves(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:

@@ -4,65 +4,106 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from phimap.bench import EXPERIMENTS
 from phimap.bench.approximation import LARGE, MULTIPLES, PUBLISHED, SMALL, Row, best, run, summary
-from phimap.bench.datasets import SETS, load
+from phimap.bench.datasets import SETS, Dataset, load
+from phimap.bench.double_descent import RATIOS, Point
+from phimap.bench.double_descent import run as run_double_descent
 from phimap.io.model import write_whole
 from phimap.learn.stages import Stages
 from phimap.projections import REGISTRY
 
+#: Sets of each experiment where the user names none.
+_SETS = {"double-descent": ("sonar", "MNIST")}
 
-def bench(
-    name: str,
-    data: Path | None,
-    sets: Sequence[str] | None,
-    projections: Sequence[str] | None,
-    repeats: int,
-    seed: int,
-    output: Path | None,
-    quiet: bool,
-) -> None:
-    """Run an experiment, print its tables, and write results and figures into `output`."""
-    if name not in EXPERIMENTS:
-        raise ValueError(f"NAME must be one of {', '.join(EXPERIMENTS)}, got {name!r}.")
-    chosen = list(projections or sorted(REGISTRY))
-    for projection in chosen:
+
+@dataclass(frozen=True)
+class Request:
+    """The options of ``phimap bench``."""
+
+    name: str
+    data: Path | None
+    sets: Sequence[str] | None
+    projections: Sequence[str] | None
+    repeats: int
+    seed: int
+    output: Path | None
+    quiet: bool
+
+
+def bench(request: Request) -> None:
+    """Run an experiment, print its tables, and write results and figures into the output folder."""
+    if request.name not in EXPERIMENTS:
+        raise ValueError(f"NAME must be one of {', '.join(EXPERIMENTS)}, got {request.name!r}.")
+    if request.repeats < 2:
+        raise ValueError(f"--repeats must be at least 2, got {request.repeats}: a deviation needs two draws.")
+    for projection in request.projections or ():
         if projection not in REGISTRY:
             raise ValueError(f"--projections must be among {', '.join(sorted(REGISTRY))}, got {projection!r}.")
-    if repeats < 2:
-        raise ValueError(f"--repeats must be at least 2, got {repeats}: a deviation needs two draws.")
-    if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
+    if request.output is not None:
+        request.output.mkdir(parents=True, exist_ok=True)
+    names = request.sets or _SETS.get(request.name) or [name for name in SETS if name not in ("sonar", "digits")]
     # Every set is read before the first is measured: a missing file shows at once.
-    loaded = [load(each, data, seed) for each in sets or SETS]
-    rows: list[Row] = []
-    stages = Stages(verbose=not quiet)
-    for dataset in loaded:
-        total = len(chosen) * len(MULTIPLES) * repeats
-        with stages.stage(dataset.name, total) as advance:
-            rows += run(
-                dataset,
-                chosen,
-                repeats=repeats,
-                classify=name == "classification",
-                seed=seed,
-                advance=lambda advance=advance: advance(1),
-            )
-    entries = summary(rows)
+    loaded = [load(name, request.data, request.seed) for name in names]
     console = Console(width=120)
+    run = _double_descent if request.name == "double-descent" else _projections
+    run(request, loaded, console)
+    if request.output is not None:
+        console.print(f"results and figures: {request.output}")
+
+
+def _double_descent(request: Request, loaded: Sequence[Dataset], console: Console) -> None:
+    points: list[Point] = []
+    stages = Stages(verbose=not request.quiet)
     for dataset in loaded:
-        console.print(_table(entries, dataset.name, "ridge" if name == "classification" else "error"))
+        with stages.stage(dataset.name, len(RATIOS) * request.repeats) as advance:
+            step = partial(advance, 1)
+            points += run_double_descent(dataset, repeats=request.repeats, seed=request.seed, advance=step)
+    for dataset in loaded:
+        table = Table(title=f"{dataset.name}: median errors against features over training rows")
+        for column in ("features / rows", "training", "test", "kernel"):
+            table.add_column(column, justify="right")
+        for ratio in RATIOS:
+            of_ratio = [point for point in points if (point.dataset, point.ratio) == (dataset.name, ratio)]
+            medians = (np.median([getattr(p, name) for p in of_ratio]) for name in ("train", "test", "approximation"))
+            table.add_row(f"{ratio:g}", *(f"{median:.3g}" for median in medians))
+        console.print(table)
+    if request.output is not None:
+        from phimap.bench.figures import double_descent
+
+        _write_json(request, [asdict(point) for point in points])
+        for dataset in loaded:
+            double_descent(points, dataset.name, request.output / f"double-descent_{dataset.name}.png")
+
+
+def _projections(request: Request, loaded: Sequence[Dataset], console: Console) -> None:
+    chosen = request.projections or sorted(REGISTRY)
+    classify = request.name == "classification"
+    rows: list[Row] = []
+    stages = Stages(verbose=not request.quiet)
+    for dataset in loaded:
+        with stages.stage(dataset.name, len(chosen) * len(MULTIPLES) * request.repeats) as advance:
+            options = {"repeats": request.repeats, "classify": classify, "seed": request.seed}
+            rows += run(dataset, chosen, advance=partial(advance, 1), **options)
+    entries = summary(rows)
+    for dataset in loaded:
+        console.print(_table(entries, dataset.name, "ridge" if classify else "error"))
     console.print(_best_table(rows, [dataset.name for dataset in loaded]))
-    if output is not None:
-        _write(output, name, rows, entries)
-        console.print(f"results and figures: {output}")
+    if request.output is not None:
+        from phimap.bench.figures import curves
+
+        _write_json(request, [asdict(row) for row in rows])
+        for dataset in loaded:
+            curves(entries, dataset.name, request.output / f"{request.name}_{dataset.name}.png")
 
 
 def _table(entries: Sequence[dict[str, Any]], dataset: str, measure: str) -> Table:
@@ -96,20 +137,9 @@ def _best_table(rows: Sequence[Row], names: Sequence[str]) -> Table:
     return table
 
 
-def _write(folder: Path, name: str, rows: Sequence[Row], entries: Sequence[dict[str, Any]]) -> None:
-    from phimap.bench.figures import curves
-
-    results = {"experiment": name, "rows": [asdict(row) for row in rows], "summary": list(entries)}
+def _write_json(request: Request, rows: Sequence[dict[str, Any]]) -> None:
     # NaN, for what was not measured, is not JSON.
-    text = json.dumps(_without_nan(results), indent=1)
-    write_whole(folder / f"{name}.json", lambda file: file.write(text.encode()))
-    for dataset in dict.fromkeys(row.dataset for row in rows):
-        curves(entries, dataset, folder / f"{name}_{dataset}.png")
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and value != value else value
+    plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+    text = json.dumps({"experiment": request.name, "seed": request.seed, "rows": plain}, indent=1)
+    if request.output is not None:
+        write_whole(request.output / f"{request.name}.json", lambda file: file.write(text.encode()))

@@ -134,7 +134,7 @@ def info(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="approximation or classification.")],
+    name: Annotated[str, typer.Argument(help="approximation, classification or double-descent.")],
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets. Default: PHIMAP_DATA.")] = None,
     sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas; digits needs no folder.")] = None,
     projections: Annotated[str | None, typer.Option(help="Projections, separated by commas. Default: all.")] = None,
@@ -145,9 +145,10 @@ def bench(
 ) -> None:
     """Run an experiment of the papers on this machine."""
     with one_line_errors():
+        from phimap.cli.bench import Request
         from phimap.cli.bench import bench as run
 
-        run(name, data, _names(sets), _names(projections), repeats, seed, output, quiet)
+        run(Request(name, data, _names(sets), _names(projections), repeats, seed, output, quiet))
 
 
 def _names(text: str | None) -> list[str] | None:

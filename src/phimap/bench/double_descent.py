@@ -1,0 +1,111 @@
+"""Double descent: training, test and approximation error of nearly unregularised regression on random features.
+
+Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Figure 5: as the number of features
+passes the number of training rows the training error vanishes, the test error peaks, and then it falls again, while the
+error of the kernel estimate falls all the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import phimap as pm
+from phimap.bench.datasets import Dataset
+from phimap.learn.choices import median_length_scale
+from phimap.ops import single_threaded_blas
+
+#: Features over training rows; dense around 1, where the test error peaks.
+RATIOS = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
+ALPHA = 1e-8
+_MOST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Point:
+    """One draw at one width.
+
+    Attributes
+    ----------
+    dataset : str
+    ratio : float
+        Features over training rows.
+    n_components : int
+    seed : int
+    train, test : float
+        Mean squared errors against targets of -1 and 1.
+    approximation : float
+        Relative Frobenius error of the kernel estimate on the training rows.
+    """
+
+    dataset: str
+    ratio: float
+    n_components: int
+    seed: int
+    train: float
+    test: float
+    approximation: float
+
+
+def run(
+    data: Dataset,
+    *,
+    ratios: Sequence[float] = RATIOS,
+    repeats: int = 10,
+    seed: int = 0,
+    advance: Callable[[], object] = lambda: None,
+) -> Iterator[Point]:
+    """Measure one set at every width, Gaussian kernel at the median distance, independent directions.
+
+    Parameters
+    ----------
+    data : Dataset
+        Two classes are taken from it: labels 1 and 2 where there are more than two. At most 200 training rows.
+    ratios : sequence of float
+        Features over training rows.
+    repeats : int
+        Draws, with seeds ``seed, seed + 1, ...``.
+    advance : callable
+        Called after each draw.
+
+    Yields
+    ------
+    Point
+    """
+    X, y = _two_classes(data.X, data.y)
+    X_test, y_test = _two_classes(data.X_test, data.y_test)
+    X, y = X[:_MOST_ROWS], y[:_MOST_ROWS]
+    kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X))
+    exact = kernel(X)
+    for repeat in range(seed, seed + repeats):
+        for ratio in ratios:
+            width = max(1, round(ratio * len(X)))
+            phi = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=repeat).fit(X)
+            Z, Z_test = phi.transform(X), phi.transform(X_test)
+            coef = _ridge(Z, y)
+            yield Point(
+                data.name,
+                ratio,
+                width,
+                repeat,
+                float(np.square(Z @ coef - y).mean()),
+                float(np.square(Z_test @ coef - y_test).mean()),
+                float(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact)),
+            )
+            advance()
+
+
+def _two_classes(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of two classes in float64, and targets -1 and 1."""
+    first, second = (0, 1) if y.max() < 2 else (1, 2)
+    chosen = (y == first) | (y == second)
+    return X[chosen].astype(np.float64), np.where(y[chosen] == first, -1.0, 1.0)
+
+
+def _ridge(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """``argmin |y - Z w|^2 + ALPHA |w|^2`` by singular values: at the threshold normal equations lose all digits."""
+    with single_threaded_blas():
+        U, s, Vt = np.linalg.svd(Z, full_matrices=False)
+        return Vt.T @ ((U.T @ y) * (s / (s**2 + ALPHA)))
