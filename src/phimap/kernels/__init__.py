@@ -1,5 +1,6 @@
 """Exact kernels: their values, and the facts that an approximation needs."""
 
+from phimap.kernels.activation import ActivationKernel
 from phimap.kernels.arccosine import ArcCosine, kappa0, kappa1, kappa2
 from phimap.kernels.base import DotProductKernel, HomogeneousKernel, Kernel, StationaryKernel
 from phimap.kernels.dot_product import Exponential, Polynomial, Taylor
@@ -11,6 +12,7 @@ from phimap.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
 __all__ = [
     "NNGP",
     "NTK",
+    "ActivationKernel",
     "ArcCosine",
     "Cauchy",
     "CauchyLaw",

@@ -1,0 +1,36 @@
+"""Activations that have a name, and their NumPy functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+#: Activations that are rectified powers, by their order: see `Ops.rectify`.
+RECTIFIED = {"step": 0, "relu": 1}
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    """``x Phi(x)`` with the distribution function Phi of the standard Gaussian law."""
+    return x * special.ndtr(x)
+
+
+def softplus(x: np.ndarray) -> np.ndarray:
+    """``log(1 + exp(x))``, without overflow."""
+    return np.logaddexp(x, 0)
+
+
+#: The others, as functions of float32 and float64 arrays that keep the dtype.
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "abs": np.abs,
+    "cos": np.cos,
+    "erf": special.erf,
+    "gelu": gelu,
+    "sign": np.sign,
+    "sin": np.sin,
+    "softplus": softplus,
+}
+
+NAMES = tuple(sorted([*FUNCTIONS, *RECTIFIED]))
