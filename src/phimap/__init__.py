@@ -13,17 +13,24 @@ from typing import TYPE_CHECKING, Any
 from phimap.config import config
 
 if TYPE_CHECKING:
-    from phimap import features, kernels, learn, metrics, projections, sketches
-    from phimap.features import ArcCosineFeatures, FourierFeatures, NTKFeatures, NystroemFeatures
+    from phimap import features, kernels, learn, metrics, projections, sketches, theory
+    from phimap.features import (
+        ActivationFeatures,
+        ArcCosineFeatures,
+        FourierFeatures,
+        NTKFeatures,
+        NystroemFeatures,
+    )
     from phimap.io.model import load, save
     from phimap.learn import KernelClassifier, KernelRegressor
 
 __version__ = version("phimap")
 
-_MODULES = ("features", "kernels", "learn", "metrics", "projections", "sketches")
+_MODULES = ("features", "kernels", "learn", "metrics", "projections", "sketches", "theory")
 _HOMES = {
     "load": "phimap.io.model",
     "save": "phimap.io.model",
+    "ActivationFeatures": "phimap.features",
     "ArcCosineFeatures": "phimap.features",
     "FourierFeatures": "phimap.features",
     "NTKFeatures": "phimap.features",
@@ -33,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ActivationFeatures",
     "ArcCosineFeatures",
     "FourierFeatures",
     "KernelClassifier",
@@ -48,6 +56,7 @@ __all__ = [
     "projections",
     "save",
     "sketches",
+    "theory",
 ]
 
 

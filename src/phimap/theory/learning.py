@@ -1,0 +1,196 @@
+"""Bounds for learning with random features: the survey's Theorems 2 and 3, Tables 4 and 5."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+from phimap._validation import check_choice
+from phimap.theory.bounds import Registry, require
+
+BOUNDS = Registry()
+
+DECAYS = ("exponential", "polynomial", "harmonic")
+
+_REGRESSION = ("the target function lies in the RKHS", "bounded continuous features", "Bernstein's condition on y")
+_OPTIMISED = "features drawn from the optimised (leverage) distribution"
+_DECAY = (
+    "eigenvalues of K/n decay as exp(-i^(1/c)) (exponential, decay_rate=c), i^(-2t) (polynomial, decay_rate=t) "
+    "or 1/i (harmonic)"
+)
+
+
+@BOUNDS.add(
+    "ridge-basic",
+    guarantee="excess risk O(n^(-1/2)) of ridge regression at lambda = n^(-1/2)",
+    formula="s ~ sqrt(n) log(n)",
+    source="the survey's Table 4, row of Rudi, Rosasco 2017, Theorem 1",
+    assumptions=_REGRESSION,
+    exact_constants=False,
+)
+def _ridge_basic(n: int) -> float:
+    return sqrt(n) * log(n)
+
+
+@BOUNDS.add(
+    "ridge-source",
+    guarantee="excess risk O(n^(-2r / (2r + gamma))) of ridge regression at lambda = n^(-1 / (2r + gamma))",
+    formula="s ~ n^((rho + (2r - 1)(1 + gamma - rho)) / (2r + gamma)) log(108 kappa^2 / (lambda delta)), "
+    "r = source, gamma = capacity, rho = compatibility, kappa = feature_bound",
+    source="the survey's Theorem 2 and Table 4, rows of Rudi, Rosasco 2017, Theorems 2 (rho = 1) and 3",
+    assumptions=(
+        *_REGRESSION,
+        "source condition with r in [1/2, 1]",
+        "capacity condition with gamma in [0, 1]",
+        "compatibility condition with rho in [gamma, 1]; rho = 1 for directions from the kernel's own law",
+        "n above a constant that the theorem does not give",
+    ),
+    exact_constants=False,
+)
+def _ridge_source(
+    delta: float,
+    n: int,
+    source: float,
+    capacity: float,
+    compatibility: float = 1.0,
+    feature_bound: float = 1.0,
+) -> float:
+    require(0.5 <= source <= 1, f"`source` must lie in [0.5, 1] for this bound, got {source}.")
+    require(0 <= capacity <= 1, f"`capacity` must lie in [0, 1] for this bound, got {capacity}.")
+    require(
+        capacity <= compatibility <= 1,
+        f"`compatibility` must lie in [capacity, 1] = [{capacity}, 1] for this bound, got {compatibility}.",
+    )
+    scale = 2 * source + capacity
+    exponent = (compatibility + (2 * source - 1) * (1 + capacity - compatibility)) / scale
+    ridge = n ** (-1 / scale)
+    return n**exponent * log(108 * feature_bound**2 / (ridge * delta))
+
+
+@BOUNDS.add(
+    "ridge-plain",
+    guarantee="excess risk at most 2 lambda + O(n^(-1/2)) above that of the exact kernel, lambda = alpha / n",
+    formula="s = 5 feature_bound^2 n / alpha * log(16 statistical_dimension / delta)",
+    source="the survey's Theorem 3, of Li et al. 2019, Theorem 1",
+    assumptions=(*_REGRESSION, "i.i.d. directions from the spectral law", "|z(w, x)| <= feature_bound"),
+    exact_constants=True,
+)
+def _ridge_plain(delta: float, n: int, alpha: float, statistical_dimension: float, feature_bound: float = 1.0) -> float:
+    return 5 * feature_bound**2 * n / alpha * log(16 * statistical_dimension / delta)
+
+
+@BOUNDS.add(
+    "ridge-leverage",
+    guarantee="excess risk at most 2 lambda + O(n^(-1/2)) above that of the exact kernel, lambda = alpha / n",
+    formula="s = 5 statistical_dimension * log(16 statistical_dimension / delta)",
+    source="the survey's Theorem 3, of Li et al. 2019, Theorem 1",
+    assumptions=(*_REGRESSION, _OPTIMISED),
+    exact_constants=True,
+)
+def _ridge_leverage(delta: float, statistical_dimension: float) -> float:
+    return 5 * statistical_dimension * log(16 * statistical_dimension / delta)
+
+
+@BOUNDS.add(
+    "ridge-plain-decay",
+    guarantee="excess risk O(n^(-1/2)) of ridge regression at lambda = n^(-1/2)",
+    formula="s ~ sqrt(n) log(log(n)) for exponential decay, sqrt(n) log(n) for others",
+    source="the survey's Table 4, rows of Li et al. 2019, Corollary 2",
+    assumptions=(*_REGRESSION, "i.i.d. directions from the spectral law", _DECAY),
+    exact_constants=False,
+)
+def _ridge_plain_decay(n: int, decay: str) -> float:
+    return sqrt(n) * (_log_log(n) if _is(decay, "exponential") else log(n))
+
+
+@BOUNDS.add(
+    "ridge-leverage-decay",
+    guarantee="excess risk O(n^(-1/2)) of ridge regression at lambda = n^(-1/2)",
+    formula="s ~ log(n)^2 for exponential decay, n^(1 / (2t)) log(n) for polynomial, sqrt(n) log(n) for harmonic",
+    source="the survey's Table 4, rows of Li et al. 2019, Corollary 1",
+    assumptions=(*_REGRESSION, _OPTIMISED, _DECAY),
+    exact_constants=False,
+)
+def _ridge_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
+    if _is(decay, "exponential"):
+        return log(n) ** 2
+    return n ** (1 / (2 * decay_rate) if decay == "polynomial" else 0.5) * log(n)
+
+
+@BOUNDS.add(
+    "lipschitz-basic",
+    guarantee="excess risk O(n^(-1/2)) under a Lipschitz loss",
+    formula="s ~ n log(n)",
+    source="the survey's Table 5, row of Rahimi, Recht 2009, Theorem 1",
+    assumptions=("Lipschitz continuous loss",),
+    exact_constants=False,
+)
+def _lipschitz_basic(n: int) -> float:
+    return n * log(n)
+
+
+@BOUNDS.add(
+    "lipschitz-plain-decay",
+    guarantee="excess risk O(n^(-1/2)) under a Lipschitz loss at lambda = 1/n",
+    formula="s ~ n log(log(n)) for exponential decay, n log(n) for others",
+    source="the survey's Table 5, rows of Li et al. 2019, Corollary 4",
+    assumptions=("Lipschitz continuous loss", "i.i.d. directions from the spectral law", _DECAY),
+    exact_constants=False,
+)
+def _lipschitz_plain_decay(n: int, decay: str) -> float:
+    return n * (_log_log(n) if _is(decay, "exponential") else log(n))
+
+
+@BOUNDS.add(
+    "lipschitz-leverage-decay",
+    guarantee="excess risk O(n^(-1/2)) under a Lipschitz loss at lambda = 1/n",
+    formula="s ~ log(n)^2 for exponential decay, n^(1 / (2t)) log(n) for polynomial, n log(n) for harmonic",
+    source="the survey's Table 5, rows of Bach 2017, Sec. 4.5, and Li et al. 2019, Corollary 3",
+    assumptions=("Lipschitz continuous loss", _OPTIMISED, _DECAY),
+    exact_constants=False,
+)
+def _lipschitz_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
+    if _is(decay, "exponential"):
+        return log(n) ** 2
+    return n ** (1 / (2 * decay_rate) if decay == "polynomial" else 1.0) * log(n)
+
+
+@BOUNDS.add(
+    "svm-low-noise",
+    guarantee="excess risk of a support vector machine of order log(n)^(c+2) / n, n^(-t/(1+t)) log(n) or n^(-1/2)",
+    formula="s ~ log(n)^c log(log(n)^c) for exponential decay, n^(1 / (1+t)) log(n) for polynomial, "
+    "n log(n) for harmonic",
+    source="the survey's Table 5, rows of Sun, Gilbert, Tewari 2018, Theorem 1",
+    assumptions=("hinge loss", "Massart's low noise condition", _OPTIMISED, _DECAY),
+    exact_constants=False,
+)
+def _svm_low_noise(n: int, decay: str, decay_rate: float = 1.0) -> float:
+    if _is(decay, "exponential"):
+        return log(n) ** decay_rate * decay_rate * _log_log(n)
+    return n ** (1 / (1 + decay_rate) if decay == "polynomial" else 1.0) * log(n)
+
+
+@BOUNDS.add(
+    "svm-separation",
+    guarantee="excess risk of a support vector machine of order log(n)^(2c+1) log(log(n)) / n",
+    formula="s ~ log(n)^(2c) log(log(n))",
+    source="the survey's Table 5, row of Sun, Gilbert, Tewari 2018, Theorem 2",
+    assumptions=(
+        "hinge loss",
+        "the classes are separated by a distance",
+        _OPTIMISED,
+        "exponential decay, decay_rate=c",
+    ),
+    exact_constants=False,
+)
+def _svm_separation(n: int, decay_rate: float) -> float:
+    return log(n) ** (2 * decay_rate) * _log_log(n)
+
+
+def _is(decay: str, expected: str) -> bool:
+    return check_choice("decay", decay, DECAYS) == expected
+
+
+def _log_log(n: int) -> float:
+    # Positive from here on, and the order means nothing before.
+    require(n >= 3, f"`n` must be at least 3 for this bound, got {n}.")
+    return log(log(n))

@@ -1,0 +1,199 @@
+"""Bounds for arc-cosine and neural tangent kernels: Han et al. 2021 and Zandieh et al. 2021."""
+
+from __future__ import annotations
+
+from math import log
+
+from phimap.theory.bounds import Registry, Widths, require
+
+BOUNDS = Registry()
+
+_SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
+_HAN = "Han, Avron, Shoham, Kim, Shin 2021"
+_ZANDIEH = "Zandieh, Han, Avron, Shoham, Kim, Shin 2021"
+_LEVERAGE = "directions from the modified distribution |w|^2 N(0, I), features sqrt(2 d / m) ReLU(w.x / |w|)"
+_UNIT = "rows of norm 1"
+_OUTPUT = "components, those of the rectified features and of the sketch"
+_DEPTH_FREE = "depth at least 2"
+
+
+def _check_half(epsilon: float) -> None:
+    require(epsilon <= 0.5, f"`epsilon` must be at most 0.5 for this bound, got {epsilon}.")
+
+
+@BOUNDS.add(
+    "arccosine0-spectral",
+    guarantee=_SPECTRAL,
+    formula="m = 8/3 n / (alpha epsilon^2) log(16 statistical_dimension / delta)",
+    source=f"{_HAN}, Theorem 2; {_ZANDIEH}, Theorem 6",
+    counts="features",
+    assumptions=(
+        "the arc-cosine kernel of order 0",
+        "i.i.d. Gaussian directions",
+        "alpha in (0, |K|)",
+        "epsilon <= 1/2",
+    ),
+    exact_constants=True,
+)
+def _arccosine0(epsilon: float, delta: float, n: int, alpha: float, statistical_dimension: float) -> float:
+    _check_half(epsilon)
+    return 8 / 3 * n / (alpha * epsilon**2) * log(16 * statistical_dimension / delta)
+
+
+@BOUNDS.add(
+    "arccosine1-spectral",
+    guarantee=_SPECTRAL,
+    formula="m = 8/3 d operator_norm^2 / (alpha epsilon^2) log(16 statistical_dimension / delta)",
+    source=f"{_HAN}, Theorem 3",
+    counts="features",
+    assumptions=("the arc-cosine kernel of order 1", _LEVERAGE, "alpha in (0, |K|)", "epsilon <= 1/2"),
+    exact_constants=True,
+)
+def _arccosine1(
+    epsilon: float, delta: float, d: int, alpha: float, operator_norm: float, statistical_dimension: float
+) -> float:
+    _check_half(epsilon)
+    return 8 / 3 * d * operator_norm**2 / (alpha * epsilon**2) * log(16 * statistical_dimension / delta)
+
+
+@BOUNDS.add(
+    "arccosine1-spectral-rank",
+    guarantee=_SPECTRAL,
+    formula="m = 8/3 d / epsilon^2 min(rank^2, operator_norm^2 / alpha) log(16 statistical_dimension / delta)",
+    source=f"{_ZANDIEH}, Theorem 7",
+    counts="features",
+    assumptions=("the arc-cosine kernel of order 1", _LEVERAGE, "alpha in (0, |K|)", "epsilon <= 1/2"),
+    exact_constants=True,
+)
+def _arccosine1_rank(
+    epsilon: float, delta: float, d: int, alpha: float, operator_norm: float, rank: int, statistical_dimension: float
+) -> float:
+    _check_half(epsilon)
+    factor = min(rank**2, operator_norm**2 / alpha)
+    return 8 / 3 * d / epsilon**2 * factor * log(16 * statistical_dimension / delta)
+
+
+@BOUNDS.add(
+    "ntk-countsketch-entrywise",
+    guarantee="|k - k_Z| <= L epsilon (1 + epsilon / 2)^2 + epsilon at a pair of points",
+    formula="step ~ L^2 / epsilon^2 log(L / delta), relu ~ L^6 / epsilon^4 log(L / delta), "
+    "sketch ~ L^3 / (epsilon^2 delta), L = depth",
+    source=f"{_HAN}, Theorem 1",
+    counts=_OUTPUT,
+    assumptions=(_UNIT, "epsilon < 1 / depth", "Algorithm 1 with CountSketch"),
+    exact_constants=False,
+)
+def _ntk_countsketch(epsilon: float, delta: float, depth: int) -> Widths:
+    require(epsilon < 1 / depth, f"`epsilon` must be below 1 / depth = {1 / depth:.4g} for this bound, got {epsilon}.")
+    size = log(depth / delta)
+    return {
+        "step": depth**2 / epsilon**2 * size,
+        "relu": depth**6 / epsilon**4 * size,
+        "sketch": depth**3 / (epsilon**2 * delta),
+    }
+
+
+@BOUNDS.add(
+    "ntk-countsketch-spectral",
+    guarantee=_SPECTRAL,
+    formula="step = 48 n / (epsilon^2 alpha) log(48 s / delta), "
+    "relu = 16/3 d operator_norm^2 / (epsilon^2 alpha) log(48 s / delta), "
+    "sketch = 297 / (epsilon^2 delta) (n / (alpha + 1))^2, s = statistical_dimension",
+    source=f"{_HAN}, Theorem 4",
+    counts=_OUTPUT,
+    assumptions=(
+        _UNIT,
+        "the NTK of depth 1",
+        "s bounds the statistical dimensions of both arc-cosine kernels",
+        "alpha at most twice the smaller of their norms",
+        _LEVERAGE,
+        "epsilon <= 1/2",
+        "the published proof bounds (2 / m0) sum Step(w.x)^2 by 1, where 1 is its mean and 2 its maximum",
+    ),
+    exact_constants=True,
+)
+def _ntk_countsketch_spectral(
+    epsilon: float, delta: float, n: int, d: int, alpha: float, operator_norm: float, statistical_dimension: float
+) -> Widths:
+    _check_half(epsilon)
+    size = log(48 * statistical_dimension / delta) / (epsilon**2 * alpha)
+    return {
+        "step": 48 * n * size,
+        "relu": 16 / 3 * d * operator_norm**2 * size,
+        "sketch": 297 / (epsilon**2 * delta) * (n / (alpha + 1)) ** 2,
+    }
+
+
+@BOUNDS.add(
+    "ntk-sketch",
+    guarantee="|k - k_Z| <= epsilon k at a pair of points",
+    formula="m ~ epsilon^-2 log(1 / delta)",
+    source=f"{_ZANDIEH}, Theorem 1",
+    counts="components of the output; the dimensions inside grow with the depth",
+    assumptions=("NTKSketch, Algorithm 1", _DEPTH_FREE),
+    exact_constants=False,
+)
+def _ntk_sketch(epsilon: float, delta: float) -> float:
+    return log(1 / delta) / epsilon**2
+
+
+@BOUNDS.add(
+    "ntk-tensorsrht-entrywise",
+    guarantee="|k - k_Z| <= epsilon k at a pair of points",
+    formula="step ~ L^2 / epsilon^2 log(L / delta), relu ~ L^6 / epsilon^4 log(L / delta), "
+    "sketch ~ L^2 / epsilon^2 log(L / (epsilon delta))^3, L = depth",
+    source=f"{_ZANDIEH}, Theorem 2",
+    counts=_OUTPUT,
+    assumptions=("Algorithm 2 with PolySketch of degree 2", _DEPTH_FREE),
+    exact_constants=False,
+)
+def _ntk_tensorsrht(epsilon: float, delta: float, depth: int) -> Widths:
+    require(depth >= 2, f"`depth` must be at least 2 for this bound, got {depth}.")
+    size = log(depth / delta)
+    return {
+        "step": depth**2 / epsilon**2 * size,
+        "relu": depth**6 / epsilon**4 * size,
+        "sketch": depth**2 / epsilon**2 * max(log(depth / (epsilon * delta)), 0.0) ** 3,
+    }
+
+
+@BOUNDS.add(
+    "ntk-tensorsrht-spectral",
+    guarantee=_SPECTRAL,
+    formula="step ~ n / (epsilon^2 alpha) log(s / delta), "
+    "relu ~ d / epsilon^2 min(rank^2, operator_norm^2 / alpha) log(s / delta), "
+    "sketch ~ epsilon^-2 n / (1 + alpha) log(n / (epsilon delta))^3, s = statistical_dimension",
+    source=f"{_ZANDIEH}, Theorem 3",
+    counts=_OUTPUT,
+    assumptions=("rows of norm at most 1", "the NTK of depth 1", _LEVERAGE),
+    exact_constants=False,
+)
+def _ntk_tensorsrht_spectral(
+    epsilon: float,
+    delta: float,
+    n: int,
+    d: int,
+    alpha: float,
+    operator_norm: float,
+    rank: int,
+    statistical_dimension: float,
+) -> Widths:
+    size = log(statistical_dimension / delta) / epsilon**2
+    return {
+        "step": n / alpha * size,
+        "relu": d * min(rank**2, operator_norm**2 / alpha) * size,
+        "sketch": n / (1 + alpha) / epsilon**2 * max(log(n / (epsilon * delta)), 0.0) ** 3,
+    }
+
+
+@BOUNDS.add(
+    "cntk-sketch",
+    guarantee="|k - k_Z| <= epsilon k at a pair of images",
+    formula="m ~ epsilon^-2 log(1 / delta)",
+    source=f"{_ZANDIEH}, Theorem 4",
+    counts="components of the output; the dimensions inside grow with the depth",
+    assumptions=("CNTKSketch with global average pooling", _DEPTH_FREE),
+    exact_constants=False,
+)
+def _cntk_sketch(epsilon: float, delta: float) -> float:
+    return log(1 / delta) / epsilon**2

@@ -1,0 +1,218 @@
+"""The number of features that a named bound asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, isfinite
+from typing import Any
+
+from phimap._validation import check_choice, check_integer, check_real
+from phimap.theory import approximation, learning, neural
+from phimap.theory.bounds import Bound, Registry, RequiredFeatures
+
+_FAMILIES: tuple[Registry, ...] = (approximation.BOUNDS, learning.BOUNDS, neural.BOUNDS)
+# The widths whose features leave a map of several parts; a step feature only enters products.
+_OUTPUT_PARTS = ("relu", "sketch")
+
+
+def _positive(name: str, value: Any) -> float:
+    return check_real(name, value, above=0.0)
+
+
+def _count(name: str, value: Any) -> int:
+    return check_integer(name, value, least=1)
+
+
+def _probability(name: str, value: Any) -> float:
+    value = check_real(name, value, above=0.0)
+    if value >= 1:
+        raise ValueError(f"`{name}` must be below 1, got {value}.")
+    return value
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "epsilon": _positive,
+    "delta": _probability,
+    "n": _count,
+    "d": _count,
+    "length_scale": _positive,
+    "diameter": _positive,
+    "alpha": _positive,
+    "statistical_dimension": _positive,
+    "operator_norm": _positive,
+    "rank": _count,
+    "depth": _count,
+    "r": _positive,
+    "feature_bound": _positive,
+    "source": _positive,
+    "capacity": lambda name, value: check_real(name, value, least=0.0),
+    "compatibility": lambda name, value: check_real(name, value, least=0.0),
+    "decay": lambda name, value: check_choice(name, value, learning.DECAYS),
+    "decay_rate": _positive,
+}
+
+
+def bounds() -> tuple[Bound, ...]:
+    """All bounds that `required_features` evaluates.
+
+    Returns
+    -------
+    tuple of Bound
+        Kernel approximation, then learning, then arc-cosine and neural tangent kernels.
+
+    Examples
+    --------
+    >>> import phimap as pm
+    >>> [bound.name for bound in pm.theory.bounds() if "length_scale" in bound.needs and bound.exact_constants]
+    ['fourier-uniform', 'fourier-uniform-logarithmic']
+    """
+    return tuple(bound for family in _FAMILIES for bound in family)
+
+
+def required_features(
+    bound: str,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    n: int | None = None,
+    d: int | None = None,
+    length_scale: float | None = None,
+    diameter: float | None = None,
+    alpha: float | None = None,
+    statistical_dimension: float | None = None,
+    operator_norm: float | None = None,
+    rank: int | None = None,
+    depth: int | None = None,
+    r: float | None = None,
+    feature_bound: float | None = None,
+    source: float | None = None,
+    capacity: float | None = None,
+    compatibility: float | None = None,
+    decay: str | None = None,
+    decay_rate: float | None = None,
+) -> RequiredFeatures:
+    """The number of features with which a published bound guarantees its error.
+
+    Each bound takes some of the arguments; ``pm.theory.bounds()`` lists them under ``needs`` and ``accepts``.
+
+    Parameters
+    ----------
+    bound : str
+        Name of a bound, see `bounds`.
+    epsilon : float, optional
+        Error, in the norm that the bound speaks of.
+    delta : float, optional
+        Probability of failure, in (0, 1).
+    n, d : int, optional
+        Rows and columns of the data.
+    length_scale : float, optional
+        Width of the Gaussian kernel, in the unit of `diameter`.
+    diameter : float, optional
+        Largest distance between points of the set on which the error is bounded.
+    alpha : float, optional
+        Ridge parameter added to the diagonal of K, not divided by n.
+    statistical_dimension : float, optional
+        ``tr K (K + alpha I)^{-1}``, see `phimap.metrics.statistical_dimension`.
+    operator_norm, rank : float and int, optional
+        Largest singular value and rank of the data matrix.
+    depth : int, optional
+        Hidden layers L of the network behind a neural tangent kernel.
+    r : float, optional
+        Exponent of the Lr norm.
+    feature_bound : float, optional
+        Largest absolute value of a feature before the division by the root of their number, by default 1:
+        a cosine and sine pair, as a complex exponential.
+    source, capacity, compatibility : float, optional
+        Exponents r, gamma and rho of the survey's Assumptions 8, 5 and 6.
+    decay : {"exponential", "polynomial", "harmonic"}, optional
+        How the eigenvalues of K fall, the survey's Assumption 4.
+    decay_rate : float, optional
+        Its c or t, by default 1.
+
+    Returns
+    -------
+    RequiredFeatures
+        ``value``, and the formula, source and assumptions behind it; ``str`` of it is a readable account.
+
+    Raises
+    ------
+    TypeError
+        If the bound needs an argument that is missing, or does not take one that is given.
+    ValueError
+        If the bound is unknown, an argument is out of range, or the number overflows.
+
+    Notes
+    -----
+    **Error.** Bounds hold for every data set and are far above what data need: expect the measured error at
+    ``value`` to be several times smaller. With ``exact_constants=False`` the source gives an order only; the
+    constant is then taken as 1, and the number is good for comparing settings, not as a guarantee.
+
+    **Cost.** None.
+
+    **Differs from the source.** The survey regularises by ``n lambda``; here alpha = n lambda. Theorem 2's
+    ``lambda = n^(1/(2r+gamma))`` is read with a negative exponent, and the exponents of n that Table 4 lost for
+    Rudi and Rosasco's Theorems 2 and 3 come from Theorem 2, of which they are cases.
+
+    References
+    ----------
+    Liu, Huang, Chen, Suykens, "Random Features for Kernel Approximation: A Survey on Algorithms, Theory, and
+    Beyond", TPAMI 2021, Theorems 1-3 and Tables 3-5.
+
+    Han, Avron, Shoham, Kim, Shin, "Random Features for the Neural Tangent Kernel", 2021, Theorems 1-4.
+
+    Zandieh, Han, Avron, Shoham, Kim, Shin, "Scaling Neural Tangent Kernels via Sketching and Random Features",
+    NeurIPS 2021, Theorems 1-4, 6, 7.
+
+    Sutherland, Schneider, "On the Error of Random Fourier Features", UAI 2015, Proposition 1.
+
+    Sriperumbudur, Szabo, "Optimal Rates for Random Fourier Features", NeurIPS 2015, Theorems 1 and 3.
+
+    Examples
+    --------
+    >>> import phimap as pm
+    >>> found = pm.theory.required_features("fourier-entrywise", epsilon=0.1, delta=0.01, n=1000)
+    >>> found.value, found.exact_constants
+    (3684, True)
+    """
+    chosen = next((known for known in bounds() if known.name == bound), None)
+    if chosen is None:
+        names = ", ".join(repr(known.name) for known in bounds())
+        raise ValueError(f"`bound` must be one of {names}, got {bound!r}.")
+    given = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "n": n,
+        "d": d,
+        "length_scale": length_scale,
+        "diameter": diameter,
+        "alpha": alpha,
+        "statistical_dimension": statistical_dimension,
+        "operator_norm": operator_norm,
+        "rank": rank,
+        "depth": depth,
+        "r": r,
+        "feature_bound": feature_bound,
+        "source": source,
+        "capacity": capacity,
+        "compatibility": compatibility,
+        "decay": decay,
+        "decay_rate": decay_rate,
+    }
+    arguments = {name: _CHECKS[name](name, value) for name, value in given.items() if value is not None}
+    missing = [name for name in chosen.needs if name not in arguments]
+    if missing:
+        raise TypeError(f"`{missing[0]}` must be given for {bound!r}, which needs {', '.join(chosen.needs)}.")
+    unused = [name for name in arguments if name not in chosen.accepts]
+    if unused:
+        raise TypeError(f"`{unused[0]}` is not taken by {bound!r}, which takes {', '.join(chosen.accepts)}.")
+    found = chosen.evaluate(**arguments)
+    if isinstance(found, dict):
+        widths = {name: _whole(width) for name, width in found.items()}
+        return RequiredFeatures(sum(widths[part] for part in _OUTPUT_PARTS), widths, chosen, arguments)
+    return RequiredFeatures(_whole(found), {}, chosen, arguments)
+
+
+def _whole(number: float) -> int:
+    if not isfinite(number):
+        raise ValueError("`bound` must give a finite number, got an overflow. Use a smaller diameter or d.")
+    return max(1, ceil(number))
