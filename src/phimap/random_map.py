@@ -45,6 +45,11 @@ class MapRecord(Record, ABC):
         return None
 
     @property
+    def signature(self) -> np.ndarray | None:
+        """Signs of the components, int8 (n_components,), or None where all are positive."""
+        return None
+
+    @property
     def scratch_width(self) -> int:
         """Floats of scratch that `apply` holds a row, `out` not counted: sets the height of a tile."""
         return self.n_features + self.n_components

@@ -75,7 +75,6 @@ class FourierRecord(MapRecord):
 
     @property
     def signature(self) -> np.ndarray | None:
-        """Signs of the components, int8 (n_components,), or None where no weight is negative."""
         signs = self.projection.weight_signs
         if signs is None:
             return None
@@ -180,10 +179,6 @@ class FourierFeatures(FeatureMap):
         self.normalize_output = normalize_output
         self.random_state = random_state
         self.n_jobs = n_jobs
-
-    @property
-    def signature_(self) -> np.ndarray | None:
-        return self.record_.signature
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> FourierRecord:
         kernel = Gaussian() if self.kernel is None else self.kernel

@@ -7,22 +7,47 @@ from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import Gaussian, Orthogonal
 from phimap.projections.fastfood import Fastfood
 from phimap.projections.hadamard import ROM, SORF
+from phimap.projections.quadrature import GaussQuadrature, SparseGrid, SphericalRadial
+from phimap.projections.quasi_monte_carlo import MomentMatching, QuasiMonteCarlo
+from phimap.projections.simplex import Simplex
+from phimap.projections.spherical_structured import SphericalStructured
 
 __all__ = [
     "REGISTRY",
     "ROM",
     "SORF",
     "Fastfood",
+    "GaussQuadrature",
     "Gaussian",
+    "MomentMatching",
     "Orthogonal",
     "Projection",
     "ProjectionRecord",
+    "QuasiMonteCarlo",
+    "Simplex",
+    "SparseGrid",
+    "SphericalRadial",
+    "SphericalStructured",
     "as_projection",
 ]
 
 #: Every projection by its name.
 REGISTRY: dict[str, type[Projection]] = {
-    projection.name: projection for projection in (Gaussian, Orthogonal, ROM, SORF, Fastfood)
+    projection.name: projection
+    for projection in (
+        Gaussian,
+        Orthogonal,
+        ROM,
+        SORF,
+        Fastfood,
+        QuasiMonteCarlo,
+        MomentMatching,
+        SphericalStructured,
+        GaussQuadrature,
+        SparseGrid,
+        SphericalRadial,
+        Simplex,
+    )
 }
 
 # Above this width a QR of order d costs seconds and the structured blocks are as accurate.
