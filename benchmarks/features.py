@@ -1,0 +1,86 @@
+"""Speed of Fourier features by projection, against the bare product, the write of the output, and scikit-learn.
+
+MNIST scaled to [0, 1], 20,000 rows in float32, 8,192 features as pairs of 4,096 directions; then 4,096 columns.
+Everything in one run, every method in turn, best of several rounds, as ratios. The product is ``X @ W`` with BLAS on all
+threads; the write is filling an array of the size of the output.
+
+    python benchmarks/features.py --data DIR [--rows 20000] [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from sklearn.kernel_approximation import RBFSampler
+
+import phimap as pm
+from phimap.projections import REGISTRY
+
+
+def best_times(tasks: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Least seconds of each task, the tasks in turn, after one round that is not counted."""
+    times: dict[str, float] = {}
+    for number in range(rounds + 1):
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            seconds = time.perf_counter() - start
+            if number:
+                times[name] = min(times.get(name, np.inf), seconds)
+    return times
+
+
+def measure(X: np.ndarray, length_scale: float, rounds: int, projections: list[str]) -> None:
+    n, d = X.shape
+    s = 4096
+    W = np.random.default_rng(0).standard_normal((d, s), dtype=np.float32)
+    kernel = pm.kernels.Gaussian(length_scale)
+
+    def write() -> None:
+        np.empty((n, 2 * s), np.float32).fill(1)
+
+    tasks: dict[str, Callable[[], object]] = {"product": lambda: X @ W, "write": write}
+    sampler = RBFSampler(gamma=0.5 / length_scale**2, n_components=2 * s, random_state=0).fit(X[:10])
+    tasks["RBFSampler"] = lambda: sampler.transform(X)
+    skipped = []
+    for name in projections:
+        phi = pm.FourierFeatures(kernel, 2 * s, projection=name, random_state=0)
+        try:
+            phi.fit(X[:10])
+        except ValueError as error:
+            skipped.append(f"{name} ({error})")
+            continue
+        tasks[name] = lambda phi=phi: phi.transform(X)
+    times = best_times(tasks, rounds)
+    print(f"n = {n:,}, d = {d:,}, m = {2 * s:,} (seconds; ratio to the product, to the write; RBFSampler over it)")
+    for name, seconds in times.items():
+        print(
+            f"  {name:<20}{seconds:8.3f}{seconds / times['product']:8.2f}{seconds / times['write']:8.1f}"
+            f"{times['RBFSampler'] / seconds:8.1f}"
+        )
+    for line in skipped:
+        print(f"  not measured: {line}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    data = os.environ.get("PHIMAP_DATA")
+    parser.add_argument("--data", type=Path, default=data, required=data is None)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--projections", nargs="+", default=sorted(REGISTRY))
+    arguments = parser.parse_args()
+    with np.load(arguments.data / "mnist.npz") as file:
+        X = file["X_train"][: arguments.rows].reshape(arguments.rows, -1).astype(np.float32) / 255
+    measure(X, 10.0, arguments.rounds, arguments.projections)
+    wide = np.random.default_rng(0).standard_normal((arguments.rows // 4, 4096), dtype=np.float32)
+    measure(wide, 90.0, arguments.rounds, arguments.projections)
+
+
+if __name__ == "__main__":
+    main()
