@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy import linalg, stats
+from scipy import fft, linalg, stats
 
-from phimap.kernels import Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
+from phimap.kernels import CauchyLaw, Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
 from phimap.ops.numpy_ops import NumpyOps
-from phimap.projections import as_projection
-from tests.support.statistics import follows, is_mean
+from phimap.projections import Circulant, PModel, as_projection
+from tests.support.statistics import follows, is_at_most, is_mean
 
 EPS = np.finfo(np.float64).eps
-FAST = ["fastfood"]
+FAST = ["fastfood", "circulant", *(PModel(structure) for structure in ("circulant", "toeplitz", "hankel"))]
 SHAPES = [(1, 1), (1, 7), (2, 3), (5, 4), (5, 23), (64, 64), (1000, 1100)]
 SCALES = np.array([0.5, 1.0, 1.5, 2.0, 2.5])
 
@@ -140,6 +142,85 @@ def test_norms_of_fastfood_follow_the_radial_law(law, seed):
 
     assert follows(norms, radial)
     assert not follows(norms / np.sqrt(d), radial)
+
+
+@pytest.mark.parametrize("law", [GaussianLaw(5, SCALES), StudentLaw(5), CauchyLaw(5), GaussianLaw(127)], ids=repr)
+@pytest.mark.parametrize("s", [1, 4, 300])
+def test_circulant_is_made_of_circulant_matrices(law, s):
+    record = draw("circulant", law, s)
+    d = law.n_features
+    order = fft.next_fast_len(d, real=True)
+    C = np.concatenate([linalg.circulant(w)[:, :d] for w in record.generators])[:s]
+    assert record.generators.shape == (-(-s // order), order)
+    if isinstance(law, StudentLaw):
+        radii = law.sample_radii(np.random.default_rng(0).spawn(4)[3], s)
+        np.testing.assert_allclose(np.linalg.norm(C * record.scale[:, None], axis=1), radii, rtol=16 * EPS)
+    else:
+        np.testing.assert_array_equal(np.abs(record.scale), 1)
+    np.testing.assert_array_equal(np.abs(record.input_scale), np.abs(law.scale * np.ones(d)))
+    expected = record.scale[:, None] * C * record.input_scale
+    np.testing.assert_allclose(record.to_dense(), expected, atol=8 * order * EPS * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("structure", ["circulant", "toeplitz", "hankel"])
+@pytest.mark.parametrize(("d", "s"), [(1, 1), (1, 5), (2, 3), (7, 3), (5, 40), (5, 1700), (300, 20), (300, 2500)])
+def test_p_model_is_its_matrix(structure, d, s):
+    record = draw(PModel(structure), GaussianLaw(d, 2.0), s)
+    budget = max(s, d) if structure == "circulant" else s + d - 1
+    g = np.random.default_rng(0).spawn(3)[0].standard_normal(budget)
+    T = {
+        "circulant": lambda: linalg.circulant(g)[:s, :d],
+        "toeplitz": lambda: linalg.toeplitz(g[d - 1 :], g[d - 1 :: -1]),
+        "hankel": lambda: linalg.hankel(g[:s], g[s - 1 :]),
+    }[structure]()
+    np.testing.assert_array_equal(np.abs(record.input_scale), 2.0)
+    length = record.generators.shape[1]
+    np.testing.assert_allclose(record.to_dense(), T * record.input_scale, atol=16 * length * EPS * np.abs(T).max())
+
+
+@pytest.mark.parametrize("projection", [Circulant(), PModel(), PModel("hankel")], ids=str)
+def test_independent_coordinates_follow_their_law(projection, seed):
+    """False-alarm rate 1e-6; mutant: Gaussian coordinates."""
+    streams = np.random.default_rng(seed).spawn(3000)
+    W = np.stack([projection.sample(CauchyLaw(3), 5, rng).to_dense()[4] for rng in streams])
+    for coordinate in W.T:
+        assert follows(coordinate, stats.cauchy.cdf)
+        assert not follows(coordinate, stats.norm.cdf)
+    assert is_mean(np.sign(W)[:, :, None] * np.sign(W)[:, None, :], np.eye(3))
+
+
+@pytest.mark.parametrize("projection", [Circulant(), *map(PModel, ("circulant", "toeplitz", "hankel"))], ids=str)
+def test_variance_of_shifts_is_the_stated_one(projection, seed):
+    """False-alarm rate 1e-6; mutant: without the signs of the columns, on a difference that is smooth."""
+    d, s = 64, 128
+    difference = np.sin(np.pi * np.arange(1, d + 1)[None] / d)
+    difference /= np.linalg.norm(difference)
+    exact = np.exp(-0.5)
+    # For shifts that are orthogonal on average; a tenth more for the terms of higher order.
+    bound = 1.1 * ((1 - np.exp(-1)) ** 2 + np.exp(-1)) / (2 * s)
+
+    def squared_errors(change):
+        records = (projection.sample(GaussianLaw(d), s, rng) for rng in np.random.default_rng(seed).spawn(1000))
+        return np.array([(np.cos(apply(change(record), difference)).mean() - exact) ** 2 for record in records])
+
+    assert is_at_most(squared_errors(lambda record: record), bound)
+    unsigned = squared_errors(lambda record: replace(record, input_scale=np.abs(record.input_scale)))
+    assert not is_at_most(unsigned, bound)
+
+
+def test_unknown_structures_are_refused():
+    with pytest.raises(ValueError, match=r"`structure` must be one of 'circulant', 'toeplitz', 'hankel', got 'cross'"):
+        draw(PModel("cross"), GaussianLaw(4), 8)
+
+
+@pytest.mark.parametrize("name", ["circulant", "p-model"])
+def test_laws_that_are_neither_are_refused(name):
+    class Other(GaussianLaw):
+        has_independent_coordinates = is_rotation_invariant = False
+        kernel_name = "Other"
+
+    with pytest.raises(ValueError, match=rf"`projection`='{name}' needs.*independent coordinates.*Other.*'gaussian'"):
+        draw(name, Other(4), 8)
 
 
 def test_damaged_permutations_are_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import phimap as pm
-from phimap import kernels
+from phimap import kernels, projections
 from phimap.random_map import RandomMap
 
 KERNELS = [
@@ -50,6 +50,14 @@ def feature_maps() -> dict[str, RandomMap]:
         "fourier-rom": pm.FourierFeatures(projection="rom", **fixed),
         "fourier-fastfood": pm.FourierFeatures(projection="fastfood", **fixed),
         "fourier-matern-fastfood": pm.FourierFeatures(kernels.Matern(nu=1.5), projection="fastfood", **fixed),
+        "fourier-circulant": pm.FourierFeatures(projection="circulant", **fixed),
+        "fourier-laplacian-circulant": pm.FourierFeatures(
+            kernels.Laplacian(length_scale=3.0), projection="circulant", **fixed
+        ),
+        "fourier-p-model": pm.FourierFeatures(projection="p-model", **fixed),
+        "fourier-matern-p-model": pm.FourierFeatures(
+            kernels.Matern(nu=1.5), projection=projections.PModel("hankel"), **fixed
+        ),
         "fourier-laplacian": pm.FourierFeatures(kernels.Laplacian(length_scale=3.0), **fixed),
         "fourier-cauchy": pm.FourierFeatures(kernels.Cauchy(length_scale=2.0), **fixed),
         "fourier-matern": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), **fixed),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.projections.base import Projection, ProjectionRecord
+from phimap.projections.circulant import Circulant
 from phimap.projections.dense import Gaussian, Orthogonal
 from phimap.projections.fastfood import Fastfood
 from phimap.projections.hadamard import ROM, SORF
+from phimap.projections.p_model import PModel
 from phimap.projections.quadrature import GaussQuadrature, SparseGrid, SphericalRadial
 from phimap.projections.quasi_monte_carlo import MomentMatching, QuasiMonteCarlo
 from phimap.projections.simplex import Simplex
@@ -16,11 +18,13 @@ __all__ = [
     "REGISTRY",
     "ROM",
     "SORF",
+    "Circulant",
     "Fastfood",
     "GaussQuadrature",
     "Gaussian",
     "MomentMatching",
     "Orthogonal",
+    "PModel",
     "Projection",
     "ProjectionRecord",
     "QuasiMonteCarlo",
@@ -40,6 +44,8 @@ REGISTRY: dict[str, type[Projection]] = {
         ROM,
         SORF,
         Fastfood,
+        Circulant,
+        PModel,
         QuasiMonteCarlo,
         MomentMatching,
         SphericalStructured,

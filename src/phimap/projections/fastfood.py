@@ -75,8 +75,9 @@ class Fastfood(Projection):
     **Error.** Unbiased: given B and P a row of ``sqrt(p) H diag(g) P H B`` is a standard Gaussian vector, so its
     direction is uniform and independent of its norm |g|. With a radius from the law in p dimensions, the d
     coordinates that are not padding follow the law in d dimensions exactly, for every rotation-invariant law.
-    Rows of one block are uncorrelated but not independent: the variance is that of independent draws plus a term
-    of order 1 / s that vanishes with growing d.
+    Rows of one block are uncorrelated but not independent: at distance tau length scales of the Gaussian kernel
+    the variance is near ``1 + tau^4 exp(-tau^2) / (1 - exp(-tau^2))^2`` times that of independent draws, twice it
+    for near rows (measured for d = 128; derived for `Circulant`).
 
     **Cost.** O(s log p) flops a row, two transforms for each p directions, and 25 bytes stored for each direction;
     no matrix is stored.

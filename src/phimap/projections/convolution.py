@@ -1,0 +1,112 @@
+"""Structured matrices whose products are convolutions: circulant, Toeplitz, Hankel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.kernels.spectral import SpectralLaw
+from phimap.ops import Array, Ops
+from phimap.projections.base import ProjectionRecord
+
+# Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
+_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class ConvolutionRecord(ProjectionRecord):
+    """Blocks of rows ``scale_i (b * x)_(offset + i)``, cyclic convolutions of x with generators b of length n.
+
+    Attributes
+    ----------
+    input_scale : ndarray of shape (n_features,)
+        The law's inverse length scales times random signs, applied to the input.
+    order : ndarray of intp, shape (n_features,), or None
+        Order in which the columns are taken, if not their own.
+    generators : ndarray of shape (n_blocks, n)
+    offset : int
+        First entry of a convolution that is used; with zero, all n are.
+    scale : ndarray of shape (n_directions,)
+    """
+
+    input_scale: np.ndarray
+    order: np.ndarray | None
+    generators: np.ndarray
+    offset: int
+    scale: np.ndarray
+
+    @property
+    def n_features(self) -> int:
+        return self.input_scale.shape[0]
+
+    @property
+    def n_directions(self) -> int:
+        return self.scale.shape[0]
+
+    @property
+    def scratch_width(self) -> int:
+        # The padded row and its spectrum; the product of spectra, its transform and the scaled part of that.
+        return self.n_features + 2 * self.generators.shape[1] + 3 * max(self.generators.shape[1], _BLOCK)
+
+    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
+        X = ops.scale_columns(ops.dense(X), self.input_scale)
+        if self.order is not None:
+            X = X[:, self.order]
+        n_blocks, length = self.generators.shape
+        rows = X.shape[0]
+        padded = ops.empty((rows, length))
+        ops.copy(X, padded)
+        ops.zero(padded, self.n_features, length)
+        # The record holds numbers, not spectra: transforming them costs a tile as much as one more row does.
+        spectrum, factors = ops.rfft(padded), ops.rfft(self.generators)
+        step = length - self.offset
+        together = max(1, _BLOCK // step)
+        for first in range(0, n_blocks, together):
+            some = slice(first, min(first + together, n_blocks))
+            products = (spectrum[:, None, :] * factors[some]).reshape(-1, spectrum.shape[1])
+            values = ops.irfft(products, length).reshape(rows, -1, length)[:, :, self.offset :].reshape(rows, -1)
+            columns = slice(first * step, min(some.stop * step, self.n_directions))
+            yield columns, ops.scale_columns(values[:, : columns.stop - columns.start], self.scale[columns])
+
+
+def fast_length(least: int) -> int:
+    """The next length, from `least` on, whose Fourier transform is fast: a product of 2, 3 and 5."""
+    from scipy.fft import next_fast_len
+
+    return next_fast_len(least, real=True)  # pyright: ignore[reportReturnType]
+
+
+def draw_generators(law: SpectralLaw, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Numbers of this shape, any d of which make a direction: Gaussian, or coordinates of the law of unit scale."""
+    if law.is_rotation_invariant:
+        return rng.standard_normal(shape)
+    if law.has_independent_coordinates:
+        return law.unit(int(np.prod(shape))).sample(rng, 1).reshape(shape)
+    raise ValueError(
+        f"`projection`={name!r} needs a spectral law that is rotation-invariant or has independent coordinates, "
+        f"which that of {law.kernel_name} is not. Use projection='gaussian'."
+    )
+
+
+def signed_input_scale(law: SpectralLaw, rng: np.random.Generator) -> np.ndarray:
+    """Inverse length scales (d,) with random signs.
+
+    Neighbouring rows are shifts of each other, so their values agree where x is smooth. Signs make any x rough.
+    """
+    signs = 2.0 * rng.integers(2, size=law.n_features) - 1.0
+    return signs * law.scale
+
+
+def row_factors(law: SpectralLaw, sequences: np.ndarray, n_directions: int, rng: np.random.Generator) -> np.ndarray:
+    """Factors (s,) that give the windows of length d of the sequences (B, n), taken in order, the law's radii.
+
+    They are 1 where the windows follow the law as they are.
+    """
+    if law.is_gaussian or not law.is_rotation_invariant:
+        return np.ones(n_directions)
+    # Sums of positive terms: a difference of running sums would lose the digits of short windows.
+    ones = np.ones(law.n_features)
+    squares = np.concatenate([np.convolve(sequence**2, ones, mode="valid") for sequence in sequences])
+    return law.sample_radii(rng, n_directions) / np.sqrt(squares[:n_directions])
