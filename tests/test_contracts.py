@@ -22,6 +22,7 @@ EVERY_MAP = pytest.mark.parametrize("name", MAPS)
 CHECKED = [
     pm.FourierFeatures(),
     pm.ArcCosineFeatures(),
+    pm.ActivationFeatures(),
     pm.NTKFeatures(),
     pm.NystroemFeatures(),
     pm.sketches.CountSketch(),
@@ -144,7 +145,7 @@ def test_zero_rows_give_what_the_kernel_gives(name):
     exact = phi.kernel_(X)[3]
     if name == "fourier-offset":
         assert abs(Z[3] @ Z[3] - exact[3]) < 5 / np.sqrt(64)
-    elif name in DATA_DEPENDENT_MAPS or name.startswith("fourier"):
+    elif name in DATA_DEPENDENT_MAPS or name.startswith(("fourier", "activation")):
         assert np.isclose(Z[3] @ Z[3], exact[3], atol=rounding(Z) * 64)
     else:
         # Homogeneous kernels vanish there, and so must the features; steps use the convention step(0) = 0.
@@ -254,6 +255,7 @@ def test_bad_input_names_the_trouble(broken, message):
         (pm.FourierFeatures(pm.kernels.Laplacian(), projection="orthogonal"), r"rotation-invariant.*gaussian"),
         (pm.FourierFeatures(pm.kernels.Gaussian(length_scale=-1.0)), r"`length_scale` must be"),
         (pm.ArcCosineFeatures(order=3), r"`order` must be 0, 1 or 2, got 3"),
+        (pm.ActivationFeatures("tanh"), r"`activation` must be one of 'abs', 'cos'.*got 'tanh'"),
         (pm.NTKFeatures(depth=0), r"`depth` must be at least 1, got 0"),
         (pm.NTKFeatures(n_components=8, relu_components=9), r"`relu_components` must be at most"),
         (pm.NTKFeatures(sketch="srht"), r"`sketch` must be one of"),

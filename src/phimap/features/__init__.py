@@ -1,9 +1,17 @@
 """Feature maps: scikit-learn transformers whose features' inner products estimate a kernel."""
 
+from phimap.features.activation import ActivationFeatures
 from phimap.features.arccosine import ArcCosineFeatures
 from phimap.features.base import FeatureMap
 from phimap.features.fourier import FourierFeatures
 from phimap.features.ntk import NTKFeatures
 from phimap.features.nystroem import NystroemFeatures
 
-__all__ = ["ArcCosineFeatures", "FeatureMap", "FourierFeatures", "NTKFeatures", "NystroemFeatures"]
+__all__ = [
+    "ActivationFeatures",
+    "ArcCosineFeatures",
+    "FeatureMap",
+    "FourierFeatures",
+    "NTKFeatures",
+    "NystroemFeatures",
+]

@@ -9,16 +9,16 @@ import numpy as np
 
 from phimap._validation import check_integer
 from phimap.features.base import FeatureMap
+from phimap.features.pointwise import PointwiseRecord
 from phimap.kernels import ArcCosine
 from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
-from phimap.random_map import MapRecord
 
 
 @dataclass(frozen=True)
-class RectifiedRecord(MapRecord):
+class RectifiedRecord(PointwiseRecord):
     """``scale * step(Wx) (Wx)^order``.
 
     Attributes
@@ -45,32 +45,8 @@ class RectifiedRecord(MapRecord):
         directions = as_projection(projection, law).sample(law, n_components, rng)
         return cls(directions, order, 2**0.5 * directions.weight_roots)
 
-    @property
-    def n_features(self) -> int:
-        return self.projection.n_features
-
-    @property
-    def n_components(self) -> int:
-        return self.projection.n_directions
-
-    @property
-    def signature(self) -> np.ndarray | None:
-        """Signs of the components, int8 (n_components,), or None where no weight is negative."""
-        return self.projection.weight_signs
-
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + self.projection.scratch_width
-
-    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        for columns, projected in self.projection.blocks(ops, X):
-            ops.rectify(projected, self.order, self.scale[columns], out, first + columns.start)
-
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        if self.projection.weights is not None:
-            # The weights belong to the whole rule; a part of it is no rule.
-            return None
-        return np.arange(n_components), (self.n_components / n_components) ** 0.5
+    def _respond(self, ops: Ops, projected: Array, scale: Array, out: Array, first: int) -> None:
+        ops.rectify(projected, self.order, scale, out, first)
 
 
 class ArcCosineFeatures(FeatureMap):

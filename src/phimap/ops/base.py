@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from phimap.ops.activations import RECTIFIED
 
 if TYPE_CHECKING:
     from phimap.kernels import Kernel
@@ -32,6 +35,8 @@ class Ops(ABC):
     least_tile_rows: int
     # Bytes of scratch that a tile should stay within.
     tile_bytes: int
+    # Functions of the activations that have a name and are no rectified powers.
+    activations: Mapping[str, Callable[[Array], Array]]
     # Whether tiles are worth running on several host threads.
     threaded: bool
 
@@ -110,6 +115,27 @@ class Ops(ABC):
     @abstractmethod
     def rectify(self, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
         """``scale * (projected > 0) * projected**order`` for order 0, 1, 2; `scale` has one entry a column."""
+
+    def activate(
+        self, projected: Array, activation: str | Callable[[Array], Array], scale: Array, out: Array, first: int
+    ) -> None:
+        """``scale * activation(projected)`` for a name of `phimap.ops.activations` or for a function of arrays.
+
+        `scale` has one entry a column.
+        """
+        if isinstance(activation, str) and activation in RECTIFIED:
+            self.rectify(projected, RECTIFIED[activation], scale, out, first)
+            return
+        function = self.activations[activation] if isinstance(activation, str) else activation
+        # An overflow is found in the features, and reported there.
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = function(projected)
+            if getattr(values, "shape", None) != projected.shape:
+                raise ValueError(
+                    "`activation` must give one real number for each it gets, got shape "
+                    f"{tuple(np.shape(values))} for shape {tuple(projected.shape)}. Write it with array operations."
+                )
+            out[:, first : first + projected.shape[1]] = values * scale
 
     @abstractmethod
     def fwht(self, X: Array) -> Array:

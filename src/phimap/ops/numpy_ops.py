@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from phimap.ops.activations import FUNCTIONS
 from phimap.ops.base import Array, Ops
 from phimap.ops.threads import run_tasks
 
@@ -20,6 +21,7 @@ class NumpyOps(Ops):
     The compiled kernels are imported where they are used, so that importing phimap compiles and loads nothing.
     """
 
+    activations = FUNCTIONS
     least_tile_rows = 256
     # Half of a large L2 cache and its neighbour's share of L3: projections, not outputs, live in a tile's scratch.
     tile_bytes = 4 * 2**20

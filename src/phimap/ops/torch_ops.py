@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,18 @@ _NUMPY_DTYPES = {tensor: array for array, tensor in _TORCH_DTYPES.items()}
 class TorchOps(Ops):
     """The vocabulary on torch tensors of one dtype and device."""
 
+    activations = MappingProxyType(
+        {
+            "abs": torch.abs,
+            "cos": torch.cos,
+            "erf": torch.erf,
+            "gelu": torch.nn.functional.gelu,
+            "sign": torch.sign,
+            "sin": torch.sin,
+            # Its own softplus is the identity from 20 on, which float64 can tell.
+            "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
+        }
+    )
     least_tile_rows = 1024
     threaded = False
 
