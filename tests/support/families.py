@@ -62,12 +62,25 @@ def feature_maps() -> dict[str, RandomMap]:
         "fourier-cauchy": pm.FourierFeatures(kernels.Cauchy(length_scale=2.0), **fixed),
         "fourier-matern": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), **fixed),
         "fourier-matern-sorf": pm.FourierFeatures(kernels.Matern(nu=1.5), projection="sorf", **fixed),
+        "fourier-qmc": pm.FourierFeatures(projection="qmc", **fixed),
+        "fourier-halton": pm.FourierFeatures(projection=pm.projections.QuasiMonteCarlo("halton"), **fixed),
+        "fourier-laplacian-qmc": pm.FourierFeatures(kernels.Laplacian(length_scale=3.0), projection="qmc", **fixed),
+        "fourier-matern-qmc": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), projection="qmc", **fixed),
+        "fourier-ssf": pm.FourierFeatures(projection="ssf", **fixed),
+        "fourier-matern-ssf": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), projection="ssf", **fixed),
+        "fourier-simplex": pm.FourierFeatures(projection="simplex", **fixed),
+        "fourier-gauss-quadrature": pm.FourierFeatures(
+            kernels.Gaussian(length_scale=2.0), projection="gauss-quadrature", **fixed
+        ),
         "fourier-normalized": pm.FourierFeatures(
             pairing="offset", normalize_input=True, normalize_output=True, **fixed
         ),
         "arccosine-0": pm.ArcCosineFeatures(0, **fixed),
         "arccosine-1": pm.ArcCosineFeatures(1, **fixed),
         "arccosine-2": pm.ArcCosineFeatures(2, **fixed),
+        "arccosine-1-qmc": pm.ArcCosineFeatures(1, projection="qmc", **fixed),
+        "arccosine-0-ssf": pm.ArcCosineFeatures(0, projection="ssf", **fixed),
+        "arccosine-1-simplex": pm.ArcCosineFeatures(1, projection="simplex", **fixed),
         **{f"activation-{name}": pm.ActivationFeatures(name, **fixed) for name in ("cos", "erf", "gelu", "sign")},
         "activation-softplus-sorf": pm.ActivationFeatures("softplus", projection="sorf", **fixed),
         "ntk-1": pm.NTKFeatures(1, **fixed),
@@ -93,12 +106,14 @@ BIASED_MAPS = {
     "fourier-rom",
     "fourier-matern-sorf",
     "fourier-normalized",
+    "fourier-gauss-quadrature",
     "activation-softplus-sorf",
     "ntk-3",
     "ntk-countsketch",
     "nngp",
 }
-"""Maps whose kernel estimate is biased at finite width: structured directions, normalised outputs, depth."""
+"""Maps whose kernel estimate is biased at finite width: structured directions, rules of a finite degree, normalised
+outputs, depth."""
 
 DATA_DEPENDENT_MAPS = {"nystroem", "nystroem-ntk"}
 """Maps whose randomness is in the choice among the data, so that averages over seeds say nothing."""
