@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from phimap.ops.activations import RECTIFIED
-
-if TYPE_CHECKING:
-    from phimap.kernels import Kernel
 
 # An array of the backend: numpy.ndarray, scipy.sparse CSR (inputs only) or torch.Tensor.
 Array = Any
@@ -164,6 +161,14 @@ class Ops(ABC):
         """
 
     @abstractmethod
+    def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
+        """Add and subtract columns of `X` (r, d) dense: (r, s).
+
+        Result c is the sum of the columns ``indices[bounds[2 c]:bounds[2 c + 1]]`` less that of those from there to
+        ``bounds[2 c + 2]``; `indices` is int32 (nnz,), `bounds` intp (2 s + 1,).
+        """
+
+    @abstractmethod
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
         """Add coordinates into buckets: ``out[i, buckets[j, l]] += signs[j, l] X[i, j]``, (r, width).
 
@@ -201,7 +206,7 @@ class Ops(ABC):
         """
 
     @abstractmethod
-    def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
+    def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         """Exact kernel values (r, l) between the rows of `X`, dense or CSR, and `landmarks` (l, d)."""
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse
@@ -10,9 +10,6 @@ from scipy import sparse
 from phimap.ops.activations import FUNCTIONS
 from phimap.ops.base import Array, Ops
 from phimap.ops.threads import run_tasks
-
-if TYPE_CHECKING:
-    from phimap.kernels import Kernel
 
 
 class NumpyOps(Ops):
@@ -150,6 +147,17 @@ class NumpyOps(Ops):
         fastfood_blocks(X, signs, permutations, gains, scale, out)
         return out
 
+    def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
+        from phimap.ops.compiled.signed_sums import signed_sums
+
+        # The compiled loop reads where it is told to; a damaged model file may name any place.
+        inside = not indices.size or (indices.min() >= 0 and indices.max() < X.shape[1])
+        if not inside or bounds[0] != 0 or bounds[-1] != indices.size or (np.diff(bounds) < 0).any():
+            raise ValueError("`indices` and `bounds` must hold columns of `X`, piece by piece. Fit the map again.")
+        out = self.empty((X.shape[0], bounds.shape[0] // 2))
+        signed_sums(X, indices, bounds, out)
+        return out
+
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
         from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense
 
@@ -193,7 +201,7 @@ class NumpyOps(Ops):
         fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, self.dtype.type(scale), out)
         return out
 
-    def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
+    def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         return kernel(X, landmarks)
 
     def cross_products(self, Z: Array, Y: Array) -> np.ndarray:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from phimap.ops.base import Array, Ops
-
-if TYPE_CHECKING:
-    from phimap.kernels import Kernel
 
 # The Walsh-Hadamard transform is done as products with Hadamard matrices of at most this order, which keep a
 # GPU's matrix units busy; H of order ab is the Kronecker product of those of orders a and b.
@@ -144,6 +142,12 @@ class TorchOps(Ops):
         Y = torch.gather(Y, 2, permutations.expand(rows, n_blocks, width)) * gains
         return self.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, -1)[:, : scale.shape[0]] * scale
 
+    def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
+        pieces = torch.arange(bounds.shape[0] - 1, device=X.device).repeat_interleave(bounds[1:] - bounds[:-1])
+        places = torch.stack([pieces // 2, indices.long()])
+        W = torch.sparse_coo_tensor(places, (1 - 2 * (pieces % 2)).to(X.dtype), (bounds.shape[0] // 2, X.shape[1]))
+        return (W @ X.T).T.contiguous()
+
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
         out = torch.zeros((X.shape[0], width), dtype=X.dtype, device=X.device)
         for k in range(buckets.shape[1]):
@@ -173,7 +177,7 @@ class TorchOps(Ops):
         product = torch.complex(a.real, a.imag * orientations_a) * torch.complex(b.real, b.imag * orientations_b)
         return torch.view_as_real(product).reshape(A.shape[0], -1)
 
-    def kernel_matrix(self, kernel: Kernel, X: Array, landmarks: Array) -> Array:
+    def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         return self.constant(kernel(self.to_host(X), self.to_host(landmarks)))
 
     def cross_products(self, Z: Array, Y: Array) -> np.ndarray:
