@@ -30,8 +30,8 @@ class SphericalStructured(Projection):
     Notes
     -----
     **Error.** Unbiased: each direction is uniform on the sphere and each radius follows the law. For even d, up to d
-    directions are orthogonal. A block has at most 8 d: its points lie on a torus, which leaves most of the sphere out however
-    many they are, while the independent rotations of several blocks average this out.
+    directions are orthogonal. A block has at most 8 d: its points lie on a torus, which leaves most of the sphere
+    out however many they are, while the independent rotations of several blocks average this out.
 
     **Cost.** For s directions, O(s d^2) flops in `fit` for the rotations and O(s d) for the descent; O(s d) numbers
     stored and O(s d) flops a row.
