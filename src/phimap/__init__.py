@@ -14,6 +14,7 @@ from phimap.config import config
 
 if TYPE_CHECKING:
     from phimap import features, kernels, learn, metrics, projections, sketches, theory
+    from phimap.advice import suggest
     from phimap.features import (
         ActivationFeatures,
         ArcCosineFeatures,
@@ -37,6 +38,7 @@ _HOMES = {
     "NystroemFeatures": "phimap.features",
     "KernelClassifier": "phimap.learn",
     "KernelRegressor": "phimap.learn",
+    "suggest": "phimap.advice",
 }
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "projections",
     "save",
     "sketches",
+    "suggest",
     "theory",
 ]
 
