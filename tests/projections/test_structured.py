@@ -10,11 +10,12 @@ from scipy import fft, linalg, stats
 
 from phimap.kernels import CauchyLaw, Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
 from phimap.ops.numpy_ops import NumpyOps
-from phimap.projections import Circulant, PModel, as_projection
+from phimap.projections import Circulant, PModel, SparseSign, as_projection, sparse_sign
 from tests.support.statistics import follows, is_at_most, is_mean
 
 EPS = np.finfo(np.float64).eps
 FAST = ["fastfood", "circulant", *(PModel(structure) for structure in ("circulant", "toeplitz", "hankel"))]
+EVERY = [*FAST, "sparse-sign", SparseSign(0.9)]
 SHAPES = [(1, 1), (1, 7), (2, 3), (5, 4), (5, 23), (64, 64), (1000, 1100)]
 SCALES = np.array([0.5, 1.0, 1.5, 2.0, 2.5])
 
@@ -32,7 +33,7 @@ def stored_bytes(record):
     return sum(value.nbytes for value in vars(record).values() if isinstance(value, np.ndarray))
 
 
-@pytest.mark.parametrize("projection", FAST, ids=str)
+@pytest.mark.parametrize("projection", EVERY, ids=str)
 @pytest.mark.parametrize(("d", "s"), SHAPES)
 def test_the_fast_path_is_the_matrix(projection, d, s, rng):
     record = draw(projection, GaussianLaw(d, 0.7), s)
@@ -47,7 +48,7 @@ def test_the_fast_path_is_the_matrix(projection, d, s, rng):
     np.testing.assert_allclose(single, X @ W.T, atol=atol * np.finfo(np.float32).eps / EPS)
 
 
-@pytest.mark.parametrize("projection", FAST, ids=str)
+@pytest.mark.parametrize("projection", EVERY, ids=str)
 @pytest.mark.parametrize(("d", "s"), SHAPES)
 def test_tensors_are_projected_alike(projection, d, s, rng):
     torch = pytest.importorskip("torch")
@@ -62,7 +63,7 @@ def test_tensors_are_projected_alike(projection, d, s, rng):
     np.testing.assert_allclose(record.bind(ops).apply(ops, tensor).numpy(), expected, atol=atol)
 
 
-@pytest.mark.parametrize("projection", FAST, ids=str)
+@pytest.mark.parametrize("projection", EVERY, ids=str)
 @pytest.mark.parametrize("s", [3, 40, 3000])
 def test_blocks_cover_the_directions_in_order(projection, s, rng):
     record = draw(projection, GaussianLaw(5), s).bind(NumpyOps(np.dtype(float)))
@@ -221,6 +222,63 @@ def test_laws_that_are_neither_are_refused(name):
 
     with pytest.raises(ValueError, match=rf"`projection`='{name}' needs.*independent coordinates.*Other.*'gaussian'"):
         draw(name, Other(4), 8)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.5, 2 / 3, 0.95])
+@pytest.mark.parametrize(("d", "s"), [(1, 3), (5, 40), (300, 7), (3, 2100)])
+def test_sparse_signs_are_their_matrix(sparsity, d, s):
+    scales = np.linspace(1, 2, d)
+    record = draw(SparseSign(sparsity), GaussianLaw(d, scales), s)
+    u = np.random.default_rng(0).random((s, d))
+    expected = np.where(u < sparsity, 0.0, np.where(u < (1 + sparsity) / 2, -1.0, 1.0)) / np.sqrt(1 - sparsity) * scales
+    np.testing.assert_allclose(record.to_dense(), expected, rtol=4 * EPS)
+    n_nonzero = np.count_nonzero(expected)
+    # 4 bytes for an entry, 16 for a direction and its last bound, 8 for an input.
+    stored = sum(stored_bytes(block) for block in record.signs) + stored_bytes(record)
+    assert stored == 4 * n_nonzero + 16 * s + 8 * len(record.signs) + 8 * d
+
+
+def test_sparse_signs_are_drawn_alike_in_any_pieces(monkeypatch):
+    whole = draw("sparse-sign", GaussianLaw(7), 50).to_dense()
+    monkeypatch.setattr(sparse_sign, "_DRAWN", 20)
+    monkeypatch.setattr(sparse_sign, "_BLOCK", 16)
+    np.testing.assert_array_equal(draw("sparse-sign", GaussianLaw(7), 50).to_dense(), whole)
+    np.testing.assert_array_equal(draw("sparse-sign", GaussianLaw(7), 20).to_dense(), whole[:20])
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 2 / 3, 0.9])
+def test_sparse_signs_have_the_stated_moments_and_mean_kernel(sparsity, seed):
+    """False-alarm rate 1e-6; mutants: entries that are not scaled, and the Gaussian kernel itself."""
+    W = draw(SparseSign(sparsity), GaussianLaw(4), 100_000, seed).to_dense()
+    assert is_mean(W == 0, sparsity)
+    assert is_mean(W, 0.0)
+    assert is_mean(W[:, :, None] * W[:, None, :], np.eye(4))
+    assert sparsity == 0 or not is_mean(W**2 * (1 - sparsity), 1.0)
+    difference = np.array([1.6, -0.4, 0.1, 0.0])
+    factors = sparsity + (1 - sparsity) * np.cos(difference / np.sqrt(1 - sparsity))
+    assert is_mean(np.cos(W @ difference), np.prod(factors))
+    assert not is_mean(np.cos(W @ difference), np.exp(-difference @ difference / 2))
+
+
+@pytest.mark.parametrize(
+    ("projection", "law", "message"),
+    [
+        (SparseSign(1.0), GaussianLaw(4), r"`sparsity` must be below 1, got 1\.0"),
+        (SparseSign(-0.1), GaussianLaw(4), r"`sparsity` must be at least 0"),
+        (SparseSign(), StudentLaw(4), r"'sparse-sign' imitates Gaussian laws only.*Matern.*'gaussian'"),
+    ],
+)
+def test_impossible_sparse_signs_are_refused(projection, law, message):
+    with pytest.raises(ValueError, match=message):
+        draw(projection, law, 8)
+
+
+@pytest.mark.parametrize(("array", "value"), [("indices", 5), ("indices", -1), ("bounds", 1), ("bounds", -1)])
+def test_damaged_signs_are_refused(array, value):
+    record = draw("sparse-sign", GaussianLaw(5), 8)
+    getattr(record.signs[0], array)[0] = value
+    with pytest.raises(ValueError, match=r"`indices` and `bounds` must hold columns"):
+        apply(record, np.eye(5))
 
 
 def test_damaged_permutations_are_refused():

@@ -58,6 +58,7 @@ def feature_maps() -> dict[str, RandomMap]:
         "fourier-matern-p-model": pm.FourierFeatures(
             kernels.Matern(nu=1.5), projection=projections.PModel("hankel"), **fixed
         ),
+        "fourier-sparse-sign": pm.FourierFeatures(projection="sparse-sign", **fixed),
         "fourier-laplacian": pm.FourierFeatures(kernels.Laplacian(length_scale=3.0), **fixed),
         "fourier-cauchy": pm.FourierFeatures(kernels.Cauchy(length_scale=2.0), **fixed),
         "fourier-matern": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), **fixed),
@@ -102,6 +103,7 @@ MAPS = feature_maps()
 """Every kind of map, unfitted."""
 
 BIASED_MAPS = {
+    "fourier-sparse-sign",
     "fourier-sorf",
     "fourier-rom",
     "fourier-matern-sorf",

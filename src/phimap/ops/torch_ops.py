@@ -145,7 +145,8 @@ class TorchOps(Ops):
     def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
         pieces = torch.arange(bounds.shape[0] - 1, device=X.device).repeat_interleave(bounds[1:] - bounds[:-1])
         places = torch.stack([pieces // 2, indices.long()])
-        W = torch.sparse_coo_tensor(places, (1 - 2 * (pieces % 2)).to(X.dtype), (bounds.shape[0] // 2, X.shape[1]))
+        shape = bounds.shape[0] // 2, X.shape[1]
+        W = torch.sparse_coo_tensor(places, (1 - 2 * (pieces % 2)).to(X.dtype), shape, check_invariants=True)
         return (W @ X.T).T.contiguous()
 
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:

@@ -12,6 +12,7 @@ from phimap.projections.p_model import PModel
 from phimap.projections.quadrature import GaussQuadrature, SparseGrid, SphericalRadial
 from phimap.projections.quasi_monte_carlo import MomentMatching, QuasiMonteCarlo
 from phimap.projections.simplex import Simplex
+from phimap.projections.sparse_sign import SparseSign
 from phimap.projections.spherical_structured import SphericalStructured
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "QuasiMonteCarlo",
     "Simplex",
     "SparseGrid",
+    "SparseSign",
     "SphericalRadial",
     "SphericalStructured",
     "as_projection",
@@ -46,6 +48,7 @@ REGISTRY: dict[str, type[Projection]] = {
         Fastfood,
         Circulant,
         PModel,
+        SparseSign,
         QuasiMonteCarlo,
         MomentMatching,
         SphericalStructured,

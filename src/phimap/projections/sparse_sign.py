@@ -1,0 +1,138 @@
+"""Sparse random signs in place of Gaussian directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap._validation import check_real
+from phimap.kernels.spectral import SpectralLaw
+from phimap.ops import Array, Ops
+from phimap.projections.base import Projection, ProjectionRecord
+from phimap.records import Record
+
+# Directions to a block of results: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
+_BLOCK = 1024
+# Uniform numbers held at a time while the signs are drawn.
+_DRAWN = 2**20
+
+
+@dataclass(frozen=True)
+class SignRecord(Record):
+    """Some rows of ones, minus ones and zeros.
+
+    Attributes
+    ----------
+    indices : ndarray of int32, shape (n_nonzero,)
+        For each row the columns of its ones, then those of its minus ones.
+    bounds : ndarray of intp, shape (2 n_rows + 1,)
+        Where in `indices` the ones and the minus ones of each row begin, and the end.
+    """
+
+    indices: np.ndarray
+    bounds: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        return self.bounds.shape[0] // 2
+
+
+@dataclass(frozen=True)
+class SparseSignRecord(ProjectionRecord):
+    """Sparse signs times a scale for each input.
+
+    Attributes
+    ----------
+    input_scale : ndarray of shape (n_features,)
+        The law's inverse length scales over the standard deviation of a sign.
+    signs : tuple of SignRecord
+        The directions, up to 1,024 in each.
+    """
+
+    input_scale: np.ndarray
+    signs: tuple[SignRecord, ...]
+
+    @property
+    def n_features(self) -> int:
+        return self.input_scale.shape[0]
+
+    @property
+    def n_directions(self) -> int:
+        return sum(block.n_rows for block in self.signs)
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_features + min(_BLOCK, self.n_directions)
+
+    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
+        X = ops.scale_columns(ops.dense(X), self.input_scale)
+        first = 0
+        for block in self.signs:
+            columns = slice(first, first + block.n_rows)
+            yield columns, ops.signed_sums(X, block.indices, block.bounds)
+            first = columns.stop
+
+
+class SparseSign(Projection):
+    """Sparse signs: independent entries, 0 with probability eps, else ``+-(1 - eps)^(-1/2)`` with equal chances.
+
+    Parameters
+    ----------
+    sparsity : float, default=2/3
+        Probability eps of a zero, at least 0 and below 1. With 2/3 entries have the first five moments of a Gaussian.
+
+    Notes
+    -----
+    **Error.** Biased: the entries have the mean and variance of the Gaussian law, which they replace, but another
+    law. The mean of ``cos(w.(x - y))`` is the product over coordinates t of (x - y) / length_scale of
+    ``eps + (1 - eps) cos(t (1 - eps)^(-1/2))``, which is the Gaussian kernel to third order in t; the next term is
+    ``(1 / (1 - eps) - 3) sum t^4 / 24`` times it. Small where many coordinates contribute, large where few do: a
+    sparsity of 0.9 is for some hundred inputs or more.
+
+    **Cost.** ``(1 - eps) s d`` additions a row and 4 bytes stored for each of as many entries. Faster than a dense
+    matrix product from a sparsity of some 0.8 on.
+
+    **Differs from the source in** nothing; the source allows a sparsity of 0 and above, and so do we.
+
+    References
+    ----------
+    Achlioptas (2003), *Database-friendly random projections*, Theorem 1.1, for sparsities 0 and 2/3; Ali, Liao,
+    Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance loss*,
+    Eq. 4.
+    """
+
+    name = "sparse-sign"
+
+    def __init__(self, sparsity: float = 2 / 3):
+        self.sparsity = sparsity
+
+    def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
+        sparsity = check_real("sparsity", self.sparsity, least=0.0)
+        if sparsity >= 1.0:
+            raise ValueError(f"`sparsity` must be below 1, got {self.sparsity}. Some entries must not be zero.")
+        if not law.is_gaussian:
+            raise ValueError(
+                f"`projection`={self.name!r} imitates Gaussian laws only, got that of {law.kernel_name}. "
+                "Use projection='gaussian'."
+            )
+        d = law.n_features
+        signs = tuple(
+            _draw_signs(min(_BLOCK, n_directions - first), d, sparsity, rng) for first in range(0, n_directions, _BLOCK)
+        )
+        return SparseSignRecord(np.broadcast_to(law.scale / np.sqrt(1.0 - sparsity), (d,)).copy(), signs)
+
+
+def _draw_signs(n_rows: int, n_columns: int, sparsity: float, rng: np.random.Generator) -> SignRecord:
+    """Rows of independent signs and zeros, one uniform number for each entry."""
+    indices, counts = [], []
+    together = max(1, _DRAWN // n_columns)
+    for first in range(0, n_rows, together):
+        uniform = rng.random((min(together, n_rows - first), n_columns))
+        is_one = uniform >= (1.0 + sparsity) / 2.0
+        kinds = np.stack([is_one, (uniform >= sparsity) & ~is_one], axis=1)
+        indices.append(np.nonzero(kinds)[2].astype(np.int32))
+        counts.append(kinds.sum(axis=2).ravel())
+    bounds = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.intp)
+    return SignRecord(np.concatenate(indices), bounds)
