@@ -121,6 +121,13 @@ def test_one_scale_for_each_feature():
             np.testing.assert_array_equal(wide.coordinate_quantile(u) * scales, unit.coordinate_quantile(u))
 
 
+@pytest.mark.parametrize("law", [*LAWS, StudentLaw(D, np.arange(1.0, 6.0), 0.7)], ids=repr)
+def test_unit_law_in_another_dimension_is_that_of_the_same_kernel(law):
+    wider = law.unit(9)
+    assert (type(wider), wider.n_features, wider.scale) == (type(law), 9, 1.0)
+    assert getattr(wider, "nu", None) == getattr(law, "nu", None)
+
+
 def test_facts():
     flags = {
         GaussianLaw: (True, True, True),
