@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import phimap as pm
 from phimap.ops.activations import NAMES
+from phimap.projections import SparseGrid
 from tests.support.families import MAPS
 from tests.support.statistics import is_mean, kernel_estimates
 
@@ -138,3 +139,14 @@ def test_a_learner_takes_activation_features(rng):
     y = np.sin(X[:, 0]) + X[:, 1]
     model = pm.KernelRegressor(pm.ActivationFeatures("erf", 256, random_state=0)).fit(X, y)
     assert model.score(X, y) > 0.95
+
+
+def test_signature_of_activation_features_is_that_of_the_projection(rng):
+    """A rule of degree 3 is exact for the square of a projection: the identity's dual is the inner product."""
+    X = rng.standard_normal((6, 4))
+    phi = pm.ActivationFeatures(np.positive, 9, projection=SparseGrid(1.0)).fit(X)
+    Z = phi.transform(X)
+    np.testing.assert_allclose(
+        (Z * phi.signature_) @ Z.T, X @ X.T, atol=64 * np.finfo(float).eps * np.abs(X @ X.T).max()
+    )
+    np.testing.assert_allclose(phi.kernel_(X), X @ X.T, atol=256 * np.finfo(float).eps * np.abs(X @ X.T).max())
