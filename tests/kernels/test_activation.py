@@ -99,6 +99,28 @@ def test_expansion_errs_as_its_documentation_says(name, norms, bound):
             assert np.abs(values - exact).max() <= bound * size
 
 
+@pytest.mark.parametrize(
+    ("function", "norm", "bound"),
+    [
+        (FUNCTIONS["softplus"], 3.0, 1e-14),
+        (FUNCTIONS["softplus"], 28.0, 6e-6),
+        (np.tanh, 1.0, 1e-14),
+        (np.tanh, 28.0, 3e-3),
+    ],
+)
+def test_expansion_without_a_closed_form_errs_as_its_documentation_says(function, norm, bound):
+    # The trapezoidal rule in the plane, with steps that resolve tanh at this norm to rounding.
+    nodes = np.linspace(-9, 9, 2001)
+    weights = np.exp(-(nodes**2) / 2)
+    weights /= weights.sum()
+    size = second_moment(function, np.array([norm]))
+    for angle in (0.0, 0.1, 0.4, 2.5, 3.1):
+        v = norm * (np.cos(angle) * nodes[:, None] + np.sin(angle) * nodes)
+        exact = weights @ (function(norm * nodes)[:, None] * function(v)) @ weights
+        value = hermite_moment(function, np.array([norm]), np.array([norm]), np.array([[angle]]))
+        assert abs(value - exact) <= bound * size
+
+
 @pytest.mark.parametrize("function", [np.tanh, np.abs, np.sign, np.exp, lambda x: x**2 + x**3])
 def test_expansion_has_the_exact_diagonal_and_obeys_cauchy_and_schwarz(function):
     norms = np.array([0.0, 0.2, 1.0, 2.5])
