@@ -73,7 +73,7 @@ class Fastfood(Projection):
     Notes
     -----
     **Error.** Unbiased: given B and P a row of ``sqrt(p) H diag(g) P H B`` is a standard Gaussian vector, so its
-    direction is uniform and independent of its norm |g|. With a radius from the law in p dimensions, the d
+    direction is uniform and independent of its norm ``|g|``. With a radius from the law in p dimensions, the d
     coordinates that are not padding follow the law in d dimensions exactly, for every rotation-invariant law.
     Rows of one block are uncorrelated but not independent: at distance tau length scales of the Gaussian kernel
     the variance is near ``1 + tau^4 exp(-tau^2) / (1 - exp(-tau^2))^2`` times that of independent draws, twice it
