@@ -23,7 +23,7 @@ class Circulant(Projection):
     Notes
     -----
     **Error.** Unbiased: every row holds the coordinates of w in some order, and follows the law of w. Rows of one
-    block are dependent through the products rho_k of (x - y) / |x - y| with its own shifts; averaged over D, the
+    block are dependent through the products rho_k of (x - y) / ``|x - y|`` with its own shifts; averaged over D, the
     squares of these add up to nearly 1. At distance tau length scales of the Gaussian kernel the variance is
     ``((1 - exp(-tau^2))^2 + tau^4 exp(-tau^2)) / (2 s)`` for pairs: up to twice that of independent draws for near
     rows, the same for far ones. The survey says that it is the same at all distances, which is not so.
