@@ -116,8 +116,9 @@ class KernelModel(BaseEstimator, ABC):
         Notes
         -----
         **Cost.** With n rows and m components: the features of all rows, n m^2 flops for the Gram matrix, and two
-        Cholesky factorisations of order m (of order n, in the dual form, if n < m). Memory: two m x m matrices in
-        float64 and one batch of features; the n x m feature matrix is held only where n < m.
+        Cholesky factorisations of order m, one of them to choose alpha (of order n, in the dual form, if n < m or n
+        is at most 2,048). Memory: three packed triangles of 4 m^2 bytes and one batch of features; the n x m feature
+        matrix is held in the dual form only.
         """
         X, y = self._check_training(X, y, reset=True)
         rows = batch_rows(self._width(), X.dtype.itemsize, self.memory)
