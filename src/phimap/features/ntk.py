@@ -131,6 +131,8 @@ class NTKFeatures(FeatureMap):
         leaves no room for the derivative: the map is then that of the NNGP kernel.
     step_components : int or None, default=None
         Width m0 of the step features of each layer; None is as wide as the sketch, ms.
+    exact_degrees : tuple, default=()
+        Degrees of the kernel's expansion that are carried exactly. Only ``()``, the published map, is offered so far.
     projection : str or Projection, default="auto"
         How directions are drawn inside: any rotation-invariant projection. Structured ones make wide layers cheap.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
@@ -184,6 +186,7 @@ class NTKFeatures(FeatureMap):
         sketch: str = "tensorsrht",
         relu_components: int | None = None,
         step_components: int | None = None,
+        exact_degrees: tuple[int, ...] = (),
         projection: str | Projection = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -193,12 +196,15 @@ class NTKFeatures(FeatureMap):
         self.sketch = sketch
         self.relu_components = relu_components
         self.step_components = step_components
+        self.exact_degrees = exact_degrees
         self.projection = projection
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> NTKRecord:
         depth = check_integer("depth", self.depth, least=1)
+        if tuple(self.exact_degrees) != ():
+            raise ValueError(f"`exact_degrees` must be (), the published map, got {self.exact_degrees!r}. Use ().")
         reduction = None if self.n_components > 1 else CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
         relu_width, sketch_width, step_width = self._widths(max(self.n_components, 2))
         sketch = _SKETCHES[check_choice("sketch", self.sketch, tuple(_SKETCHES))](max(sketch_width, 1))
