@@ -47,7 +47,7 @@ def fit(
     features: Annotated[int, typer.Option(help="Number of random features.")] = 4096,
     depth: Annotated[int, typer.Option(help="Hidden layers, for ntk and nngp.")] = 1,
     length_scale: Annotated[str, typer.Option(help="Kernel width in standardised units, or auto (median).")] = "auto",
-    alpha: Annotated[str, typer.Option(help="Ridge regularisation, or auto (cross-validation).")] = "auto",
+    alpha: Annotated[str, typer.Option(help="Ridge regularisation, or auto (by held-out rows).")] = "auto",
     task: Annotated[
         Literal["auto", "regression", "classification"],
         typer.Option(help="auto: classes are text, booleans, and whole numbers with at most 20 distinct values."),

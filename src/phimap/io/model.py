@@ -39,7 +39,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     path : path-like
         Replaced only once the new file is complete.
     statistics : bool, default=False
-        Also keep a learner's ridge statistics (8 m^2 bytes), without which `partial_fit` and `merge` cannot go on
+        Also keep a learner's ridge statistics (4 m^2 bytes), without which `partial_fit` and `merge` cannot go on
         after loading.
 
     Raises

@@ -384,7 +384,7 @@ class KernelModel(BaseEstimator, ABC):
 
     @property
     def alpha_(self) -> float:
-        """The regularisation: as given, or as chosen by generalised cross-validation."""
+        """The regularisation: as given, or as chosen; `solution_.criterion` says by what."""
         check_is_fitted(self, "feature_map_")
         return self._current_solution().alpha
 
