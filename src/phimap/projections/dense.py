@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,7 +81,7 @@ class Orthogonal(Projection):
     -----
     **Error.** Below that of independent draws for the Gaussian kernel; by how much grows with s / d up to s = d.
 
-    **Cost.** O(s d^2) flops in `fit`; afterwards as for independent draws.
+    **Cost.** O(s d min(s, d)) flops in `fit`; afterwards as for independent draws.
 
     **Differs from the source in** the sign fix, without which Q is not Haar distributed, and in radii for every
     rotation-invariant law.
@@ -96,16 +96,24 @@ class Orthogonal(Projection):
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         d = law.n_features
-        n_blocks = -(-n_directions // d)
-        direction_rngs = rng.spawn(n_blocks)
-        directions = np.concatenate(run_tasks(lambda child: haar_orthogonal(d, child), direction_rngs))
-        radii = law.sample_radii(rng, n_directions)
-        W = directions[:n_directions] * radii[:, None] * law.scale
+        blocks = drawn_blocks(lambda size, child: haar_orthogonal(d, child, size), n_directions, d, rng)
+        W = blocks * law.sample_radii(rng, n_directions)[:, None] * law.scale
         return DenseRecord(np.ascontiguousarray(W.T))
 
 
-def haar_orthogonal(order: int, rng: np.random.Generator) -> np.ndarray:
-    """A Haar-distributed orthogonal matrix (order, order)."""
-    Q, R = np.linalg.qr(rng.standard_normal((order, order)))
+def drawn_blocks(
+    draw: Callable[[int, np.random.Generator], np.ndarray], n_rows: int, block: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Independent blocks ``draw(size, rng)`` of `block` rows, the last of as many as are left, one below the other."""
+    sizes = [min(block, n_rows - first) for first in range(0, n_rows, block)]
+    return np.concatenate(run_tasks(lambda item: draw(*item), zip(sizes, rng.spawn(len(sizes)), strict=True)))
+
+
+def haar_orthogonal(order: int, rng: np.random.Generator, n_rows: int | None = None) -> np.ndarray:
+    """The first rows (n_rows, order) of a Haar-distributed orthogonal matrix, by default all of them.
+
+    A smaller `n_rows` gives the first rows of a larger one from the same generator, at its own cost.
+    """
+    Q, R = np.linalg.qr(rng.standard_normal((order if n_rows is None else n_rows, order)).T)
     # QR leaves the signs open; with R's diagonal positive the factorisation is unique, and Q inherits invariance.
-    return Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)
+    return (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)).T

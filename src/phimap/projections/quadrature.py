@@ -9,9 +9,9 @@ import numpy as np
 
 from phimap._validation import check_real
 from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
-from phimap.ops import Array, Ops, run_tasks
+from phimap.ops import Array, Ops
 from phimap.projections.base import Projection, ProjectionRecord
-from phimap.projections.dense import DenseRecord
+from phimap.projections.dense import DenseRecord, drawn_blocks
 from phimap.projections.simplex import rotated_simplex
 
 
@@ -173,7 +173,7 @@ class SphericalRadial(Projection):
     up to degree 3 by every draw: for the Gaussian kernel at distance tau length scales the error of a block is
     O(tau^4). The last block is cut where s does not fit, which costs the exactness and not the unbiasedness.
 
-    **Cost.** One QR of order d for each block in `fit`; O(s d) numbers stored and O(s d) flops a row.
+    **Cost.** O(s d min(s, d)) flops in `fit`; O(s d) numbers stored and O(s d) flops a row.
 
     **Differs from the source in** merging opposite vertices, in weighting a cut block by its share of directions, and
     in Haar rotations in place of butterfly products.
@@ -198,11 +198,11 @@ class SphericalRadial(Projection):
         n_points = n_directions - 1
         n_blocks = -(-n_points // n_vertices)
 
-        def block(child: np.random.Generator) -> np.ndarray:
-            vertices = rotated_simplex(d + 1, d, child)
-            return np.concatenate([vertices, -vertices]) if self.antipodes else vertices
+        def block(size: int, child: np.random.Generator) -> np.ndarray:
+            vertices = rotated_simplex(d + 1, d, child, min(size, d + 1))
+            return np.concatenate([vertices, -vertices])[:size]
 
-        directions = np.concatenate(run_tasks(block, rng.spawn(n_blocks)))[:n_points]
+        directions = drawn_blocks(block, n_points, n_vertices, rng)
         radii = np.repeat(np.sqrt(rng.chisquare(d + 2, n_blocks)), n_vertices)[:n_points]
         points = np.concatenate([np.zeros((1, d)), directions * radii[:, None]])
         weights = d / (n_points * radii**2)
