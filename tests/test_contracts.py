@@ -24,6 +24,8 @@ CHECKED = [
     pm.ArcCosineFeatures(),
     pm.ActivationFeatures(),
     pm.NTKFeatures(),
+    pm.NTKGradientFeatures(),
+    pm.NTKTensorFeatures(),
     pm.NystroemFeatures(),
     pm.sketches.CountSketch(),
     pm.sketches.SRHT(),
@@ -49,6 +51,11 @@ def fitted(name: str, X: np.ndarray) -> random_map.RandomMap:
     return clone(MAPS[name]).fit(X)
 
 
+def width(phi: random_map.RandomMap) -> int:
+    """The output width asked for; where it follows from other parameters, that of the record."""
+    return phi.n_components if "n_components" in phi.get_params() else phi.record_.n_components
+
+
 def rounding(Z: np.ndarray) -> float:
     """A bound on the rounding of features: a few hundred operations on values of the size of `Z`."""
     return 500 * np.finfo(Z.dtype).eps * max(1.0, float(np.abs(Z).max()))
@@ -59,8 +66,9 @@ def rounding(Z: np.ndarray) -> float:
 def test_width_and_dtype(name, dtype):
     X = rows(100, dtype=dtype)
     before = X.copy()
-    Z = fitted(name, X).transform(X)
-    assert Z.shape == (100, 64)
+    phi = fitted(name, X)
+    Z = phi.transform(X)
+    assert Z.shape == (100, width(phi))
     assert Z.dtype == dtype
     assert np.isfinite(Z).all()
     np.testing.assert_array_equal(X, before)
@@ -156,8 +164,9 @@ def test_zero_rows_give_what_the_kernel_gives(name):
 @pytest.mark.parametrize("d", [1, 2, 33])
 def test_any_number_of_features(name, d):
     X = rows(70, d)
-    Z = fitted(name, X).transform(X)
-    assert Z.shape == (70, 64)
+    phi = fitted(name, X)
+    Z = phi.transform(X)
+    assert Z.shape == (70, width(phi))
     assert np.isfinite(Z).all()
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         ArcCosineFeatures,
         FourierFeatures,
         NTKFeatures,
+        NTKGradientFeatures,
+        NTKTensorFeatures,
         NystroemFeatures,
     )
     from phimap.io.model import load, save
@@ -35,6 +37,8 @@ _HOMES = {
     "ArcCosineFeatures": "phimap.features",
     "FourierFeatures": "phimap.features",
     "NTKFeatures": "phimap.features",
+    "NTKGradientFeatures": "phimap.features",
+    "NTKTensorFeatures": "phimap.features",
     "NystroemFeatures": "phimap.features",
     "KernelClassifier": "phimap.learn",
     "KernelRegressor": "phimap.learn",
@@ -48,6 +52,8 @@ __all__ = [
     "KernelClassifier",
     "KernelRegressor",
     "NTKFeatures",
+    "NTKGradientFeatures",
+    "NTKTensorFeatures",
     "NystroemFeatures",
     "config",
     "features",

@@ -96,6 +96,10 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     # Roles of the random draws, see `named_streams`.
     _roles: tuple[str, ...] = ()
 
+    def _check_width(self) -> None:
+        """Check the parameter of the output width; maps whose width follows from other parameters check those."""
+        check_integer("n_components", self.n_components, least=1)
+
     @abstractmethod
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> MapRecord:
         """Check the parameters, then draw the record for inputs like `X` (n, d)."""
@@ -119,7 +123,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ValueError
             If a parameter is out of range, or `X` is empty, not two-dimensional, complex or not finite.
         """
-        check_integer("n_components", self.n_components, least=1)
+        self._check_width()
         thread_count(self.n_jobs)
         X = check_samples(self, X, reset=True)
         self.record_ = self._draw(X, named_streams(self.random_state, *self._roles))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,34 +10,15 @@ from sklearn.datasets import load_digits
 
 import phimap as pm
 from phimap.features.arccosine import RectifiedRecord
-from phimap.features.ntk import NTKLayer, NTKRecord
+from phimap.features.ntk_layers import NTKLayer, NTKRecord, TensorProduct
 from phimap.kernels import NNGP, NTK
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops.numpy_ops import NumpyOps
-from phimap.records import Record
 from phimap.sketches import TensorSketch, TensorSRHT
 from tests.support.statistics import is_mean, is_slope, kernel_estimates
 
 OPS = NumpyOps(np.dtype(np.float64))
 SKETCHES = [TensorSRHT(24), TensorSketch(24)]
-
-
-@dataclass(frozen=True)
-class ExplicitProduct(Record):
-    """Tensor products of rows, all entries of them: what the sketches estimate."""
-
-    widths: tuple[int, int]
-
-    @property
-    def n_components(self):
-        return self.widths[0] * self.widths[1]
-
-    @property
-    def scratch_width(self):
-        return self.n_components
-
-    def sketch_product(self, ops, X, Y):
-        return np.einsum("ri,rj->rij", X, Y).reshape(len(X), -1)
 
 
 def apply(record: NTKRecord, X: np.ndarray) -> np.ndarray:
@@ -51,7 +32,7 @@ def draw_layer(seed: int, d: int, width: int = 24) -> NTKLayer:
     rng, law = np.random.default_rng(seed), StandardGaussianLaw(d)
     relu = RectifiedRecord.draw(1, law, width, "gaussian", rng)
     step = RectifiedRecord.draw(0, law, width, "gaussian", rng)
-    return NTKLayer(relu, step, ExplicitProduct((width, d)))
+    return NTKLayer(relu, step, TensorProduct((width, d)))
 
 
 def test_explicit_products_estimate_the_kernel(rng):
@@ -88,7 +69,7 @@ def test_layers_follow_the_recursion(rng):
     second = NTKLayer(
         RectifiedRecord.draw(1, law, 6, "gaussian", rng_second),
         RectifiedRecord.draw(0, law, 5, "gaussian", rng_second),
-        ExplicitProduct((5, 6 + 6 * 4)),
+        TensorProduct((5, 6 + 6 * 4)),
     )
 
     def rectified(record: RectifiedRecord, V: np.ndarray) -> np.ndarray:

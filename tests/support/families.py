@@ -88,6 +88,11 @@ def feature_maps() -> dict[str, RandomMap]:
         "ntk-1": pm.NTKFeatures(1, **fixed),
         "ntk-3": pm.NTKFeatures(3, projection="sorf", **fixed),
         "ntk-countsketch": pm.NTKFeatures(2, sketch="countsketch", **fixed),
+        "ntk-leverage": pm.NTKFeatures(1, sampling="leverage", projection="fastfood", **fixed),
+        "ntk-gibbs": pm.NTKFeatures(1, sampling="gibbs", **fixed),
+        "ntk-tensor": pm.NTKTensorFeatures(1, 8, random_state=0),
+        "ntk-gradient-1": pm.NTKGradientFeatures(1, 64, random_state=0),
+        "ntk-gradient-3": pm.NTKGradientFeatures(3, 12, random_state=0),
         "nngp": pm.NTKFeatures(2, relu_components=64, **fixed),
         "nystroem": pm.NystroemFeatures(kernels.Matern(nu=1.5), **fixed),
         "nystroem-ntk": pm.NystroemFeatures(kernels.NTK(depth=2), **fixed),
@@ -114,6 +119,8 @@ BIASED_MAPS = {
     "arccosine-1-deep",
     "ntk-3",
     "ntk-countsketch",
+    "ntk-gibbs",
+    "ntk-gradient-3",
     "nngp",
 }
 """Maps whose kernel estimate is biased at finite width: structured directions, rules of a finite degree, normalised

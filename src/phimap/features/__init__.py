@@ -5,6 +5,8 @@ from phimap.features.arccosine import ArcCosineFeatures
 from phimap.features.base import FeatureMap
 from phimap.features.fourier import FourierFeatures
 from phimap.features.ntk import NTKFeatures
+from phimap.features.ntk_gradient import NTKGradientFeatures
+from phimap.features.ntk_tensor import NTKTensorFeatures
 from phimap.features.nystroem import NystroemFeatures
 
 __all__ = [
@@ -13,5 +15,7 @@ __all__ = [
     "FeatureMap",
     "FourierFeatures",
     "NTKFeatures",
+    "NTKGradientFeatures",
+    "NTKTensorFeatures",
     "NystroemFeatures",
 ]

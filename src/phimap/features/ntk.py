@@ -2,111 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from phimap._validation import check_choice, check_integer
-from phimap.features.arccosine import RectifiedRecord
 from phimap.features.base import FeatureMap
+from phimap.features.ntk_layers import SKETCHES, LayerWidths, NTKRecord, draw_layers
+from phimap.features.ntk_tensor import tensor_width
 from phimap.kernels import NNGP, NTK, Kernel
-from phimap.kernels.spectral import StandardGaussianLaw
-from phimap.ops import Array, Ops
+from phimap.ops import Array
 from phimap.projections import Projection
-from phimap.random_map import MapRecord
-from phimap.records import Record
-from phimap.sketches import CountSketch, TensorSketch, TensorSRHT
-from phimap.sketches.countsketch import CountSketchRecord
-from phimap.sketches.srht import TensorSRHTRecord
-from phimap.sketches.tensorsketch import TensorSketchRecord
-
-_SKETCHES = {
-    "tensorsrht": TensorSRHT,
-    # The convolution of two count sketches: the sketch of a product of two vectors by CountSketch.
-    "countsketch": TensorSketch,
-}
-
-
-@dataclass(frozen=True)
-class NTKLayer(Record):
-    """One layer of the recursion.
-
-    Attributes
-    ----------
-    relu : RectifiedRecord
-        phi_{l-1} -> phi_l.
-    step : RectifiedRecord or None
-        phi_{l-1} -> the derivative's features; None, like `product`, for the NNGP kernel.
-    product : TensorSRHTRecord, TensorSketchRecord or None
-        Sketch of their tensor product with psi_{l-1}.
-    """
-
-    relu: RectifiedRecord
-    step: RectifiedRecord | None
-    product: TensorSRHTRecord | TensorSketchRecord | None
-
-    @property
-    def n_components(self) -> int:
-        return self.relu.n_components + (self.product.n_components if self.product else 0)
-
-
-@dataclass(frozen=True)
-class NTKRecord(MapRecord):
-    """The layers, applied to normalised rows.
-
-    Attributes
-    ----------
-    layers : tuple of NTKLayer
-    reduction : CountSketchRecord or None
-        For a single component: the sketch that adds the two parts of the last layer, of one feature each.
-    """
-
-    layers: tuple[NTKLayer, ...]
-    reduction: CountSketchRecord | None
-
-    @property
-    def n_features(self) -> int:
-        return self.layers[0].relu.n_features
-
-    @property
-    def n_components(self) -> int:
-        return self.reduction.n_components if self.reduction else self.layers[-1].n_components
-
-    @property
-    def scratch_width(self) -> int:
-        widest = max(
-            (layer.step.n_components + layer.product.scratch_width) if layer.step and layer.product else 0
-            for layer in self.layers
-        )
-        return self.n_features + 2 * self.n_components + widest
-
-    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        norms = ops.row_norms(X)
-        # phi, psi: the features of Sigma_l and K_l of the exact recursion; both start as the direction of x.
-        phi = psi = ops.scale_rows(X, ops.reciprocal(norms))
-        for layer in self.layers:
-            last = layer is self.layers[-1] and self.reduction is None
-            target, start = (out, first) if last else (ops.empty((X.shape[0], layer.n_components)), 0)
-            relu_end = start + layer.relu.n_components
-            if layer.step is not None and layer.product is not None:
-                derivative = ops.empty((X.shape[0], layer.step.n_components))
-                layer.step.apply(ops, phi, derivative)
-                ops.copy(layer.product.sketch_product(ops, derivative, psi), target, relu_end)
-            layer.relu.apply(ops, phi, target, start)
-            phi, psi = target[:, start:relu_end], target
-        if self.reduction is not None:
-            self.reduction.apply(ops, psi, out, first)
-        ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
-
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        # Fewer features of the last layer: both of its parts in proportion, each again an unbiased estimate.
-        relu_width = self.layers[-1].relu.n_components
-        if self.reduction or n_components * relu_width % self.n_components:
-            return None
-        part = n_components * relu_width // self.n_components
-        columns = np.concatenate([np.arange(part), relu_width + np.arange(n_components - part)])
-        return columns, (self.n_components / n_components) ** 0.5
+from phimap.sketches import CountSketch
 
 
 class NTKFeatures(FeatureMap):
@@ -124,13 +31,22 @@ class NTKFeatures(FeatureMap):
         Number L of hidden layers, at least 1.
     n_components : int, default=1024
         Output width m = m1 + ms; for m = 1 the sum of one feature of each kind, with random signs.
-    sketch : {"tensorsrht", "countsketch"}, default="tensorsrht"
-        Sketch Q of the tensor product: `TensorSRHT` in its default form, or the convolution of count sketches.
+    sketch : {"tensorsrht", "countsketch", "none"}, default="tensorsrht"
+        Sketch Q of the tensor product: `TensorSRHT` in its default form, the convolution of count sketches, or the
+        product itself, whose width multiplies from layer to layer.
+    sampling : {"gaussian", "leverage", "gibbs"}, default="gaussian"
+        Law of the rectified features' directions. ``"leverage"`` draws from the modified distribution ``|w|^2 N(w; 0,
+        I)`` and divides by ``|w|``: exactly, as uniform directions of one length, by any rotation-invariant
+        projection. ``"gibbs"`` does so by the published Markov chains, independent of each other.
     relu_components : int or None, default=None
         Width m1 of the rectified features of each layer; None is half of `n_components`. All of `n_components`
-        leaves no room for the derivative: the map is then that of the NNGP kernel.
+        leaves no room for the derivative: the map is then that of the NNGP kernel. For ``sketch="none"`` that of all
+        layers but the last, which fills what the products leave; None is m0.
     step_components : int or None, default=None
-        Width m0 of the step features of each layer; None is as wide as the sketch, ms.
+        Width m0 of the step features of each layer; None is as wide as the sketch, ms. For ``sketch="none"`` None is
+        the largest width whose products take at most half of the output, at least 1.
+    gibbs_sweeps : int, default=1
+        Passes T of each Markov chain over the coordinates.
     exact_degrees : tuple, default=()
         Degrees of the kernel's expansion that are carried exactly. Only ``()``, the published map, is offered so far.
     projection : str or Projection, default="auto"
@@ -184,8 +100,10 @@ class NTKFeatures(FeatureMap):
         n_components: int = 1024,
         *,
         sketch: str = "tensorsrht",
+        sampling: str = "gaussian",
         relu_components: int | None = None,
         step_components: int | None = None,
+        gibbs_sweeps: int = 1,
         exact_degrees: tuple[int, ...] = (),
         projection: str | Projection = "auto",
         random_state: Any = None,
@@ -194,8 +112,10 @@ class NTKFeatures(FeatureMap):
         self.depth = depth
         self.n_components = n_components
         self.sketch = sketch
+        self.sampling = sampling
         self.relu_components = relu_components
         self.step_components = step_components
+        self.gibbs_sweeps = gibbs_sweeps
         self.exact_degrees = exact_degrees
         self.projection = projection
         self.random_state = random_state
@@ -205,37 +125,57 @@ class NTKFeatures(FeatureMap):
         depth = check_integer("depth", self.depth, least=1)
         if tuple(self.exact_degrees) != ():
             raise ValueError(f"`exact_degrees` must be (), the published map, got {self.exact_degrees!r}. Use ().")
-        reduction = None if self.n_components > 1 else CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
-        relu_width, sketch_width, step_width = self._widths(max(self.n_components, 2))
-        sketch = _SKETCHES[check_choice("sketch", self.sketch, tuple(_SKETCHES))](max(sketch_width, 1))
-        self.kernel_: Kernel = NTK(depth=depth) if sketch_width else NNGP(depth=depth)
-        layers = []
-        phi_width = psi_width = X.shape[1]
-        for _ in range(depth):
-            law = StandardGaussianLaw(phi_width)
-            relu = RectifiedRecord.draw(1, law, relu_width, self.projection, streams["relu"].spawn(1)[0])
-            step = product = None
-            if sketch_width:
-                step = RectifiedRecord.draw(0, law, step_width, self.projection, streams["step"].spawn(1)[0])
-                product = sketch.sample_product((step_width, psi_width), streams["sketch"].spawn(1)[0])
-            if relu.signature is not None or (step is not None and step.signature is not None):
-                raise ValueError(
-                    f"`projection` must give positive quadrature weights inside NTKFeatures, got {self.projection!r}. "
-                    "Use projection='orthogonal'."
-                )
-            layers.append(NTKLayer(relu, step, product))
-            phi_width, psi_width = relu_width, relu_width + sketch_width
-        return NTKRecord(tuple(layers), reduction)
+        check_choice("sketch", self.sketch, (*SKETCHES, "none"))
+        reduction = None
+        if self.sketch == "none":
+            widths = self._tensor_widths(X.shape[1], depth)
+        else:
+            if self.n_components == 1:
+                reduction = CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
+            widths = [self._widths(max(self.n_components, 2))] * depth
+        self.kernel_: Kernel = NNGP(depth=depth) if widths[0].product == 0 else NTK(depth=depth)
+        layers = draw_layers(
+            X.shape[1],
+            widths,
+            streams,
+            sketch=self.sketch,
+            sampling=self.sampling,
+            gibbs_sweeps=self.gibbs_sweeps,
+            projection=self.projection,
+        )
+        return NTKRecord(layers, reduction)
 
-    def _widths(self, width: int) -> tuple[int, int, int]:
-        """Widths m1, ms, m0 of the rectified features, of the sketch and of the step features."""
-        relu_width = width // 2
+    def _widths(self, width: int) -> LayerWidths:
+        """Widths of each layer where products are sketched."""
+        relu = width // 2
         if self.relu_components is not None:
-            relu_width = check_integer("relu_components", self.relu_components, least=1)
-        if relu_width > width:
-            raise ValueError(f"`relu_components` must be at most `n_components`={width}, got {relu_width}.")
-        sketch_width = width - relu_width
-        step_width = sketch_width
+            relu = check_integer("relu_components", self.relu_components, least=1)
+        if relu > width:
+            raise ValueError(f"`relu_components` must be at most `n_components`={width}, got {relu}.")
+        step = product = width - relu
         if self.step_components is not None:
-            step_width = check_integer("step_components", self.step_components, least=1)
-        return relu_width, sketch_width, step_width
+            step = check_integer("step_components", self.step_components, least=1)
+        return LayerWidths(relu, step, product)
+
+    def _tensor_widths(self, n_features: int, depth: int) -> list[LayerWidths]:
+        """Widths of the layers where products are not sketched."""
+        relu = None if self.relu_components is None else check_integer("relu_components", self.relu_components, least=1)
+
+        def products(step: int) -> int:
+            """Width of the last layer's products."""
+            return step * tensor_width(n_features, [relu or step] * (depth - 1), [step] * (depth - 1))
+
+        if self.step_components is not None:
+            step = check_integer("step_components", self.step_components, least=1)
+        else:
+            step = 1
+            while 2 * products(step + 1) <= self.n_components:
+                step += 1
+        if products(step) >= self.n_components:
+            raise ValueError(
+                f"`n_components` must exceed the {products(step):,} products of {step} step features a layer for "
+                f"sketch='none' at depth {depth} with {n_features} inputs, got {self.n_components}. "
+                "Use sketch='tensorsrht'."
+            )
+        hidden = [LayerWidths(relu or step, step, None)] * (depth - 1)
+        return [*hidden, LayerWidths(self.n_components - products(step), step, None)]

@@ -180,6 +180,10 @@ class Ops(ABC):
         """``scale * A[:, columns_a] * B[:, columns_b]``."""
 
     @abstractmethod
+    def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
+        """Products of every column of `A` (r, k) with every column of `B` (r, l): k l columns, those of B fastest."""
+
+    @abstractmethod
     def rfft(self, X: Array) -> Array:
         """Fourier transform of real rows (r, n): complex (r, n // 2 + 1)."""
 

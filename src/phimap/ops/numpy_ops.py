@@ -175,6 +175,12 @@ class NumpyOps(Ops):
         gather_product(A, columns_a, B, columns_b, self.dtype.type(scale), out)
         return out
 
+    def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
+        A, B = self.dense(A), self.dense(B)
+        columns = out[:, first : first + A.shape[1] * B.shape[1]]
+        # Splitting the last axis gives a view, so that this writes into `out`.
+        np.multiply(A[:, :, None], B[:, None, :], out=columns.reshape(A.shape[0], A.shape[1], B.shape[1]))
+
     def rfft(self, X: Array) -> Array:
         from scipy import fft
 

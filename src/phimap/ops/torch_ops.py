@@ -158,6 +158,10 @@ class TorchOps(Ops):
     def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
         return A[:, columns_a] * B[:, columns_b] * scale
 
+    def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
+        columns = out[:, first : first + A.shape[1] * B.shape[1]]
+        columns.view(A.shape[0], A.shape[1], B.shape[1]).copy_(A[:, :, None] * B[:, None, :])
+
     def rfft(self, X: Array) -> Array:
         return torch.fft.rfft(X, dim=1)
 
