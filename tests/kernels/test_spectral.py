@@ -128,6 +128,27 @@ def test_unit_law_in_another_dimension_is_that_of_the_same_kernel(law):
     assert getattr(wider, "nu", None) == getattr(law, "nu", None)
 
 
+@pytest.mark.parametrize("law", [GaussianLaw(D), StudentLaw(D, nu=0.4), StudentLaw(D, nu=2.5)], ids=repr)
+def test_mixing_factors_turn_gaussian_vectors_into_draws(law):
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((20_000, D)) * law.sample_mixing(rng, 20_000)[:, None]
+    marginal = stats.t(2 * law.nu) if isinstance(law, StudentLaw) else stats.norm
+    assert passes(draws[:, 1], marginal.cdf)
+    assert not passes(1.1 * draws[:, 1], marginal.cdf)
+    radii = np.linalg.norm(draws, axis=1)
+    squares = stats.f(D, 2 * law.nu) if isinstance(law, StudentLaw) else stats.chi2(D, scale=1 / D)
+    assert passes(radii**2 / D, squares.cdf)
+
+
+def test_laws_that_are_no_mixture_say_so():
+    for law in (CauchyLaw(D), LaplaceLaw(D)):
+        with pytest.raises(ValueError, match=rf"of {law.kernel_name} is no mixture of Gaussian ones.*independent"):
+            law.sample_mixing(np.random.default_rng(0), 3)
+    assert LaplaceLaw(D).coordinate_kurtosis == stats.laplace.stats(moments="k") + 3
+    assert GaussianLaw(D).coordinate_kurtosis == 3
+    assert CauchyLaw(D).coordinate_kurtosis == np.inf
+
+
 def test_facts():
     flags = {
         GaussianLaw: (True, True, True),

@@ -31,6 +31,8 @@ class SpectralLaw(ABC):
     is_rotation_invariant: ClassVar[bool] = False
     #: Whether u is standard Gaussian.
     is_gaussian: ClassVar[bool] = False
+    #: Whether u is a standard Gaussian vector times an independent factor, so that `sample_mixing` exists.
+    is_gaussian_mixture: ClassVar[bool] = False
     #: The kernel in the words of an error message.
     kernel_name: ClassVar[str]
 
@@ -127,6 +129,32 @@ class SpectralLaw(ABC):
         """
         return self.radial_quantile(rng.random(size))
 
+    def sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draw independent factors that turn standard Gaussian vectors into draws of the law of unit scale.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        size : int
+            Number of factors s.
+
+        Returns
+        -------
+        ndarray of shape (s,)
+            float64.
+
+        Raises
+        ------
+        ValueError
+            If the law is not a mixture of Gaussian ones.
+        """
+        if not self.is_gaussian_mixture:
+            raise ValueError(
+                f"The spectral law of {self.kernel_name} is no mixture of Gaussian ones, so `sample_mixing` does not "
+                "exist. Use a projection with independent coordinates."
+            )
+        return self._sample_mixing(rng, size)
+
     def unit(self, n_features: int) -> SpectralLaw:
         """Give the same law of unit scale in another dimension.
 
@@ -146,6 +174,11 @@ class SpectralLaw(ABC):
         """Variance of one coordinate of the law of unit scale; infinite where it does not exist."""
         return np.inf
 
+    @property
+    def coordinate_kurtosis(self) -> float:
+        """Fourth moment of one coordinate over its squared variance, 3 for Gaussian ones; infinite where it is not."""
+        return np.inf
+
     @abstractmethod
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draws (s, d) of u, filled row by row so that sizes are nested."""
@@ -154,6 +187,9 @@ class SpectralLaw(ABC):
         raise NotImplementedError
 
     def _radial_quantile(self, u: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
         raise NotImplementedError
 
 
@@ -172,12 +208,18 @@ class GaussianLaw(SpectralLaw):
     has_independent_coordinates: ClassVar[bool] = True
     is_rotation_invariant: ClassVar[bool] = True
     is_gaussian: ClassVar[bool] = True
+    is_gaussian_mixture: ClassVar[bool] = True
     kernel_name: ClassVar[str] = "Gaussian"
 
     @property
     def coordinate_variance(self) -> float:
         """Variance of one coordinate of the law of unit scale: 1."""
         return 1.0
+
+    @property
+    def coordinate_kurtosis(self) -> float:
+        """Fourth moment of one coordinate over its squared variance: 3."""
+        return 3.0
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
         return rng.standard_normal((size, self.n_features))
@@ -187,6 +229,9 @@ class GaussianLaw(SpectralLaw):
 
     def _radial_quantile(self, u: np.ndarray) -> np.ndarray:
         return np.sqrt(2.0 * special.gammaincinv(0.5 * self.n_features, u))
+
+    def _sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return np.ones(size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +305,11 @@ class LaplaceLaw(SpectralLaw):
         """Variance of one coordinate of the law of unit scale: 2."""
         return 2.0
 
+    @property
+    def coordinate_kurtosis(self) -> float:
+        """Fourth moment of one coordinate over its squared variance: 6."""
+        return 6.0
+
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
         return rng.laplace(size=(size, self.n_features))
 
@@ -286,6 +336,7 @@ class StudentLaw(SpectralLaw):
 
     nu: float = 1.5
     is_rotation_invariant: ClassVar[bool] = True
+    is_gaussian_mixture: ClassVar[bool] = True
     kernel_name: ClassVar[str] = "Matern"
 
     @property
@@ -305,3 +356,7 @@ class StudentLaw(SpectralLaw):
         # tail.
         half = 0.5 * self.n_features
         return np.sqrt(2.0 * self.nu * special.betaincinv(half, self.nu, u) / special.betainccinv(self.nu, half, u))
+
+    def _sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        # Zero is excluded: the factor would be infinite.
+        return np.sqrt(self.nu / special.gammaincinv(self.nu, 1.0 - rng.random(size)))

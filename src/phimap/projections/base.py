@@ -72,6 +72,32 @@ class Projection(BaseEstimator, ABC):
     name: ClassVar[str]
     #: Whether it draws a direction uniformly and a radius apart, which not every law allows.
     needs_rotation_invariance: ClassVar[bool] = False
+    #: Whether it draws Gaussian directions, which a factor for each turns into those of a mixture of Gaussian laws.
+    needs_gaussian_mixture: ClassVar[bool] = False
+    #: Whether it matches second moments.
+    needs_finite_variance: ClassVar[bool] = False
+
+    @classmethod
+    def lacking(cls, law: SpectralLaw) -> str:
+        """Say what the projection needs and this law lacks.
+
+        Parameters
+        ----------
+        law : SpectralLaw
+            The law of one direction.
+
+        Returns
+        -------
+        str
+            What is needed, in words; empty where nothing is lacking.
+        """
+        if cls.needs_rotation_invariance and not law.is_rotation_invariant:
+            return "a rotation-invariant spectral law"
+        if cls.needs_gaussian_mixture and not law.is_gaussian_mixture:
+            return "a spectral law that is Gaussian or a mixture of Gaussian ones"
+        if cls.needs_finite_variance and not np.isfinite(law.coordinate_variance):
+            return "a spectral law of finite variance"
+        return ""
 
     def sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         """Draw directions.
@@ -93,10 +119,11 @@ class Projection(BaseEstimator, ABC):
         ValueError
             If the law lacks what this projection needs.
         """
-        if self.needs_rotation_invariance and not law.is_rotation_invariant:
+        lacking = self.lacking(law)
+        if lacking:
             raise ValueError(
-                f"`projection`={self.name!r} needs a rotation-invariant spectral law, which {law.kernel_name} "
-                "lacks. Use projection='gaussian'."
+                f"`projection`={self.name!r} needs {lacking}, which {law.kernel_name} lacks. "
+                "Use projection='qmc', or 'gaussian'."
             )
         return self._sample(law, n_directions, rng)
 

@@ -1,4 +1,4 @@
-"""Quadrature rules for Gaussian laws: points with weights."""
+"""Quadrature rules: points with weights."""
 
 from __future__ import annotations
 
@@ -65,10 +65,12 @@ class SparseGridRecord(ProjectionRecord):
 
 
 class GaussQuadrature(Projection):
-    """Random products of the three-point Gauss-Hermite rule: entries 0, sqrt(3), -sqrt(3).
+    """Random products of three-point Gauss rules: for Gaussian laws entries 0, sqrt(3), -sqrt(3).
 
     Entries are independent, 0 with probability 2/3 and +-sqrt(3) with 1/6 each, times the inverse length scale:
-    the rule's weights are the probabilities, so that the rule in d dimensions, with its 3^d points, is sampled.
+    the rule's weights are the probabilities, so that the rule in d dimensions, with its 3^d points, is sampled. For
+    mixtures of Gaussian laws (Matern) each direction has its factor; for other laws of independent coordinates, of
+    variance v and kurtosis q, the entries are 0 and ``+-sqrt(q v)``, the latter with probability ``1 / (2 q)`` each.
 
     Notes
     -----
@@ -79,7 +81,8 @@ class GaussQuadrature(Projection):
 
     **Cost.** O(s d) numbers stored and O(s d) flops a row.
 
-    **Differs from the source in** nothing; the source reweights the sampled points as an option.
+    **Differs from the source in** the laws other than the Gaussian; the source reweights the sampled points as an
+    option.
 
     References
     ----------
@@ -89,23 +92,46 @@ class GaussQuadrature(Projection):
 
     name = "gauss-quadrature"
 
+    @classmethod
+    def lacking(cls, law: SpectralLaw) -> str:
+        """Say what is needed and this law lacks: moments, of Gaussian directions or of independent coordinates.
+
+        Parameters
+        ----------
+        law : SpectralLaw
+            The law of one direction.
+
+        Returns
+        -------
+        str
+            What is needed, in words; empty where nothing is lacking.
+        """
+        if law.is_gaussian_mixture or (law.has_independent_coordinates and np.isfinite(law.coordinate_kurtosis)):
+            return ""
+        return "a spectral law of coordinates with four moments, or a mixture of Gaussian ones"
+
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
-        _check_gaussian(self.name, law)
-        die = rng.integers(6, size=(n_directions, law.n_features), dtype=np.int8)
-        entries = np.sqrt(3.0) * ((die == 0).astype(np.float64) - (die == 1)) * law.scale
-        return DenseRecord(np.ascontiguousarray(entries.T))
+        rule = GaussianLaw(law.n_features) if law.is_gaussian_mixture else law
+        # The Gauss rule of three points of any symmetric law.
+        size, chance = np.sqrt(rule.coordinate_kurtosis * rule.coordinate_variance), 0.5 / rule.coordinate_kurtosis
+        u = rng.random((n_directions, law.n_features))
+        entries = size * ((u < chance).astype(np.float64) - (u >= 1 - chance))
+        if law.is_gaussian_mixture:
+            entries *= law.sample_mixing(rng, n_directions)[:, None]
+        return DenseRecord(np.ascontiguousarray((entries * law.scale).T))
 
 
 class SparseGrid(Projection):
     """The sparse-grid rule of degree three: 0 and +-p e_j, with weights ``1 - d / p^2`` and ``1 / (2 p^2)``.
 
-    Nothing is random. The number of directions must be ``2 d + 1``, or ``d + 1`` for stationary kernels: a
-    direction and its opposite have the same cosine, and the pair is then one direction of weight ``1 / p^2``.
+    Nothing is random; p counts in standard deviations of a coordinate of the law. The number of directions must be
+    ``2 d + 1``, or ``d + 1`` for stationary kernels: a direction and its opposite have the same cosine, and the pair is
+    then one direction of weight ``1 / p^2``.
 
     Parameters
     ----------
     p : float or None, default=None
-        Distance of the points in inverse length scales, greater than 0; None is ``sqrt(d)``, for which the weight
+        Distance of the points in standard deviations, greater than 0; None is ``sqrt(d)``, for which the weight
         at 0 vanishes. Below that it is negative: feature maps then have a ``signature_``.
 
     Notes
@@ -126,12 +152,12 @@ class SparseGrid(Projection):
     """
 
     name = "sparse-grid"
+    needs_finite_variance = True
 
     def __init__(self, p: float | None = None):
         self.p = p
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
-        _check_gaussian(self.name, law)
         d = law.n_features
         p_squared = float(d) if self.p is None else check_real("p", self.p, above=0.0) ** 2
         # Features of an activation tell a direction from its opposite.
@@ -149,7 +175,9 @@ class SparseGrid(Projection):
         if n_directions > d + 1:
             weights /= 2
         weights[0] = 1 - d / p_squared
-        scale = np.sqrt(p_squared) * np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,))
+        scale = np.sqrt(p_squared * law.coordinate_variance) * np.broadcast_to(
+            np.asarray(law.scale, dtype=np.float64), (d,)
+        )
         return SparseGridRecord(scale, weights)
 
 
@@ -160,7 +188,8 @@ class SphericalRadial(Projection):
     degrees of freedom; N directions of all blocks have weights ``d / (N rho^2)``, and the first of all directions
     is the point 0, whose weight ``1 - sum d / (N rho^2)`` is zero on average. It may be negative: feature maps then
     have a ``signature_``. The radii of the blocks are the law's quantiles at stratified points, in random order. A
-    single direction leaves no room for the point 0 and is drawn from the law.
+    single direction leaves no room for the point 0 and is drawn from the law. For mixtures of Gaussian laws (Matern)
+    each direction has its factor.
 
     Parameters
     ----------
@@ -187,12 +216,12 @@ class SphericalRadial(Projection):
     """
 
     name = "spherical-radial"
+    needs_gaussian_mixture = True
 
     def __init__(self, *, antipodes: bool = False):
         self.antipodes = antipodes
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
-        _check_gaussian(self.name, law)
         d = law.n_features
         if n_directions == 1:
             return DenseRecord(law.sample(rng, 1).T)
@@ -209,16 +238,9 @@ class SphericalRadial(Projection):
         strata = (rng.permutation(n_blocks) + rng.random(n_blocks)) / n_blocks
         radii = GaussianLaw(d + 2).radial_quantile(np.minimum(strata, 1 - np.finfo(np.float64).epsneg))
         radii = np.repeat(radii, n_vertices)[:n_points]
-        points = np.concatenate([np.zeros((1, d)), directions * radii[:, None]])
+        points = directions * (radii * law.sample_mixing(rng, n_points))[:, None]
+        points = np.concatenate([np.zeros((1, d)), points])
         weights = d / (n_points * radii**2)
         return WeightedRecord(
             np.ascontiguousarray((points * law.scale).T), np.concatenate([[1 - weights.sum()], weights])
-        )
-
-
-def _check_gaussian(name: str, law: SpectralLaw) -> None:
-    if not law.is_gaussian:
-        raise ValueError(
-            f"`projection`={name!r} is a rule for Gaussian spectral laws, got that of {law.kernel_name}. "
-            "Use projection='qmc', or 'gaussian'."
         )
