@@ -265,7 +265,7 @@ def test_sparse_signs_have_the_stated_moments_and_mean_kernel(sparsity, seed):
     [
         (SparseSign(1.0), GaussianLaw(4), r"`sparsity` must be below 1, got 1\.0"),
         (SparseSign(-0.1), GaussianLaw(4), r"`sparsity` must be at least 0"),
-        (SparseSign(), StudentLaw(4), r"'sparse-sign' imitates Gaussian laws only.*Matern.*'gaussian'"),
+        (SparseSign(), CauchyLaw(4), r"'sparse-sign' needs.*mixture of Gaussian ones, which Laplacian.*'gaussian'"),
     ],
 )
 def test_impossible_sparse_signs_are_refused(projection, law, message):

@@ -49,10 +49,13 @@ class SparseSignRecord(ProjectionRecord):
         The law's inverse length scales over the standard deviation of a sign.
     signs : tuple of SignRecord
         The directions, up to 1,024 in each.
+    scale : ndarray of shape (n_directions,), or None
+        Factors of the directions, for mixtures of Gaussian laws.
     """
 
     input_scale: np.ndarray
     signs: tuple[SignRecord, ...]
+    scale: np.ndarray | None = None
 
     @property
     def n_features(self) -> int:
@@ -64,19 +67,22 @@ class SparseSignRecord(ProjectionRecord):
 
     @property
     def scratch_width(self) -> int:
-        return self.n_features + min(_BLOCK, self.n_directions)
+        return self.n_features + min(_BLOCK, self.n_directions) * (1 if self.scale is None else 2)
 
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
         X = ops.scale_columns(ops.dense(X), self.input_scale)
         first = 0
         for block in self.signs:
             columns = slice(first, first + block.n_rows)
-            yield columns, ops.signed_sums(X, block.indices, block.bounds)
+            values = ops.signed_sums(X, block.indices, block.bounds)
+            yield columns, values if self.scale is None else ops.scale_columns(values, self.scale[columns])
             first = columns.stop
 
 
 class SparseSign(Projection):
     """Sparse signs: independent entries, 0 with probability eps, else ``+-(1 - eps)^(-1/2)`` with equal chances.
+
+    They stand for standard Gaussian numbers. For mixtures of Gaussian laws (Matern) each direction has its factor.
 
     Parameters
     ----------
@@ -94,7 +100,7 @@ class SparseSign(Projection):
     **Cost.** ``(1 - eps) s d`` additions a row and 4 bytes stored for each of as many entries. Faster than a dense
     matrix product from a sparsity of some 0.8 on.
 
-    **Differs from the source in** nothing; the source allows a sparsity of 0 and above, and so do we.
+    **Differs from the source in** the laws other than the Gaussian.
 
     References
     ----------
@@ -104,6 +110,7 @@ class SparseSign(Projection):
     """
 
     name = "sparse-sign"
+    needs_gaussian_mixture = True
 
     def __init__(self, sparsity: float = 2 / 3):
         self.sparsity = sparsity
@@ -112,16 +119,12 @@ class SparseSign(Projection):
         sparsity = check_real("sparsity", self.sparsity, least=0.0)
         if sparsity >= 1.0:
             raise ValueError(f"`sparsity` must be below 1, got {self.sparsity}. Some entries must not be zero.")
-        if not law.is_gaussian:
-            raise ValueError(
-                f"`projection`={self.name!r} imitates Gaussian laws only, got that of {law.kernel_name}. "
-                "Use projection='gaussian'."
-            )
         d = law.n_features
         signs = tuple(
             _draw_signs(min(_BLOCK, n_directions - first), d, sparsity, rng) for first in range(0, n_directions, _BLOCK)
         )
-        return SparseSignRecord(np.broadcast_to(law.scale / np.sqrt(1.0 - sparsity), (d,)).copy(), signs)
+        scale = None if law.is_gaussian else law.sample_mixing(rng, n_directions)
+        return SparseSignRecord(np.broadcast_to(law.scale / np.sqrt(1.0 - sparsity), (d,)).copy(), signs, scale)
 
 
 def _draw_signs(n_rows: int, n_columns: int, sparsity: float, rng: np.random.Generator) -> SignRecord:
