@@ -94,8 +94,8 @@ def test_all_rectified_features_are_those_of_the_nngp_kernel(depth, rng):
     phi = pm.NTKFeatures(depth, 64, relu_components=64, random_state=0).fit(X)
     assert phi.kernel_(X) == pytest.approx(NNGP(depth=depth)(X))
     assert isinstance(phi.kernel_, NNGP)
-    for layer in phi.record_.layers:
-        assert (layer.step, layer.product, layer.n_components) == (None, None, 64)
+    assert all(layer.step is None and layer.product is None for layer in phi.record_.layers)
+    assert [layer.n_components for layer in phi.record_.layers] == [256] * (depth - 1) + [64]
     if depth == 1:
         samples = kernel_estimates(lambda seed: phi.set_params(random_state=seed).fit_transform(X), 300)
         assert is_mean(samples, phi.kernel_(X))
@@ -105,12 +105,15 @@ def test_all_rectified_features_are_those_of_the_nngp_kernel(depth, rng):
 @pytest.mark.parametrize("sketch", ["tensorsrht", "countsketch"])
 def test_widths_are_those_asked_for(sketch, rng):
     X = rng.standard_normal((6, 4))
-    phi = pm.NTKFeatures(2, 50, relu_components=20, step_components=37, sketch=sketch, random_state=0).fit(X)
+    options = {"relu_components": 20, "step_components": 37, "hidden_components": 24, "sketch": sketch}
+    phi = pm.NTKFeatures(2, 50, random_state=0, **options).fit(X)
     assert phi.transform(X).shape == (6, 50)
-    for layer in phi.record_.layers:
-        widths = layer.relu.n_components, layer.step.n_components, layer.product.n_components
-        assert widths == (20, 37, 30)
-    assert phi.record_.layers[1].relu.n_features == 20
+
+    def widths(layer: NTKLayer) -> tuple[int, int, int]:
+        return layer.relu.n_components, layer.step.n_components, layer.product.n_components
+
+    assert [widths(layer) for layer in phi.record_.layers] == [(24, 37, 24), (20, 37, 30)]
+    assert phi.record_.layers[1].relu.n_features == 24
 
 
 def test_one_component_is_unbiased(rng):
@@ -155,3 +158,28 @@ def test_error_falls_as_the_root_of_the_width(digits):
 
     assert is_slope(np.log(widths), log_errors(NTK(depth=1)(X)), -0.5)
     assert not is_slope(np.log(widths), log_errors(NTK(depth=2)(X)), -0.5)
+
+
+@pytest.mark.parametrize("sampling", ["gaussian", "leverage"])
+@pytest.mark.parametrize("depth", [10, 20])
+def test_deep_maps_keep_their_norms(depth, sampling, digits):
+    """The log of a squared norm varies by about 5 depth / 512 over draws: half to twice is beyond four deviations."""
+    X = np.vstack([digits[:50], np.zeros(64)]).astype(np.float32)
+    phi = pm.NTKFeatures(depth, 512, sampling=sampling, projection="gaussian", random_state=0).fit(X)
+    Z = phi.transform(X)
+    squares = (Z.astype(np.float64) ** 2).sum(axis=1)
+    assert squares[-1] == 0
+    assert (0.3 * (depth + 1) < squares[:-1]).all()
+    assert (squares[:-1] < 3 * (depth + 1)).all()
+    assert pm.metrics.relative_error(phi, X) < 1
+
+
+@pytest.mark.parametrize("d", [1, 40])
+@pytest.mark.parametrize("n_components", [1, 2, 3, 41])
+def test_few_components_and_any_number_of_inputs(d, n_components, rng):
+    X = np.vstack([rng.standard_normal((4, d)), np.zeros(d)])
+    Z = pm.NTKFeatures(3, n_components, random_state=0).fit_transform(X)
+    assert Z.shape == (5, n_components)
+    assert np.isfinite(Z).all()
+    assert Z[:4].any()
+    assert not Z[4].any()

@@ -15,6 +15,9 @@ from phimap.ops import Array
 from phimap.projections import Projection
 from phimap.sketches import CountSketch
 
+# Narrower hidden layers cost as much and lose norms, and at last whole rows, with the depth.
+_LEAST_HIDDEN = 256
+
 
 class NTKFeatures(FeatureMap):
     """Random features of the ReLU neural tangent kernel of a network with `depth` hidden layers.
@@ -39,9 +42,12 @@ class NTKFeatures(FeatureMap):
         I)`` and divides by ``|w|``: exactly, as uniform directions of one length, by any rotation-invariant
         projection. ``"gibbs"`` does so by the published Markov chains, independent of each other.
     relu_components : int or None, default=None
-        Width m1 of the rectified features of each layer; None is half of `n_components`. All of `n_components`
+        Width m1 of the rectified features of the last layer; None is half of `n_components`. All of `n_components`
         leaves no room for the derivative: the map is then that of the NNGP kernel. For ``sketch="none"`` that of all
         layers but the last, which fills what the products leave; None is m0.
+    hidden_components : int or None, default=None
+        Widths m1 and ms of every layer but the last; None is `n_components`, at least 256. Not used for
+        ``sketch="none"``.
     step_components : int or None, default=None
         Width m0 of the step features of each layer; None is as wide as the sketch, ms. For ``sketch="none"`` None is
         the largest width whose products take at most half of the output, at least 1.
@@ -71,11 +77,19 @@ class NTKFeatures(FeatureMap):
     ``m0 = O(L^2 / eps^2 log(L / delta))``, ``m1 = O(L^6 / eps^4 log(L / delta))``,
     ``ms = O(L^2 / eps^2 log^3(L / (eps delta)))``.
 
+    Where the width goes was measured on 1,000 rows of MNIST of norm 1 with 8,192 components. At depth 1 the error is
+    least for m1 of three eighths to a half of the output, with m0 = m / 2: 0.030 (20 draws); a quarter gives 0.036
+    and three quarters 0.038, half of the steps 0.033, and twice as many gain nothing. At depth 3 (10 draws) hidden
+    layers of the last one's widths, ``hidden_components=4096`` as published, give 0.056, and hidden layers as wide as
+    the output 0.046 for a third more time.
+
     **Cost.** Per row and layer: two projections of m1-vectors to m0 and m1 directions, and
-    O((m0 + m) log m) for the sketch.
+    O((m0 + m) log m) for the sketch. Directions are dense up to inputs of width 2,048 and structured beyond, or as
+    `projection` says: with structured ones the whole map is O(L m log m) a row.
 
     **Differs from the source in** the projection, which is orthogonal unless ``projection="gaussian"`` asks for the
-    published independent directions, and, for ``"countsketch"``, in dividing by the norm first, as [Z21] does.
+    published independent directions, in the hidden layers, which have the published width for
+    ``hidden_components=n_components // 2``, and, for ``"countsketch"``, in dividing by the norm first, as [Z21] does.
 
     References
     ----------
@@ -102,6 +116,7 @@ class NTKFeatures(FeatureMap):
         sketch: str = "tensorsrht",
         sampling: str = "gaussian",
         relu_components: int | None = None,
+        hidden_components: int | None = None,
         step_components: int | None = None,
         gibbs_sweeps: int = 1,
         exact_degrees: tuple[int, ...] = (),
@@ -114,6 +129,7 @@ class NTKFeatures(FeatureMap):
         self.sketch = sketch
         self.sampling = sampling
         self.relu_components = relu_components
+        self.hidden_components = hidden_components
         self.step_components = step_components
         self.gibbs_sweeps = gibbs_sweeps
         self.exact_degrees = exact_degrees
@@ -132,7 +148,8 @@ class NTKFeatures(FeatureMap):
         else:
             if self.n_components == 1:
                 reduction = CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
-            widths = [self._widths(max(self.n_components, 2))] * depth
+            last = self._widths(max(self.n_components, 2))
+            widths = [self._hidden(last)] * (depth - 1) + [last]
         self.kernel_: Kernel = NNGP(depth=depth) if widths[0].product == 0 else NTK(depth=depth)
         layers = draw_layers(
             X.shape[1],
@@ -146,7 +163,7 @@ class NTKFeatures(FeatureMap):
         return NTKRecord(layers, reduction)
 
     def _widths(self, width: int) -> LayerWidths:
-        """Widths of each layer where products are sketched."""
+        """Widths of the last layer where products are sketched."""
         relu = width // 2
         if self.relu_components is not None:
             relu = check_integer("relu_components", self.relu_components, least=1)
@@ -156,6 +173,13 @@ class NTKFeatures(FeatureMap):
         if self.step_components is not None:
             step = check_integer("step_components", self.step_components, least=1)
         return LayerWidths(relu, step, product)
+
+    def _hidden(self, last: LayerWidths) -> LayerWidths:
+        """Widths of the layers before it."""
+        width = max(self.n_components, _LEAST_HIDDEN)
+        if self.hidden_components is not None:
+            width = check_integer("hidden_components", self.hidden_components, least=1)
+        return LayerWidths(width, last.step, width if last.product else 0)
 
     def _tensor_widths(self, n_features: int, depth: int) -> list[LayerWidths]:
         """Widths of the layers where products are not sketched."""
