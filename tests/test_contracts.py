@@ -28,9 +28,11 @@ CHECKED = [
     pm.NTKTensorFeatures(),
     pm.NystroemFeatures(),
     pm.sketches.CountSketch(),
+    pm.sketches.OSNAP(),
     pm.sketches.SRHT(),
     pm.sketches.TensorSketch(),
     pm.sketches.TensorSRHT(),
+    pm.sketches.PolySketch(),
 ]
 
 

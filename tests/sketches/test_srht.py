@@ -8,7 +8,7 @@ from scipy import linalg
 
 import phimap as pm
 from phimap.ops import ops_for
-from phimap.sketches.srht import TensorFourierRecord, TensorHadamardRecord
+from phimap.sketches.spectra import FourierSamples, HadamardSamples
 from tests.support.statistics import is_mean
 
 DTYPES = [np.float32, np.float64]
@@ -43,13 +43,13 @@ def test_srht_with_all_rows_is_an_isometry(n_features, dtype, rng):
 def test_hadamard_form_is_the_dense_matrices(n_components, widths, dtype, rng):
     X, Y = pairs(rng, widths, dtype)
     record = pm.sketches.TensorSRHT(n_components, form="hadamard").sample_product(widths, rng)
-    assert isinstance(record, TensorHadamardRecord)
+    assert isinstance(record.samples, HadamardSamples)
     ops = ops_for(X)
     product = record.bind(ops).sketch_product(ops, X, Y)
     lengths = [signs.shape[0] for signs in record.signs]
     first, second = (
         (factor * signs[: factor.shape[1]]) @ linalg.hadamard(length)[rows, : factor.shape[1]].T
-        for factor, signs, length, rows in zip((X, Y), record.signs, lengths, record.rows, strict=True)
+        for factor, signs, length, rows in zip((X, Y), record.signs, lengths, record.samples.rows, strict=True)
     )
     assert product.shape == (9, n_components)
     assert product.dtype == dtype
@@ -62,13 +62,13 @@ def test_hadamard_form_is_the_dense_matrices(n_components, widths, dtype, rng):
 def test_fourier_form_is_the_dense_matrices(n_components, widths, dtype, rng):
     X, Y = pairs(rng, widths, dtype)
     record = pm.sketches.TensorSRHT(n_components, form="fourier").sample_product(widths, rng)
-    assert isinstance(record, TensorFourierRecord)
+    assert isinstance(record.samples, FourierSamples)
     ops = ops_for(X)
     product = record.bind(ops).sketch_product(ops, X, Y)
     lengths = [signs.shape[0] for signs in record.signs]
     samples = 1
     for factor, signs, length, rows, orientations in zip(
-        (X, Y), record.signs, lengths, record.rows, record.orientations, strict=True
+        (X, Y), record.signs, lengths, record.samples.rows, record.samples.orientations, strict=True
     ):
         # Back to the frequency that was drawn: the mirror image, where the entry is to be conjugated.
         frequencies = np.where(orientations < 0, length - rows, rows)
@@ -77,7 +77,7 @@ def test_fourier_form_is_the_dense_matrices(n_components, widths, dtype, rng):
     scale = np.sqrt(2 / n_components)
     expected = scale * np.stack([samples.real, samples.imag], axis=2).reshape(9, -1)
     if n_components % 2:
-        last = (expected[:, -2] + record.last_sign * expected[:, -1]) / np.sqrt(2)
+        last = (expected[:, -2] + record.samples.last_sign * expected[:, -1]) / np.sqrt(2)
         expected = np.column_stack([expected[:, :-2], last])
     assert product.shape == (9, n_components)
     assert product.dtype == dtype
@@ -90,8 +90,8 @@ def test_frequencies_are_uniform(length):
     from scipy import stats
 
     record = pm.sketches.TensorSRHT(20_000).sample_product((length, length), np.random.default_rng(0))
-    assert isinstance(record, TensorFourierRecord)
-    for signs, rows, orientations in zip(record.signs, record.rows, record.orientations, strict=True):
+    assert isinstance(record.samples, FourierSamples)
+    for signs, rows, orientations in zip(record.signs, record.samples.rows, record.samples.orientations, strict=True):
         assert signs.shape == (length,)
         counts = np.bincount(np.where(orientations < 0, length - rows, rows), minlength=length)
         threshold = stats.chi2.isf(1e-6, max(length - 1, 1))

@@ -97,11 +97,14 @@ def feature_maps() -> dict[str, RandomMap]:
         "nystroem": pm.NystroemFeatures(kernels.Matern(nu=1.5), **fixed),
         "nystroem-ntk": pm.NystroemFeatures(kernels.NTK(depth=2), **fixed),
         "countsketch": pm.sketches.CountSketch(**fixed),
+        "osnap": pm.sketches.OSNAP(**fixed),
         "srht": pm.sketches.SRHT(**fixed),
         "srht-replace": pm.sketches.SRHT(replace=True, **fixed),
         "tensorsketch": pm.sketches.TensorSketch(degree=3, **fixed),
         "tensorsrht": pm.sketches.TensorSRHT(**fixed),
         "tensorsrht-hadamard": pm.sketches.TensorSRHT(form="hadamard", **fixed),
+        "polysketch": pm.sketches.PolySketch(degree=3, **fixed),
+        "polysketch-osnap": pm.sketches.PolySketch(degree=2, leaf="osnap", **fixed),
     }
 
 

@@ -177,7 +177,7 @@ class Ops(ABC):
 
     @abstractmethod
     def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
-        """``scale * A[:, columns_a] * B[:, columns_b]``."""
+        """``scale * A[:, columns_a] * B[:, columns_b]``; of A and B one may have a single row, which serves all."""
 
     @abstractmethod
     def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
@@ -206,7 +206,23 @@ class Ops(ABC):
 
         ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k), where entries of A and B are conjugated first if their
         orientation, int8 (k,), is -1 and not if it is 1; returned as (r, 2 k): the real and imaginary part of the
-        first product, then of the second.
+        first product, then of the second. Of A and B one may have a single row, which serves all.
+        """
+
+    @abstractmethod
+    def signed_spectra(self, X: Array, signs: Array) -> Array:
+        """Fourier transforms of `X` (r, d) dense under several sign patterns: complex (r, J, L // 2 + 1).
+
+        `signs` is int8 (J, L): pattern j transforms x times ``signs[j, :d]``, padded with zeros to L.
+        """
+
+    @abstractmethod
+    def fourier_chain(self, spectra: Array, rows: Array, orientations: Array, scale: float) -> Array:
+        """Products of entries of the first j spectra of each row, as real numbers.
+
+        ``scale * prod_l spectra[:, l, rows[l]]`` (r, k) for `spectra` complex (r, J, p), `rows` intp and
+        `orientations` int8 (j, k), which is -1 where the entry is conjugated first; returned as (r, 2 k): all real
+        parts, then all imaginary parts.
         """
 
     @abstractmethod

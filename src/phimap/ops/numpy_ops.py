@@ -171,7 +171,7 @@ class NumpyOps(Ops):
     def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
         from phimap.ops.compiled.countsketch import gather_product
 
-        out = self.empty((A.shape[0], columns_a.shape[0]))
+        out = self.empty((max(A.shape[0], B.shape[0]), columns_a.shape[0]))
         gather_product(A, columns_a, B, columns_b, self.dtype.type(scale), out)
         return out
 
@@ -203,8 +203,27 @@ class NumpyOps(Ops):
     ) -> Array:
         from phimap.ops.compiled.countsketch import fourier_product
 
-        out = self.empty((A.shape[0], 2 * columns_a.shape[0]))
+        out = self.empty((max(A.shape[0], B.shape[0]), 2 * columns_a.shape[0]))
         fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, self.dtype.type(scale), out)
+        return out
+
+    def signed_spectra(self, X: Array, signs: Array) -> Array:
+        from scipy import fft
+
+        padded = np.zeros((X.shape[0], *signs.shape), self.dtype)
+        np.multiply(X[:, None, :], signs[:, : X.shape[1]], out=padded[:, :, : X.shape[1]])
+        # An overflow is found in the features, and reported there.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return fft.rfft(padded, axis=2)
+
+    def fourier_chain(self, spectra: Array, rows: Array, orientations: Array, scale: float) -> Array:
+        from phimap.ops.compiled.fourier_chain import fourier_chain
+
+        # The compiled loop reads where it is told to; a damaged model file may name any place.
+        if rows.shape[0] > spectra.shape[1] or rows.min(initial=0) < 0 or rows.max(initial=0) >= spectra.shape[2]:
+            raise ValueError("`rows` must hold frequencies of the spectra. Fit the map again.")
+        out = self.empty((spectra.shape[0], 2 * rows.shape[1]))
+        fourier_chain(spectra, rows, orientations, self.dtype.type(scale), out)
         return out
 
     def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:

@@ -180,7 +180,19 @@ class TorchOps(Ops):
     ) -> Array:
         a, b = A[:, columns_a] * scale, B[:, columns_b]
         product = torch.complex(a.real, a.imag * orientations_a) * torch.complex(b.real, b.imag * orientations_b)
-        return torch.view_as_real(product).reshape(A.shape[0], -1)
+        return torch.view_as_real(product).reshape(product.shape[0], -1)
+
+    def signed_spectra(self, X: Array, signs: Array) -> Array:
+        padded = torch.zeros((X.shape[0], *signs.shape), dtype=X.dtype, device=X.device)
+        padded[:, :, : X.shape[1]] = X[:, None, :] * signs[:, : X.shape[1]]
+        return torch.fft.rfft(padded, dim=2)
+
+    def fourier_chain(self, spectra: Array, rows: Array, orientations: Array, scale: float) -> Array:
+        product: Array = scale
+        for factor in range(rows.shape[0]):
+            entries = spectra[:, factor, rows[factor]]
+            product = product * torch.complex(entries.real, entries.imag * orientations[factor])
+        return torch.cat([product.real, product.imag], dim=1)
 
     def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         return self.constant(kernel(self.to_host(X), self.to_host(landmarks)))

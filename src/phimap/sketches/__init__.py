@@ -1,8 +1,9 @@
 """Oblivious sketches: random linear reductions of vectors and of their tensor products."""
 
 from phimap.sketches.base import Sketch
-from phimap.sketches.countsketch import CountSketch
+from phimap.sketches.countsketch import OSNAP, CountSketch
+from phimap.sketches.polysketch import PolySketch
 from phimap.sketches.srht import SRHT, TensorSRHT
 from phimap.sketches.tensorsketch import TensorSketch
 
-__all__ = ["SRHT", "CountSketch", "Sketch", "TensorSRHT", "TensorSketch"]
+__all__ = ["OSNAP", "SRHT", "CountSketch", "PolySketch", "Sketch", "TensorSRHT", "TensorSketch"]

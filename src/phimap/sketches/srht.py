@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from phimap._validation import check_choice
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.sketches.base import Sketch
+from phimap.sketches.spectra import FORMS, ProductSamples, hadamard_signs, padded_width
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class SRHT(Sketch):
 
 @dataclass(frozen=True)
 class TensorSRHTRecord(MapRecord):
-    """Signs and sampled rows of two independent transforms.
+    """Signs of two independent transforms, and the samples of their product.
 
     Attributes
     ----------
@@ -129,99 +129,31 @@ class TensorSRHTRecord(MapRecord):
         Width of the first factor; of both where a vector is multiplied by itself.
     signs : tuple of two ndarrays of int8, shapes (p,) and (p',)
         p and p' are the widths of the factors, padded to lengths that the transform likes.
-    rows : tuple of two ndarrays of intp, shape (n_samples,)
-        Of the first and of the second transform.
+    samples : FourierSamples or HadamardSamples
     """
 
     n_features: int
     signs: tuple[np.ndarray, np.ndarray]
-    rows: tuple[np.ndarray, np.ndarray]
-
-    @classmethod
-    @abstractmethod
-    def draw(cls, widths: tuple[int, int], n_components: int, rng: np.random.Generator) -> Self:
-        """Draw the sketch of tensor products of vectors of the two lengths."""
-
-    @abstractmethod
-    def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
-        """The sketch of the tensor products of the rows of `X` (r, d) and `Y` (r, d'): (r, n_components)."""
-
-    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        ops.copy(self.sketch_product(ops, X, X), out, first)
-
-
-@dataclass(frozen=True)
-class TensorHadamardRecord(TensorSRHTRecord):
-    """Hadamard transforms: one feature a sample."""
+    samples: ProductSamples
 
     @property
     def n_components(self) -> int:
-        return self.rows[0].shape[0]
+        return self.samples.n_components
 
     @property
     def scratch_width(self) -> int:
-        return self.n_components + self.n_features + sum(signs.shape[0] for signs in self.signs)
-
-    @classmethod
-    def draw(cls, widths: tuple[int, int], n_components: int, rng: np.random.Generator) -> Self:
-        lengths = (padded_width(widths[0]), padded_width(widths[1]))
-        return cls(widths[0], *_draw_signs_and_rows(lengths, n_components, rng))
-
-    def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
-        first, second = (
-            ops.fwht(ops.pad_signed(factor, signs)) for factor, signs in zip((X, Y), self.signs, strict=True)
-        )
-        return ops.gather_product(first, self.rows[0], second, self.rows[1], self.n_components**-0.5)
-
-
-@dataclass(frozen=True)
-class TensorFourierRecord(TensorSRHTRecord):
-    """Fourier transforms: two features a sample, its real and its imaginary part.
-
-    Attributes
-    ----------
-    n_features, signs : see TensorSRHTRecord
-    rows : tuple of two ndarrays of intp, shape (ceil(n_components / 2),)
-        Frequencies up to half the length L. The transform of a real vector has at L - i the conjugate of i.
-    orientations : tuple of two ndarrays of int8, shape (ceil(n_components / 2),)
-        -1 where the sampled frequency was in the upper half, so that the entry at `rows` is conjugated; else 1.
-    n_components : int
-    last_sign : int
-        Sign between the two parts of the last sample, which share a feature where `n_components` is odd.
-    """
-
-    orientations: tuple[np.ndarray, np.ndarray]
-    n_components: int
-    last_sign: int
-
-    @property
-    def scratch_width(self) -> int:
-        # Of each factor the padded row and its spectrum: complex, half as long.
+        # Of each factor the padded row and its spectrum: complex and half as long, or real in place.
         return self.n_components + self.n_features + 2 * sum(signs.shape[0] + 1 for signs in self.signs)
 
-    @classmethod
-    def draw(cls, widths: tuple[int, int], n_components: int, rng: np.random.Generator) -> Self:
-        lengths = (fast_fourier_width(widths[0]), fast_fourier_width(widths[1]))
-        signs, sampled = _draw_signs_and_rows(lengths, -(-n_components // 2), rng)
-        first, second = _fold(sampled[0], lengths[0]), _fold(sampled[1], lengths[1])
-        last_sign = int(hadamard_signs(rng.spawn(1)[0], (1,))[0])
-        return cls(widths[0], signs, (first[0], second[0]), (first[1], second[1]), n_components, last_sign)
-
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
+        """The sketch of the tensor products of the rows of `X` (r, d) and `Y` (r, d'): (r, n_components)."""
         first, second = (
-            ops.rfft(ops.pad_signed(factor, signs)) for factor, signs in zip((X, Y), self.signs, strict=True)
+            self.samples.transform(ops, factor, signs) for factor, signs in zip((X, Y), self.signs, strict=True)
         )
-        m = self.n_components
-        features = ops.fourier_product(
-            first, self.rows[0], self.orientations[0], second, self.rows[1], self.orientations[1], (2 / m) ** 0.5
-        )
-        if m % 2:
-            # Half a sample for half a sample's share: every feature has the same part in the estimate.
-            features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
-        return features[:, :m]
+        return self.samples.product(ops, first, second)
 
-
-_FORMS: dict[str, type[TensorSRHTRecord]] = {"fourier": TensorFourierRecord, "hadamard": TensorHadamardRecord}
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        ops.copy(self.sketch_product(ops, X, X), out, first)
 
 
 class TensorSRHT(Sketch):
@@ -239,6 +171,9 @@ class TensorSRHT(Sketch):
         random sign between them and the weight of one feature.
     form : {"fourier", "hadamard"}, default="fourier"
         The transform.
+    replace : bool, default=False
+        Sample the rows of each transform with replacement, as published. Without it every row of a transform comes
+        once before any comes again; the pairs are independent either way.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
         Threads; None is the configured number. Changes no bit of the result.
@@ -296,11 +231,13 @@ class TensorSRHT(Sketch):
         n_components: int = 1024,
         *,
         form: str = "fourier",
+        replace: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
     ):
         super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
         self.form = form
+        self.replace = replace
 
     @property
     def _power(self) -> int:
@@ -311,40 +248,9 @@ class TensorSRHT(Sketch):
 
     def sample_product(self, widths: tuple[int, int], rng: np.random.Generator) -> TensorSRHTRecord:
         """Draw the sketch of tensor products of vectors of the two lengths."""
-        return _FORMS[check_choice("form", self.form, tuple(_FORMS))].draw(widths, self.n_components, rng)
-
-
-def padded_width(n_features: int) -> int:
-    """The least power of two that is not below `n_features`."""
-    return 1 << (n_features - 1).bit_length()
-
-
-def fast_fourier_width(n_features: int) -> int:
-    """The least product of small primes, fast for the transform of real rows, that is not below `n_features`."""
-    from scipy.fft import next_fast_len
-
-    return next_fast_len(n_features, real=True)  # pyright: ignore[reportReturnType] -- SciPy's stub has no result
-
-
-def hadamard_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent fair signs as int8."""
-    return 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
-
-
-def _draw_signs_and_rows(
-    lengths: tuple[int, int], n_samples: int, rng: np.random.Generator
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Signs (p,), (p',) and uniform rows (n_samples,), (n_samples,) for two transforms of these lengths."""
-    sign_rngs, row_rngs = rng.spawn(2), rng.spawn(2)
-    signs = (hadamard_signs(sign_rngs[0], (lengths[0],)), hadamard_signs(sign_rngs[1], (lengths[1],)))
-    rows = (
-        row_rngs[0].integers(lengths[0], size=n_samples, dtype=np.intp),
-        row_rngs[1].integers(lengths[1], size=n_samples, dtype=np.intp),
-    )
-    return signs, rows
-
-
-def _fold(frequencies: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The frequencies (k,) up to half the length, and -1 where the entry there is the conjugate of the one meant."""
-    upper = 2 * frequencies > length
-    return np.where(upper, length - frequencies, frequencies), np.where(upper, -1, 1).astype(np.int8)
+        form = FORMS[check_choice("form", self.form, tuple(FORMS))]
+        sign_rng, sample_rng = rng.spawn(2)
+        lengths = (form.length(widths[0]), form.length(widths[1]))
+        signs = tuple(hadamard_signs(child, (n,)) for child, n in zip(sign_rng.spawn(2), lengths, strict=True))
+        samples = form.draw(lengths, self.n_components, sample_rng, replace=self.replace)
+        return TensorSRHTRecord(widths[0], (signs[0], signs[1]), samples)

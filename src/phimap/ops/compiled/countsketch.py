@@ -45,12 +45,12 @@ def countsketch_csr(data, indices, indptr, buckets, signs, out):
 def gather_product(A, columns_a, B, columns_b, scale, out):
     """Set `out` to ``scale * A[:, columns_a] * B[:, columns_b]``.
 
-    A (n, p), B (n, q), out (n, m) and the scalar scale of one floating dtype; columns_a, columns_b intp (m,).
+    A (n or 1, p), B (n or 1, q), out (n, m) and the scalar scale of one floating dtype; columns_a, columns_b intp (m,).
     Overwrites `out`.
     """
     n, m = out.shape
     for i in range(n):
-        a, b, row = A[i], B[i], out[i]
+        a, b, row = A[min(i, A.shape[0] - 1)], B[min(i, B.shape[0] - 1)], out[i]
         for j in range(m):
             row[j] = (scale * a[columns_a[j]]) * b[columns_b[j]]
 
@@ -59,13 +59,13 @@ def gather_product(A, columns_a, B, columns_b, scale, out):
 def fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, out):
     """Set `out` to the parts of ``scale * A[:, columns_a] * B[:, columns_b]``, each real part before its imaginary.
 
-    Entries whose orientation is -1 are conjugated first. A (n, p) and B (n, q) complex; out (n, 2 k) and the scalar
-    scale of their real dtype; columns_a, columns_b intp (k,); orientations_a, orientations_b int8 (k,), 1 or -1.
+    Entries whose orientation is -1 are conjugated first. A (n or 1, p) and B (n or 1, q) complex; out (n, 2 k) and the
+    scalar scale of their real dtype; columns_a, columns_b intp (k,); orientations_a, orientations_b int8 (k,), 1 or -1.
     Overwrites `out`.
     """
     n = out.shape[0]
     for i in range(n):
-        a, b, row = A[i], B[i], out[i]
+        a, b, row = A[min(i, A.shape[0] - 1)], B[min(i, B.shape[0] - 1)], out[i]
         for j in range(columns_a.shape[0]):
             x, y = a[columns_a[j]], b[columns_b[j]]
             x_real, x_imag = scale * x.real, scale * x.imag * orientations_a[j]

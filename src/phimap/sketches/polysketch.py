@@ -1,0 +1,298 @@
+"""PolySketch: tensor powers of any degree by a binary tree of sampled products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phimap._validation import check_choice, check_integer
+from phimap.ops import Array, Ops
+from phimap.random_map import MapRecord
+from phimap.sketches.base import Sketch
+from phimap.sketches.countsketch import OSNAP
+from phimap.sketches.spectra import FORMS, ProductSamples
+from phimap.sketches.srht import SRHT
+from phimap.sketches.tree import Evaluation, ProductTree, TreeBuilder
+
+_LEAVES = ("auto", "none", "srht", "osnap")
+# Vectors wider than this many inner widths are sketched at the leaves, where the choice is left to the sketch.
+_WIDE = 8
+
+
+@dataclass(frozen=True)
+class PolySketchRecord(MapRecord):
+    """A tree over as many leaves as the degree, whose last node is the sketch."""
+
+    tree: ProductTree
+
+    @property
+    def n_features(self) -> int:
+        return self.tree.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.tree.width(self._root)
+
+    @property
+    def degree(self) -> int:
+        """The number of factors of the tensor product."""
+        return self.tree.n_leaves
+
+    @property
+    def scratch_width(self) -> int:
+        return self.tree.scratch_width
+
+    @property
+    def _root(self) -> int:
+        return len(self.tree.nodes) - 1
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        ops.copy(self.apply_product(ops, [X] * self.degree), out, first)
+
+    def apply_product(self, ops: Ops, vectors: Sequence[Array]) -> Array:
+        """The sketch (r, n_components) of the tensor products of the rows of `vectors`, one (r, n_features) a factor.
+
+        A factor of one row serves all rows. Factors that are the same object are transformed once.
+        """
+        return Evaluation(self.tree, ops, vectors).vector(self._root)
+
+    def unit_factors(self, n_units: int) -> np.ndarray:
+        """Which of the factors hold e1 in entry `n_units` of `apply_all`: bool (degree,)."""
+        held = np.zeros(self.degree, dtype=bool)
+
+        def place(index: int, units: int) -> None:
+            if index < 0:
+                held[-1 - index] = units == 1
+                return
+            node = self.tree.nodes[index]
+            left, right = self._degree(node.left), self._degree(node.right)
+            left_units = left if units > right else 0
+            place(node.left, left_units)
+            place(node.right, units - left_units)
+
+        place(self._root, n_units)
+        return held
+
+    def apply_all(self, ops: Ops, X: Array) -> list[Array]:
+        """The sketches of ``x^(x (p - j)) (x) e1^(x j)`` for j = 0, ..., p: p + 1 arrays (r, n_components).
+
+        Entry j is what `apply_product` gives where e1 stands in the factors `unit_factors(j)` names. The inner product
+        of entries j estimates ``<x, y>^(p - j)``.
+
+        Of two branches the first holds x alone or e1 alone, and the second runs through all its own cases: one
+        transform of the first serves them all. That leaves O(p) transforms and products, where replacing one factor
+        after the other takes O(p log p).
+        """
+        unit = ops.constant(np.eye(1, self.n_features))
+        whole = Evaluation(self.tree, ops, [X] * self.degree)
+        units = Evaluation(self.tree, ops, [unit] * self.degree)
+
+        def cases(index: int) -> list[Array]:
+            if index < 0:
+                return [whole.vector(index), units.vector(index)]
+            node = self.tree.nodes[index]
+            right, n_left = spectra(node.right), self._degree(node.left)
+            left, left_units = whole.spectrum(node.left), units.spectrum(node.left)
+            few = [node.samples.product(ops, left, other) for other in right]
+            return few + [node.samples.product(ops, left_units, other) for other in right[-n_left:]]
+
+        def spectra(index: int) -> list[Array]:
+            if index < 0:
+                return [whole.spectrum(index), units.spectrum(index)]
+            return [whole.transform(index, vector) for vector in cases(index)]
+
+        *sketches, constant = cases(self._root)
+        last = ops.empty(sketches[0].shape)
+        last[:] = constant
+        return [*sketches, last]
+
+    def _degree(self, index: int) -> int:
+        if index < 0:
+            return 1
+        node = self.tree.nodes[index]
+        return self._degree(node.left) + self._degree(node.right)
+
+
+@dataclass(frozen=True)
+class PowerSketchesRecord(MapRecord):
+    """Sketches of several tensor powers of one vector, side by side, from one tree.
+
+    Attributes
+    ----------
+    tree : ProductTree
+    outputs : tuple of int
+        The nodes that give the features, in order of their degrees.
+    degrees : tuple of int
+    """
+
+    tree: ProductTree
+    outputs: tuple[int, ...]
+    degrees: tuple[int, ...]
+
+    @property
+    def n_features(self) -> int:
+        return self.tree.n_features
+
+    @property
+    def n_components(self) -> int:
+        return sum(self.widths)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Components of each degree."""
+        return tuple(map(self.tree.width, self.outputs))
+
+    @property
+    def scratch_width(self) -> int:
+        return self.tree.scratch_width
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        evaluation = Evaluation(self.tree, ops, [X] * self.tree.n_leaves)
+        for index in self.outputs:
+            features = evaluation.vector(index)
+            ops.copy(features, out, first)
+            first += features.shape[1]
+
+
+class PolySketch(Sketch):
+    """Sketch the tensor power ``x^(x p)`` by a binary tree whose inner nodes are independent `TensorSRHT`.
+
+    A node sketches the tensor product of the sketches of its two branches, which hold ``floor(p / 2)`` and
+    ``ceil(p / 2)`` of the p leaves.
+
+    Parameters
+    ----------
+    n_components : int, default=1024
+        Output width m.
+    degree : int, default=2
+        The power p, at least 1.
+    inner_components : int or None, default=None
+        Width w of the nodes below the root; None is `n_components`.
+    leaf : {"auto", "none", "srht", "osnap"}, default="auto"
+        What is done to the vectors at the leaves: nothing, or an `SRHT` or `OSNAP` to w components, independent from
+        leaf to leaf. "auto" is "none" up to ``n_features = 8 w`` and "osnap" beyond. Sparse and dense input of the
+        same width get the same map.
+    form : {"fourier", "hadamard"}, default="fourier"
+        The transform of the nodes.
+    random_state : int, Generator, RandomState, SeedSequence or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None is the configured number. Changes no bit of the result.
+
+    Attributes
+    ----------
+    kernel_ : Polynomial
+        The kernel estimated: ``<x, y>^degree``.
+    record_ : PolySketchRecord
+        The tree. Its `apply_product` sketches tensor products of different vectors, its `apply_all` the products of
+        x and of the first unit vector with every number of either.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1024,
+        *,
+        degree: int = 2,
+        inner_components: int | None = None,
+        leaf: str = "auto",
+        form: str = "fourier",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
+        self.degree = degree
+        self.inner_components = inner_components
+        self.leaf = leaf
+        self.form = form
+
+    @property
+    def _power(self) -> int:
+        return self.degree
+
+    def sample(self, n_features: int, rng: np.random.Generator) -> PolySketchRecord:
+        degree = check_integer("degree", self.degree, least=1)
+        if degree == 1:
+            # The leaf is the sketch.
+            leaf = self._leaf(n_features, self.n_components)
+            single = (SRHT if leaf in ("none", "srht") else OSNAP)(self.n_components)
+            leaves = (single.sample(n_features, rng.spawn(1)[0]),)
+            return PolySketchRecord(ProductTree(n_features, 1, leaves, np.empty(0, np.int8), ()))
+        builder = self._builder(n_features, self.n_components, rng)
+        left = builder.power(degree // 2)
+        builder.output(left, builder.power(degree - degree // 2), self.n_components)
+        return PolySketchRecord(builder.tree())
+
+    def sample_powers(
+        self,
+        n_features: int,
+        widths: Mapping[int, int],
+        rng: np.random.Generator,
+        weights: Mapping[int, float] | None = None,
+    ) -> PowerSketchesRecord:
+        """Draw sketches of several powers from one tree; `degree` and `n_components` are not used.
+
+        Parameters
+        ----------
+        n_features : int
+        widths : mapping of int to int
+            Components of every degree, at least 2.
+        rng : Generator
+        weights : mapping of int to float, optional
+            Weights a_p of the degrees, 1 by default: the inner product of all features estimates
+            ``sum_p a_p <x, y>^p``.
+
+        Returns
+        -------
+        record : PowerSketchesRecord
+            Features of the degrees in ascending order. Every degree is unbiased; errors of different degrees are
+            correlated, since the degrees share branches.
+        """
+        if not widths or min(widths) < 2:
+            raise ValueError(f"`widths` must name degrees from 2 on, got {sorted(widths)}. Sketch degree 1 by SRHT.")
+        builder = self._builder(n_features, max(widths.values()), rng)
+        products = _shared_products(builder, set(widths))
+        outputs = {
+            p: builder.output(*products[p], widths[p], 1.0 if weights is None else weights[p]) for p in sorted(widths)
+        }
+        return PowerSketchesRecord(builder.tree(), tuple(outputs.values()), tuple(outputs))
+
+    def _builder(self, n_features: int, width: int, rng: np.random.Generator) -> TreeBuilder:
+        form: type[ProductSamples] = FORMS[check_choice("form", self.form, tuple(FORMS))]
+        inner = width
+        if self.inner_components is not None:
+            inner = check_integer("inner_components", self.inner_components, least=1)
+        leaf = self._leaf(n_features, inner)
+        if leaf == "none":
+            return TreeBuilder(n_features, form, inner, rng, None)
+        sketch = SRHT(inner) if leaf == "srht" else OSNAP(inner)
+        return TreeBuilder(n_features, form, inner, rng, lambda stream: sketch.sample(n_features, stream))
+
+    def _leaf(self, n_features: int, width: int) -> str:
+        leaf = check_choice("leaf", self.leaf, _LEAVES)
+        if leaf == "auto":
+            return "none" if n_features <= _WIDE * width else "osnap"
+        return leaf
+
+
+def _shared_products(builder: TreeBuilder, degrees: set[int]) -> dict[int, tuple[int, int]]:
+    """Factors of a product for each of `degrees` (2 or more).
+
+    The first branch of the tree is the power ``floor(p / 2)`` of the largest degree p; the second gives all degrees
+    that are left of it. Lower degrees come from the second branch alone.
+    """
+    most = max(degrees)
+    first = most // 2
+    second = most - first
+    rest = {q if q <= second else q - first for q in degrees}
+    left = builder.power(first)
+    inner = _shared_products(builder, rest - {1}) if rest - {1} else {}
+    vectors: dict[int, int] = {}
+
+    def vector(degree: int) -> int:
+        if degree not in vectors:
+            vectors[degree] = builder.leaf() if degree == 1 else builder.factor(*inner[degree])
+        return vectors[degree]
+
+    return {q: inner[q] if q <= second else (left, vector(q - first)) for q in degrees}

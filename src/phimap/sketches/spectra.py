@@ -1,0 +1,192 @@
+"""Products of two randomised spectra, sampled: the step from two vectors to a sketch of their tensor product."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from phimap.ops import Array, Ops
+from phimap.records import Record
+
+
+class ProductSamples(Record):
+    """Pairs of rows at which two spectra are multiplied: a sketch of `n_components` features."""
+
+    n_components: int
+
+    @staticmethod
+    @abstractmethod
+    def length(width: int) -> int:
+        """The least length not below `width` that the transform likes."""
+
+    @staticmethod
+    @abstractmethod
+    def transform(ops: Ops, X: Array, signs: Array) -> Array:
+        """The spectra of the rows of `X`, dense or CSR, after `signs` (int8, of the padded length)."""
+
+    @classmethod
+    @abstractmethod
+    def draw(
+        cls,
+        lengths: tuple[int, int],
+        n_components: int,
+        rng: np.random.Generator,
+        *,
+        replace: bool = False,
+        weight: float = 1.0,
+    ) -> Self:
+        """Draw a sketch of the product of spectra of these lengths, with features times ``sqrt(weight)``."""
+
+    @abstractmethod
+    def product(self, ops: Ops, A: Array, B: Array) -> Array:
+        """The sketch (r, n_components) of spectra `A` and `B`; a spectrum of one row serves all r rows."""
+
+
+@dataclass(frozen=True)
+class HadamardSamples(ProductSamples):
+    """Hadamard transforms: one feature a sample.
+
+    Attributes
+    ----------
+    rows : tuple of two ndarrays of intp, shape (n_components,)
+        Of the first and of the second spectrum.
+    scale : float
+        Factor of every sample.
+    """
+
+    rows: tuple[np.ndarray, np.ndarray]
+    scale: float
+
+    @property
+    def n_components(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] -- derived here
+        return self.rows[0].shape[0]
+
+    @staticmethod
+    def length(width: int) -> int:
+        return padded_width(width)
+
+    @staticmethod
+    def transform(ops: Ops, X: Array, signs: Array) -> Array:
+        return ops.fwht(ops.pad_signed(X, signs))
+
+    @classmethod
+    def draw(
+        cls,
+        lengths: tuple[int, int],
+        n_components: int,
+        rng: np.random.Generator,
+        *,
+        replace: bool = False,
+        weight: float = 1.0,
+    ) -> Self:
+        return cls(_sampled_rows(lengths, n_components, rng, replace), (weight / n_components) ** 0.5)
+
+    def product(self, ops: Ops, A: Array, B: Array) -> Array:
+        return ops.gather_product(A, self.rows[0], B, self.rows[1], self.scale)
+
+
+@dataclass(frozen=True)
+class FourierSamples(ProductSamples):
+    """Fourier transforms: two features a sample, its real and its imaginary part.
+
+    Attributes
+    ----------
+    rows : tuple of two ndarrays of intp, shape (ceil(n_components / 2),)
+        Frequencies up to half the length L. The transform of a real vector has at L - i the conjugate of i.
+    scale : float
+    orientations : tuple of two ndarrays of int8, shape (ceil(n_components / 2),)
+        -1 where the sampled frequency was in the upper half, so that the entry at `rows` is conjugated; else 1.
+    n_components : int
+    last_sign : int
+        Sign between the two parts of the last sample, which share a feature where `n_components` is odd.
+    """
+
+    rows: tuple[np.ndarray, np.ndarray]
+    scale: float
+    orientations: tuple[np.ndarray, np.ndarray]
+    n_components: int
+    last_sign: int
+
+    @staticmethod
+    def length(width: int) -> int:
+        return fast_fourier_width(width)
+
+    @staticmethod
+    def transform(ops: Ops, X: Array, signs: Array) -> Array:
+        return ops.rfft(ops.pad_signed(X, signs))
+
+    @classmethod
+    def draw(
+        cls,
+        lengths: tuple[int, int],
+        n_components: int,
+        rng: np.random.Generator,
+        *,
+        replace: bool = False,
+        weight: float = 1.0,
+    ) -> Self:
+        sampled = _sampled_rows(lengths, -(-n_components // 2), rng, replace)
+        first, second = (_fold(rows, length) for rows, length in zip(sampled, lengths, strict=True))
+        last_sign = int(hadamard_signs(rng.spawn(1)[0], (1,))[0])
+        return cls(
+            (first[0], second[0]),
+            (2 * weight / n_components) ** 0.5,
+            (first[1], second[1]),
+            n_components,
+            last_sign,
+        )
+
+    def product(self, ops: Ops, A: Array, B: Array) -> Array:
+        m = self.n_components
+        features = ops.fourier_product(
+            A, self.rows[0], self.orientations[0], B, self.rows[1], self.orientations[1], self.scale
+        )
+        if m % 2:
+            # Half a sample for half a sample's share: every feature has the same part in the estimate.
+            features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
+        return features[:, :m]
+
+
+FORMS: dict[str, type[ProductSamples]] = {"fourier": FourierSamples, "hadamard": HadamardSamples}
+
+
+def padded_width(n_features: int) -> int:
+    """The least power of two that is not below `n_features`."""
+    return 1 << (n_features - 1).bit_length()
+
+
+def fast_fourier_width(n_features: int) -> int:
+    """The least product of small primes, fast for the transform of real rows, that is not below `n_features`."""
+    from scipy.fft import next_fast_len
+
+    return next_fast_len(n_features, real=True)  # pyright: ignore[reportReturnType] -- SciPy's stub has no result
+
+
+def hadamard_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Independent fair signs as int8."""
+    return 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
+
+
+def _sampled_rows(
+    lengths: tuple[int, int], n_samples: int, rng: np.random.Generator, replace: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Uniform rows (n_samples,) of two transforms, those of one independent of those of the other.
+
+    Without replacement every row comes once before any comes again.
+    """
+    first, second = (
+        child.integers(length, size=n_samples, dtype=np.intp)
+        if replace
+        else np.concatenate([child.permutation(length) for _ in range(-(-n_samples // length))])[:n_samples]
+        for child, length in zip(rng.spawn(2), lengths, strict=True)
+    )
+    return first.astype(np.intp), second.astype(np.intp)
+
+
+def _fold(frequencies: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The frequencies (k,) up to half the length, and -1 where the entry there is the conjugate of the one meant."""
+    upper = 2 * frequencies > length
+    return np.where(upper, length - frequencies, frequencies), np.where(upper, -1, 1).astype(np.int8)

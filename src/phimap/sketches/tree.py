@@ -1,0 +1,215 @@
+"""Trees of sampled products: sketches of tensor products of many vectors, built from pairs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.ops import Array, Ops
+from phimap.random_map import MapRecord
+from phimap.records import Record
+from phimap.sketches.spectra import ProductSamples, hadamard_signs
+
+
+@dataclass(frozen=True)
+class ProductNode(Record):
+    """One product of two vectors of a tree.
+
+    Attributes
+    ----------
+    left, right : int
+        The vectors multiplied: i is node i, ``-1 - i`` is leaf i.
+    samples : ProductSamples
+    signs : ndarray of int8 or None
+        Signs before the transform of the product; None where it is an output and no factor.
+    """
+
+    left: int
+    right: int
+    samples: ProductSamples
+    signs: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class ProductTree(Record):
+    """Leaves, and products of them: each of two vectors that depend on no common sample.
+
+    Attributes
+    ----------
+    n_features : int
+        Width of the vectors at the leaves.
+    n_leaves : int
+    leaves : tuple of MapRecord
+        Sketches at the leaves, one for each, or none at all.
+    leaf_signs : ndarray of int8
+        Signs before the transform of every leaf. One for all is enough: for given signs the average over all pairs of
+        rows is exact, so that products from different samples remain uncorrelated.
+    nodes : tuple of ProductNode
+        Every one after its factors.
+    """
+
+    n_features: int
+    n_leaves: int
+    leaves: tuple[MapRecord, ...]
+    leaf_signs: np.ndarray
+    nodes: tuple[ProductNode, ...]
+
+    def width(self, index: int) -> int:
+        """The width of a vector."""
+        if index >= 0:
+            return self.nodes[index].samples.n_components
+        return self.leaves[-1 - index].n_components if self.leaves else self.n_features
+
+    @property
+    def scratch_width(self) -> int:
+        """Floats that an evaluation holds a row, about."""
+        # The vectors of one path, each with its padded copy and its spectrum, and the spectra that are used again.
+        factors = [node.signs.shape[0] for node in self.nodes if node.signs is not None]
+        uses = self.uses()
+        kept = sum(node.signs.shape[0] for i, node in enumerate(self.nodes) if node.signs is not None and uses[i] > 1)
+        path = 3 * max(factors, default=0) * (1 + self.n_leaves.bit_length()) + kept
+        return (
+            self.n_features
+            + 3 * self.leaf_signs.shape[0]
+            + path
+            + max(map(self.width, range(len(self.nodes))), default=0)
+        )
+
+    def uses(self) -> Counter[int]:
+        """How often every vector is a factor."""
+        return Counter(index for node in self.nodes for index in (node.left, node.right))
+
+
+class Evaluation:
+    """Vectors and spectra of a tree for the rows of one tile, each formed when it is asked for.
+
+    Parameters
+    ----------
+    tree : ProductTree
+        Bound to `ops`.
+    ops : Ops
+    vectors : sequence of arrays of shape (r, n_features) or (1, n_features), dense or CSR
+        One for each leaf.
+    """
+
+    def __init__(self, tree: ProductTree, ops: Ops, vectors: Sequence[Array]):
+        self._tree = tree
+        self._ops = ops
+        self._vectors = vectors
+        self._uses = tree.uses()
+        self._spectra: dict[int, Array] = {}
+
+    def vector(self, index: int) -> Array:
+        """A leaf as it enters its product, or a product."""
+        tree, ops = self._tree, self._ops
+        if index >= 0:
+            node = tree.nodes[index]
+            return node.samples.product(ops, self.spectrum(node.left), self.spectrum(node.right))
+        X = self._vectors[-1 - index]
+        return sketched(tree.leaves[-1 - index], ops, X) if tree.leaves else X
+
+    def spectrum(self, index: int) -> Array:
+        """The transform of a vector, kept where it is used more than once."""
+        shared = self._uses[index] > 1
+        if index < 0 and not self._tree.leaves:
+            # Leaves that hold the same array have the same spectrum.
+            X = self._vectors[-1 - index]
+            index = -1 - next(i for i, vector in enumerate(self._vectors) if vector is X)
+            shared = True
+        if index in self._spectra:
+            return self._spectra[index]
+        spectrum = self.transform(index, self.vector(index))
+        if shared:
+            self._spectra[index] = spectrum
+        return spectrum
+
+    def transform(self, index: int, vector: Array) -> Array:
+        """The transform of `vector` in the place of the vector `index`."""
+        tree = self._tree
+        signs = tree.nodes[index].signs if index >= 0 else tree.leaf_signs
+        return tree.nodes[0].samples.transform(self._ops, vector, signs)
+
+
+def sketched(record: MapRecord, ops: Ops, X: Array) -> Array:
+    """The features of the rows of `X` by a bound record, as a new array."""
+    out = ops.empty((X.shape[0], record.n_components))
+    record.apply(ops, X, out)
+    return out
+
+
+class TreeBuilder:
+    """Grows a tree: leaves and products are drawn as they are asked for, each by a stream of its own.
+
+    Parameters
+    ----------
+    n_features : int
+    form : type of ProductSamples
+    inner_width : int
+        Components of products that are factors of others.
+    rng : Generator
+    draw_leaf : callable or None
+        Draws the sketch of a leaf; None for leaves that are used as they are.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        form: type[ProductSamples],
+        inner_width: int,
+        rng: np.random.Generator,
+        draw_leaf: Callable[[np.random.Generator], MapRecord] | None,
+    ):
+        self._n_features = n_features
+        self._form = form
+        self._inner_width = inner_width
+        self._rng = rng
+        self._draw_leaf = draw_leaf
+        self._n_leaves = 0
+        self._leaves: list[MapRecord] = []
+        self._nodes: list[ProductNode] = []
+
+    def leaf(self) -> int:
+        """A new leaf."""
+        if self._draw_leaf is not None:
+            self._leaves.append(self._draw_leaf(self._child()))
+        self._n_leaves += 1
+        return -self._n_leaves
+
+    def factor(self, left: int, right: int) -> int:
+        """A new product that is to be a factor."""
+        return self._product(left, right, self._inner_width, 1.0, is_factor=True)
+
+    def output(self, left: int, right: int, width: int, weight: float = 1.0) -> int:
+        """A new product of this width, whose features are multiplied by the root of `weight`."""
+        return self._product(left, right, width, weight, is_factor=False)
+
+    def power(self, degree: int) -> int:
+        """A new balanced tree of this degree, to be a factor."""
+        if degree == 1:
+            return self.leaf()
+        left = self.power(degree // 2)
+        return self.factor(left, self.power(degree - degree // 2))
+
+    def tree(self) -> ProductTree:
+        """All that was grown."""
+        signs = hadamard_signs(self._child(), (self._form.length(self._width(-1)),))
+        return ProductTree(self._n_features, self._n_leaves, tuple(self._leaves), signs, tuple(self._nodes))
+
+    def _product(self, left: int, right: int, width: int, weight: float, *, is_factor: bool) -> int:
+        sign_rng, sample_rng = self._child().spawn(2)
+        lengths = (self._form.length(self._width(left)), self._form.length(self._width(right)))
+        samples = self._form.draw(lengths, width, sample_rng, weight=weight)
+        signs = hadamard_signs(sign_rng, (self._form.length(width),)) if is_factor else None
+        self._nodes.append(ProductNode(left, right, samples, signs))
+        return len(self._nodes) - 1
+
+    def _width(self, index: int) -> int:
+        if index >= 0:
+            return self._nodes[index].samples.n_components
+        return self._leaves[-1 - index].n_components if self._leaves else self._n_features
+
+    def _child(self) -> np.random.Generator:
+        return self._rng.spawn(1)[0]
