@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import sparse
 from typer.testing import CliRunner
 
 from phimap.bench import approximation, datasets
@@ -35,6 +36,19 @@ def test_sets_are_split_and_scaled(digits, tmp_path):
     standardised = datasets.load("EEG", tmp_path)
     np.testing.assert_allclose(standardised.X.mean(axis=0), 0, atol=1e-6)
     np.testing.assert_allclose(standardised.X.std(axis=0), 1, atol=1e-6)
+
+
+def test_sparse_parts_have_the_same_columns(tmp_path):
+    X = np.eye(5, dtype=np.float32)
+    arrays = {"a8a_ytr": np.arange(5) % 2, "a8a_yte": np.arange(2)}
+    # Nothing in the last column of the test rows: their indices alone tell of four columns.
+    for part, rows in (("Xtr", X), ("Xte", X[:2])):
+        matrix = sparse.csr_array(rows)
+        arrays |= {f"a8a_{part}_{name}": getattr(matrix, name) for name in ("data", "indices", "indptr")}
+    np.savez(tmp_path / "medium_classification.npz", **arrays)
+    loaded = datasets.load("a8a", tmp_path)
+    np.testing.assert_array_equal(loaded.X, X)
+    np.testing.assert_array_equal(loaded.X_test, X[:2])
 
 
 def test_missing_sets_say_where_to_put_them(tmp_path, monkeypatch):

@@ -72,5 +72,5 @@ def test_negative_weights_serve_one_layer_only(rng):
     X = rng.standard_normal((6, 4))
     phi = pm.ArcCosineFeatures(1, 9, projection=SparseGrid(1.0))
     assert (phi.fit(X).signature_ < 0).any()
-    with pytest.raises(ValueError, match=r"positive quadrature weights for depth > 1.*Use 'orthogonal'"):
+    with pytest.raises(ValueError, match=r"positive quadrature weights for depth > 1.*Use projection='orthogonal'"):
         phi.set_params(depth=2).fit(X)

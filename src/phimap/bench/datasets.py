@@ -115,20 +115,17 @@ def _read(source: Source, path: Path, seed: int) -> tuple[np.ndarray, ...]:
             return tuple(a.reshape(len(a), -1) if a.ndim > 2 else a for a in arrays)
         if f"{source.key}_X" in file:
             return _halves(file[f"{source.key}_X"], file[f"{source.key}_y"], seed)
-        return (
-            _matrix(file, f"{source.key}_Xtr"),
-            file[f"{source.key}_ytr"],
-            _matrix(file, f"{source.key}_Xte"),
-            file[f"{source.key}_yte"],
-        )
+        X, X_test = _matrices(file, (f"{source.key}_Xtr", f"{source.key}_Xte"))
+        return X, file[f"{source.key}_ytr"], X_test, file[f"{source.key}_yte"]
 
 
-def _matrix(file: np.lib.npyio.NpzFile, key: str) -> np.ndarray:
-    """An array, or the dense form of one stored as CSR pieces."""
-    if key in file:
-        return file[key]
-    parts = tuple(file[f"{key}_{part}"] for part in ("data", "indices", "indptr"))
-    return sparse.csr_array(parts).toarray()
+def _matrices(file: np.lib.npyio.NpzFile, keys: tuple[str, ...]) -> list[np.ndarray]:
+    """Arrays, or the dense forms of those stored as CSR pieces, with the columns that any of them has."""
+    if keys[0] in file:
+        return [file[key] for key in keys]
+    parts = [tuple(file[f"{key}_{part}"] for part in ("data", "indices", "indptr")) for key in keys]
+    n_columns = 1 + max(int(indices.max(initial=-1)) for _, indices, _ in parts)
+    return [sparse.csr_array(part, shape=(len(part[2]) - 1, n_columns)).toarray() for part in parts]
 
 
 def _digits(seed: int) -> tuple[np.ndarray, ...]:

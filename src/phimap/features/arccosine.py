@@ -172,7 +172,7 @@ class ArcCosineFeatures(FeatureMap):
             if layers and layers[-1].signature is not None:
                 raise ValueError(
                     f"`projection` must give positive quadrature weights for depth > 1, got {self.projection!r}. "
-                    "Use 'orthogonal' or 'sorf'."
+                    "Use projection='orthogonal' or 'sorf'."
                 )
             law = StandardGaussianLaw(layers[-1].n_components if layers else X.shape[1])
             rng = streams["directions"]
