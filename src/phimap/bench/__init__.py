@@ -1,8 +1,16 @@
-"""The papers' experiments, ours beside theirs: each a module with `run`."""
+"""The papers' experiments, ours beside theirs: each a module with `report`."""
 
-#: The experiments that ``phimap bench`` knows, and what they reproduce.
+#: The experiments that ``phimap bench`` knows: the module of each, and what it reproduces.
 EXPERIMENTS = {
-    "approximation": "Liu et al. (2021), Section 6.1 and Table 7: error of every projection",
-    "classification": "Liu et al. (2021), Section 6.1: test accuracy on every projection's features",
-    "double-descent": "Liu et al. (2021), Figure 5: errors as the number of features passes that of rows",
+    "approximation": ("approximation", "Liu et al. (2021), Section 6.1 and Table 7: error of every projection"),
+    "classification": ("approximation", "Liu et al. (2021), Section 6.1: test accuracy on every projection's features"),
+    "double-descent": (
+        "double_descent",
+        "Liu et al. (2021), Figure 5: errors as the number of features passes that of rows",
+    ),
+    "ntk-error": ("ntk_error", "Han et al. (2021), Figure 2: error of every neural tangent map against its width"),
+    "ntk-mnist": ("ntk_mnist", "Zandieh et al. (2021), Figure 2a: accuracy on MNIST against width and time"),
+    "ntk-spectral": ("ntk_spectral", "Han et al. (2021), Figure 1: condition numbers of the regularised estimates"),
+    "ntk-uci-classification": ("ntk_classification", "Han et al. (2021), Table 1: accuracy on the UCI collection"),
+    "ntk-uci-regression": ("ntk_regression", "Zandieh et al. (2021), Table 2, and Han et al. (2021), Table 2"),
 }

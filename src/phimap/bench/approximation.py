@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -18,8 +21,11 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.svm import LinearSVC
 
 import phimap as pm
-from phimap.bench.datasets import Dataset
+from phimap.bench.datasets import SETS, Dataset, load
+from phimap.bench.experiment import Report, Request, Table
 from phimap.learn.choices import median_length_scale
+from phimap.learn.stages import Stages
+from phimap.projections import REGISTRY
 
 ERROR_ROWS = 1000
 MULTIPLES = (2, 4, 8, 16, 32)
@@ -198,3 +204,60 @@ def best(rows: Sequence[Row], multiples: Sequence[int]) -> list[str]:
 
     tied = sorted(filter(level, averages), key=lambda name: averages[name].mean())
     return [] if len(tied) > len(averages) / 2 else tied
+
+
+def report(request: Request, stages: Stages) -> Report:
+    """Measure the sets and projections asked for: a table and a figure of each set, and the best of each."""
+    repeats = request.draws(10, least=2)
+    chosen = list(request.projections or sorted(REGISTRY))
+    for projection in chosen:
+        if projection not in REGISTRY:
+            raise ValueError(f"--projections must be among {', '.join(sorted(REGISTRY))}, got {projection!r}.")
+    # Every set is read before the first is measured: a missing file shows at once.
+    names = request.sets or [name for name in SETS if name not in ("sonar", "digits")]
+    loaded = [load(name, request.data, request.seed) for name in names]
+    classify = request.name == "classification"
+    rows: list[Row] = []
+    for dataset in loaded:
+        with stages.stage(dataset.name, len(chosen) * len(MULTIPLES) * repeats) as advance:
+            options = {"repeats": repeats, "classify": classify, "seed": request.seed}
+            rows += run(dataset, chosen, advance=partial(advance, 1), **options)
+    entries = summary(rows)
+    tables = [_table(entries, dataset.name, "ridge" if classify else "error") for dataset in loaded]
+    tables.append(_best_table(rows, [dataset.name for dataset in loaded]))
+    figures = {f"{request.name}_{d.name}.png": partial(_figure, entries, d.name) for d in loaded}
+    return Report([asdict(row) for row in rows], tables, figures)
+
+
+def _table(entries: Sequence[dict[str, Any]], dataset: str, measure: str) -> Table:
+    by_key = {(e["projection"], e["multiple"]): e for e in entries if e["dataset"] == dataset}
+    rows = []
+    for projection in dict.fromkeys(name for name, _ in by_key):
+        cells = []
+        for multiple in MULTIPLES:
+            entry = by_key.get((projection, multiple))
+            cells.append(f"{entry[measure]:.4g} ± {entry[f'{measure}_deviation']:.1g}" if entry else "-")
+        rows.append((projection, *cells))
+    title = f"{dataset}: {'relative error' if measure == 'error' else 'test accuracy, ridge (%)'}"
+    return Table(title, ("projection", *(f"s = {multiple}d" for multiple in MULTIPLES)), rows)
+
+
+def _best_table(rows: Sequence[Row], names: Sequence[str]) -> Table:
+    """Table 7 of the survey: best methods by error, ours beside the published."""
+    lines = []
+    for name in names:
+        of_set = [row for row in rows if row.dataset == name]
+        published = PUBLISHED.get(name)
+        cells = []
+        for multiples, part in ((SMALL, 0), (LARGE, 1)):
+            cells.append(", ".join(best(of_set, multiples)) or "-")
+            cells.append("" if published is None else ", ".join(published[part]) or "-")
+        lines.append((name, *cells))
+    columns = ("data set", "small s (2d, 4d)", "published", "large s (16d, 32d)", "published")
+    return Table("least error (ties within the noise; - where most tie)", columns, lines)
+
+
+def _figure(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
+    from phimap.bench.figures import curves
+
+    curves(entries, dataset, path)

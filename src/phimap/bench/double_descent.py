@@ -8,18 +8,23 @@ error of the kernel estimate falls all the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import phimap as pm
-from phimap.bench.datasets import Dataset
+from phimap.bench.datasets import Dataset, load
+from phimap.bench.experiment import Report, Request, Table
 from phimap.learn.choices import median_length_scale
+from phimap.learn.stages import Stages
 from phimap.ops import single_threaded_blas
 
 #: Features over training rows; dense around 1, where the test error peaks.
 RATIOS = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 ALPHA = 1e-8
+_SETS = ("sonar", "MNIST")
 _MOST_ROWS = 200
 
 
@@ -109,3 +114,33 @@ def _ridge(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
     with single_threaded_blas():
         U, s, Vt = np.linalg.svd(Z, full_matrices=False)
         return Vt.T @ ((U.T @ y) * (s / (s**2 + ALPHA)))
+
+
+def report(request: Request, stages: Stages) -> Report:
+    """Measure the sets asked for: medians at every width, and a figure of each set."""
+    repeats = request.draws(10, least=2)
+    # Every set is read before the first is measured: a missing file shows at once.
+    loaded = [load(name, request.data, request.seed) for name in request.sets or _SETS]
+    points: list[Point] = []
+    for dataset in loaded:
+        with stages.stage(dataset.name, len(RATIOS) * repeats) as advance:
+            points += run(dataset, repeats=repeats, seed=request.seed, advance=partial(advance, 1))
+    names = [dataset.name for dataset in loaded]
+    figures = {f"double-descent_{name}.png": partial(_figure, points, name) for name in names}
+    return Report([asdict(point) for point in points], [_table(points, name) for name in names], figures)
+
+
+def _table(points: Sequence[Point], dataset: str) -> Table:
+    rows = []
+    for ratio in RATIOS:
+        of_ratio = [point for point in points if (point.dataset, point.ratio) == (dataset, ratio)]
+        medians = (np.median([getattr(p, name) for p in of_ratio]) for name in ("train", "test", "approximation"))
+        rows.append((f"{ratio:g}", *(f"{median:.3g}" for median in medians)))
+    title = f"{dataset}: median errors against features over training rows"
+    return Table(title, ("features / rows", "training", "test", "kernel"), rows)
+
+
+def _figure(points: Sequence[Point], dataset: str, path: Path) -> None:
+    from phimap.bench.figures import double_descent
+
+    double_descent(points, dataset, path)

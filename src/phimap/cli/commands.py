@@ -134,21 +134,48 @@ def info(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="approximation, classification or double-descent.")],
+    name: Annotated[str, typer.Argument(help="An experiment; an unknown name lists them.")],
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets. Default: PHIMAP_DATA.")] = None,
     sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas; digits needs no folder.")] = None,
     projections: Annotated[str | None, typer.Option(help="Projections, separated by commas. Default: all.")] = None,
-    repeats: Annotated[int, typer.Option(help="Draws of each map.")] = 10,
+    depths: Annotated[str | None, typer.Option(help="Depths of networks, separated by commas.")] = None,
+    features: Annotated[str | None, typer.Option(help="Numbers of features, separated by commas.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Most rows of a data set.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Draws of each map.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first draw and of the splits.")] = 0,
     output: Annotated[Path | None, typer.Option(help="Folder for results (JSON) and figures (PNG).")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run an experiment of the papers on this machine."""
     with one_line_errors():
-        from phimap.cli.bench import Request
+        from phimap.bench.experiment import Request
         from phimap.cli.bench import bench as run
 
-        run(Request(name, data, _names(sets), _names(projections), repeats, seed, output, quiet))
+        run(
+            Request(
+                name,
+                data,
+                sets=_names(sets),
+                projections=_names(projections),
+                depths=_numbers("--depths", depths),
+                widths=_numbers("--features", features),
+                rows=rows,
+                repeats=repeats,
+                seed=seed,
+                output=output,
+                quiet=quiet,
+            )
+        )
+
+
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    """Positive integers in a list separated by commas."""
+    names = _names(text)
+    if names is None:
+        return None
+    if not all(name.isdigit() and int(name) > 0 for name in names):
+        raise ValueError(f"{option} must be positive integers separated by commas, got {text!r}.")
+    return [int(name) for name in names]
 
 
 def _names(text: str | None) -> list[str] | None:
