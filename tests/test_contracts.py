@@ -54,8 +54,8 @@ def fitted(name: str, X: np.ndarray) -> random_map.RandomMap:
 
 
 def width(phi: random_map.RandomMap) -> int:
-    """The output width asked for; where it follows from other parameters, that of the record."""
-    return phi.n_components if "n_components" in phi.get_params() else phi.record_.n_components
+    """The output width asked for."""
+    return phi.output_width(phi.n_features_in_)
 
 
 def rounding(Z: np.ndarray) -> float:

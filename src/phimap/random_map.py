@@ -96,6 +96,10 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     # Roles of the random draws, see `named_streams`.
     _roles: tuple[str, ...] = ()
 
+    def output_width(self, n_features: int) -> int:
+        """Width of the features of inputs with `n_features` columns, before `fit`."""
+        return self.n_components
+
     def _check_width(self) -> None:
         """Check the parameter of the output width; maps whose width follows from other parameters check those."""
         check_integer("n_components", self.n_components, least=1)

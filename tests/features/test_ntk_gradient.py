@@ -102,6 +102,16 @@ def test_features_are_homogeneous_and_stream(rng):
         phi.transform(X)
 
 
+@pytest.mark.parametrize(
+    "phi", [pm.NTKGradientFeatures(2, 9), pm.NTKTensorFeatures(2, 4)], ids=lambda p: type(p).__name__
+)
+def test_learners_take_maps_whose_width_follows_from_the_inputs(phi, rng):
+    X = rng.standard_normal((300, 4))
+    model = pm.KernelRegressor(phi, random_state=0).fit(X, X[:, 0] * X[:, 1])
+    assert model.coef_.shape == (phi.output_width(4),)
+    assert model.score(X, X[:, 0] * X[:, 1]) > 0.5
+
+
 @pytest.mark.parametrize("name", ["depth", "width"])
 def test_bad_sizes(name):
     with pytest.raises(ValueError, match=f"`{name}` must be at least 1, got 0"):

@@ -91,7 +91,7 @@ class NTKGradientFeatures(FeatureMap):
     kernel_ : NTK
         The kernel of the infinitely wide network.
     record_ : GradientRecord
-        The weights; ``record_.n_components`` is the output width ``w (d + 1 + (L - 1) w)``.
+        The weights; the output width is ``w (d + 1 + (L - 1) w)``, see `output_width`.
     n_features_in_ : int
 
     Notes
@@ -124,6 +124,10 @@ class NTKGradientFeatures(FeatureMap):
         self.width = width
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def output_width(self, n_features: int) -> int:
+        """Width of the features of inputs with `n_features` columns, before `fit`."""
+        return self.width * (n_features + 1 + (self.depth - 1) * self.width)
 
     def _check_width(self) -> None:
         check_integer("depth", self.depth, least=1)

@@ -41,7 +41,7 @@ class NTKTensorFeatures(FeatureMap):
     kernel_ : NTK
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : NTKRecord
-        All that was drawn; ``record_.n_components`` is the output width ``w + w^2 + ... + w^L + w^L d``.
+        All that was drawn; the output width is ``w + w^2 + ... + w^L + w^L d``, see `output_width`.
     n_features_in_ : int
 
     Notes
@@ -87,12 +87,16 @@ class NTKTensorFeatures(FeatureMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def output_width(self, n_features: int) -> int:
+        """Width of the features of inputs with `n_features` columns, before `fit`."""
+        return tensor_width(n_features, [self.width] * self.depth, [self.width] * self.depth)
+
     def _check_width(self) -> None:
         check_integer("depth", self.depth, least=1)
         check_integer("width", self.width, least=1)
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> NTKRecord:
-        n_components = tensor_width(X.shape[1], [self.width] * self.depth, [self.width] * self.depth)
+        n_components = self.output_width(X.shape[1])
         if 8 * n_components > memory_budget():
             raise MemoryError(
                 f"`width`={self.width} at `depth`={self.depth} gives {n_components:,} components for {X.shape[1]} "

@@ -370,7 +370,7 @@ class KernelModel(BaseEstimator, ABC):
         if hasattr(self, "feature_map_"):
             return self.feature_map_.record_.n_components
         if isinstance(self.kernel, RandomMap):
-            return self.kernel.n_components
+            return self.kernel.output_width(self.n_features_in_)
         return self.n_components
 
     def _streams(self) -> dict[str, np.random.Generator]:
