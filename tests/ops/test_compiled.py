@@ -12,8 +12,8 @@ from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense, 
 from phimap.ops.compiled.hadamard import fwht, hadamard_blocks
 
 DTYPES = [np.float32, np.float64]
-# Both sides of the width where rows stop being handled in groups, and odd and even powers of two.
-WIDTHS = [1, 2, 8, 64, 128, 256, 512, 2048]
+# Within vectors, within tiles of 32 or 64 numbers, and beyond, with every remainder of three stages.
+WIDTHS = [1, 2, 4, 8, 32, 64, 128, 256, 512, 2048, 4096]
 
 
 @pytest.fixture

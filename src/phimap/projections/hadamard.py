@@ -12,6 +12,9 @@ from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
 from phimap.projections.base import Projection, ProjectionRecord
 
+# Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
+_BLOCK = 1024
+
 
 @dataclass(frozen=True)
 class HadamardRecord(ProjectionRecord):
@@ -41,13 +44,15 @@ class HadamardRecord(ProjectionRecord):
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
         X = ops.scale_columns(ops.dense(X), self.input_scale)
         n_blocks, _, width = self.signs.shape
-        for block in range(n_blocks):
-            columns = slice(block * width, min((block + 1) * width, self.n_directions))
-            yield columns, ops.hadamard_blocks(X, self.signs[block : block + 1], self.scale[columns])
+        together = max(1, _BLOCK // width)
+        for first in range(0, n_blocks, together):
+            some = slice(first, min(first + together, n_blocks))
+            columns = slice(first * width, min(some.stop * width, self.n_directions))
+            yield columns, ops.hadamard_blocks(X, self.signs[some], self.scale[columns])
 
     @property
     def scratch_width(self) -> int:
-        return self.n_features + self.signs.shape[2]
+        return self.n_features + max(self.signs.shape[2], min(_BLOCK, self.n_directions))
 
 
 class ROM(Projection):

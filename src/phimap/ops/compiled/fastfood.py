@@ -5,7 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from phimap.ops.compiled.hadamard import _GROUP, _NARROW, _transform, _transform_group
+from phimap.ops.compiled.hadamard import TOGETHER, flat_rows, repeat, transform, write_scaled
+from phimap.ops.compiled.vectors import BYTES
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -15,54 +16,28 @@ def fastfood_blocks(X, signs, permutations, gains, scale, out):
     X (n, d), gains (B, p), scale (s,) and out (n, s) of one floating dtype; signs int8 (B, p), permutations intp
     (B, p) with entries below p, d <= p a power of two and s <= B p. H is unnormalised and ``(P y)[j]`` is
     ``y[permutation[j]]``. ``out[:, c]`` is ``scale[c]`` times column c of the blocks set side by side. Overwrites
-    `out`. O(n B p log p); scratch of two rows, or of two groups.
+    `out`. O(n B p log p); scratch of two blocks, or of twice `TOGETHER` numbers.
     """
     n_blocks, width = signs.shape
-    for block in range(n_blocks):
-        first = block * width
-        results, factors = out[:, first : first + width], scale[first : first + width]
-        if width <= _NARROW:
-            _narrow_block(X, signs[block], permutations[block], gains[block], factors, results)
-        else:
-            _wide_block(X, signs[block], permutations[block], gains[block], factors, results)
+    tile = 8 * BYTES // X.itemsize
+    together = max(1, TOGETHER // width)
+    for block in range(0, n_blocks, together):
+        stop = min(block + together, n_blocks)
+        columns = slice(block * width, min(stop * width, scale.shape[0]))
+        flips = flat_rows(signs[block:stop].reshape(1, -1, width), tile)[0]
+        values, permuted = np.empty(flips.shape[0], X.dtype), np.zeros(flips.shape[0], X.dtype)
+        for i in range(X.shape[0]):
+            repeat(X[i], width, values)
+            transform(values, flips, 0, values.shape[0], width)
+            for b in range(block, stop):
+                start = (b - block) * width
+                _permute(values[start : start + width], permutations[b], gains[b], permuted[start : start + width])
+            transform(permuted, None, 0, permuted.shape[0], width)
+            write_scaled(permuted, scale[columns], out[i, columns])
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _narrow_block(X, signs, permutation, gains, scale, out):
-    """Apply one block: signs, permutation, gains (p,), scale (w,), out (n, w) with w <= p."""
-    n, d = X.shape
-    width = signs.shape[0]
-    group, permuted = np.zeros((width, _GROUP), X.dtype), np.empty((width, _GROUP), X.dtype)
-    for first in range(0, n, _GROUP):
-        rows, results = X[first : first + _GROUP], out[first : first + _GROUP]
-        group[d:] = 0
-        for r in range(rows.shape[0]):
-            for j in range(d):
-                group[j, r] = X.dtype.type(signs[j]) * rows[r, j]
-        _transform_group(group)
-        for j in range(width):
-            source, gain = group[permutation[j]], gains[j]
-            for r in range(_GROUP):
-                permuted[j, r] = gain * source[r]
-        _transform_group(permuted)
-        for r in range(rows.shape[0]):
-            for j in range(scale.shape[0]):
-                results[r, j] = scale[j] * permuted[j, r]
-
-
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _wide_block(X, signs, permutation, gains, scale, out):
-    """Apply one block: signs, permutation, gains (p,), scale (w,), out (n, w) with w <= p."""
-    n, d = X.shape
-    width = signs.shape[0]
-    row, spare = np.empty(width, X.dtype), np.empty(width, X.dtype)
-    for i in range(n):
-        row[d:] = 0
-        for j in range(d):
-            row[j] = X.dtype.type(signs[j]) * X[i, j]
-        row, spare = _transform(row, spare)
-        for j in range(width):
-            spare[j] = gains[j] * row[permutation[j]]
-        spare, row = _transform(spare, row)
-        for j in range(scale.shape[0]):
-            out[i, j] = scale[j] * spare[j]
+@numba.njit(nogil=True, error_model="numpy")
+def _permute(values, permutation, gains, results):
+    """Set results (p,) to gains times the values at the places of the permutation."""
+    for j in range(results.shape[0]):
+        results[j] = gains[j] * values[permutation[j]]

@@ -1,18 +1,16 @@
 """Walsh-Hadamard transforms of rows, and chains of them with random signs.
 
-Wide rows. One pass takes ``x[4j], ..., x[4j + 3]`` to four results, written a quarter of the row apart (Pease).
-It transforms the last two bits of the index and rotates them to the front, so that log2(d) / 2 equal passes
-transform every bit and restore the order. Each pass is one long loop with contiguous stores, vectorised down to
-the smallest stride, between two buffers of one row, which stay in cache.
-
-Narrow rows leave such loops too short. There a group of rows is transposed into a buffer (d, `_GROUP`), and the
-butterflies run along its first axis, each on whole vectors of rows.
+The transform of a row of width 2^k is k stages of butterflies ``(a, b) -> (a + b, a - b)``, between places 1, 2, 4,
+... apart. Rows lie one after the other in a flat array. The stages of the shortest strides take eight vectors that
+follow each other, a tile, through as many stages as fit it, within vectors first and then between them. The others
+take eight vectors that are a stride apart through three stages at once. So 4,096 numbers of float32 are read and
+written three times for twelve stages, from the nearest cache. Rows narrower than a tile are transformed several at
+once, as they lie.
 
 A row is computed by the same operations wherever it stands, so that results do not depend on how rows are cut.
 
 References
 ----------
-Pease (1968), *An adaptation of the fast Fourier transform for parallel processing*.
 Fino, Algazi (1976), *Unified matrix treatment of the fast Walsh-Hadamard transform*.
 """
 
@@ -21,95 +19,154 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-# Widest rows handled in groups, and rows in a group. From 128 columns on the passes over one row are faster.
-_NARROW = 64
-_GROUP = 32
+from phimap.ops.compiled.vectors import BYTES, butterfly, flip, load, store, within_1, within_2, within_4
+
+# Numbers transformed together, where rows are narrower: 16 kB of float32, half of the nearest cache.
+TOGETHER = 4096
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _rotate_two(source, target):
-    """Transform the last two bits of the index of source (d,) and rotate them to the front of target (d,)."""
-    quarter = source.shape[0] // 4
-    target_0 = target[:quarter]
-    target_1 = target[quarter : 2 * quarter]
-    target_2 = target[2 * quarter : 3 * quarter]
-    target_3 = target[3 * quarter :]
-    for j in range(quarter):
-        a, b, c, d = source[4 * j], source[4 * j + 1], source[4 * j + 2], source[4 * j + 3]
-        sum_ab, difference_ab, sum_cd, difference_cd = a + b, a - b, c + d, c - d
-        target_0[j] = sum_ab + sum_cd
-        target_1[j] = difference_ab + difference_cd
-        target_2[j] = sum_ab - sum_cd
-        target_3[j] = difference_ab - difference_cd
+@numba.njit(nogil=True, forceinline=True)
+def _between_two(a, b, c, d, e, f, g, h):
+    """One stage between eight vectors, neighbours first."""
+    a, b = butterfly(a, b)
+    c, d = butterfly(c, d)
+    e, f = butterfly(e, f)
+    g, h = butterfly(g, h)
+    return a, b, c, d, e, f, g, h
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _rotate_one(source, target):
-    """Transform the last bit of the index of source (d,) and rotate it to the front of target (d,)."""
-    half = source.shape[0] // 2
-    sums, differences = target[:half], target[half:]
-    for j in range(half):
-        a, b = source[2 * j], source[2 * j + 1]
-        sums[j] = a + b
-        differences[j] = a - b
+@numba.njit(nogil=True, forceinline=True)
+def _tile(x, signs, i, j, width):
+    """Flip the signs of eight vectors of `x` from `i` on, then apply the stages of rows of `width` that fit them.
+
+    `signs` is an int8 array, of which those from `j` on belong to the tile, or None.
+    """
+    lanes = BYTES // x.itemsize
+    a, b, c, d = load(x, i), load(x, i + lanes), load(x, i + 2 * lanes), load(x, i + 3 * lanes)
+    i_upper = i + 4 * lanes
+    e, f, g, h = load(x, i_upper), load(x, i_upper + lanes), load(x, i_upper + 2 * lanes), load(x, i_upper + 3 * lanes)
+    if signs is not None:
+        j_upper = j + 4 * lanes
+        a, b = flip(a, signs, j), flip(b, signs, j + lanes)
+        c, d = flip(c, signs, j + 2 * lanes), flip(d, signs, j + 3 * lanes)
+        e, f = flip(e, signs, j_upper), flip(f, signs, j_upper + lanes)
+        g, h = flip(g, signs, j_upper + 2 * lanes), flip(h, signs, j_upper + 3 * lanes)
+    if width > 1:
+        a, b, c, d = within_1(a), within_1(b), within_1(c), within_1(d)
+        e, f, g, h = within_1(e), within_1(f), within_1(g), within_1(h)
+    if width > 2:
+        a, b, c, d = within_2(a), within_2(b), within_2(c), within_2(d)
+        e, f, g, h = within_2(e), within_2(f), within_2(g), within_2(h)
+    if lanes > 4 and width > 4:
+        a, b, c, d = within_4(a), within_4(b), within_4(c), within_4(d)
+        e, f, g, h = within_4(e), within_4(f), within_4(g), within_4(h)
+    if width > lanes:
+        a, b, c, d, e, f, g, h = _between_two(a, b, c, d, e, f, g, h)
+    if width > 2 * lanes:
+        a, c, b, d, e, g, f, h = _between_two(a, c, b, d, e, g, f, h)
+    if width > 4 * lanes:
+        a, e, b, f, c, g, d, h = _between_two(a, e, b, f, c, g, d, h)
+    store(x, i, a)
+    store(x, i + lanes, b)
+    store(x, i + 2 * lanes, c)
+    store(x, i + 3 * lanes, d)
+    store(x, i_upper, e)
+    store(x, i_upper + lanes, f)
+    store(x, i_upper + 2 * lanes, g)
+    store(x, i_upper + 3 * lanes, h)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _transform(row, spare):
-    """Transform row (d,), overwriting it and spare (d,): return the one with the result, then the other."""
-    width = row.shape[0]
-    reached = 1
-    while 4 * reached <= width:
-        _rotate_two(row, spare)
-        row, spare = spare, row
-        reached *= 4
-    if reached < width:
-        _rotate_one(row, spare)
-        row, spare = spare, row
-    return row, spare
+@numba.njit(nogil=True, forceinline=True)
+def _three_stages(x, i, stride):
+    """Apply the stages of `stride` and twice and four times as much to eight vectors of `x`."""
+    i_upper = i + 4 * stride
+    a, b, c, d = load(x, i), load(x, i + stride), load(x, i + 2 * stride), load(x, i + 3 * stride)
+    e, f, g = load(x, i_upper), load(x, i_upper + stride), load(x, i_upper + 2 * stride)
+    h = load(x, i_upper + 3 * stride)
+    a, b, c, d, e, f, g, h = _between_two(a, b, c, d, e, f, g, h)
+    a, c, b, d, e, g, f, h = _between_two(a, c, b, d, e, g, f, h)
+    a, e, b, f, c, g, d, h = _between_two(a, e, b, f, c, g, d, h)
+    store(x, i, a)
+    store(x, i + stride, b)
+    store(x, i + 2 * stride, c)
+    store(x, i + 3 * stride, d)
+    store(x, i_upper, e)
+    store(x, i_upper + stride, f)
+    store(x, i_upper + 2 * stride, g)
+    store(x, i_upper + 3 * stride, h)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _transform_group(group):
-    """Transform group (d, `_GROUP`) in place along its first axis."""
-    width = group.shape[0]
-    stride = 1
-    while stride < width:
-        for start in range(0, width, 2 * stride):
-            for i in range(start, start + stride):
-                upper, lower = group[i], group[i + stride]
-                for r in range(_GROUP):
-                    a, b = upper[r], lower[r]
-                    upper[r] = a + b
-                    lower[r] = a - b
-        stride *= 2
+@numba.njit(nogil=True, forceinline=True)
+def _two_stages(x, i, stride):
+    """Apply the stages of `stride` and twice as much to four vectors of `x`."""
+    a, b = butterfly(load(x, i), load(x, i + stride))
+    c, d = butterfly(load(x, i + 2 * stride), load(x, i + 3 * stride))
+    a, c = butterfly(a, c)
+    b, d = butterfly(b, d)
+    store(x, i, a)
+    store(x, i + stride, b)
+    store(x, i + 2 * stride, c)
+    store(x, i + 3 * stride, d)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _one_stage(x, i, stride):
+    """Apply the stage of `stride` to two vectors of `x`."""
+    a, b = butterfly(load(x, i), load(x, i + stride))
+    store(x, i, a)
+    store(x, i + stride, b)
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def transform(x, signs, first, last, width):
+    """Transform rows of `width` that lie one after the other in `x`, from `first` up to `last`, in place.
+
+    Their signs are flipped before: `signs` int8 (at least last - first,), or None. ``last - first`` is a multiple of
+    the width and of the tile, eight vectors.
+    """
+    lanes = BYTES // x.itemsize
+    tile = 8 * lanes
+    if width <= tile:
+        for i in range(first, last, tile):
+            _tile(x, signs, i, i - first, width)
+        return
+    for row in range(first, last, width):
+        stop = row + width
+        for i in range(row, stop, tile):
+            _tile(x, signs, i, i - first, tile)
+        stride = tile
+        # Four stages that remain are two passes of two.
+        while 8 * stride <= width and 16 * stride != width:
+            for start in range(row, stop, 8 * stride):
+                for i in range(start, start + stride, lanes):
+                    _three_stages(x, i, stride)
+            stride *= 8
+        while 4 * stride <= width:
+            for start in range(row, stop, 4 * stride):
+                for i in range(start, start + stride, lanes):
+                    _two_stages(x, i, stride)
+            stride *= 4
+        if stride < width:
+            for i in range(row, row + stride, lanes):
+                _one_stage(x, i, stride)
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def fwht(X):
     """Replace every row of X by its Walsh-Hadamard transform, in Sylvester's order, unnormalised.
 
-    X (n, d) float32 or float64, C-contiguous, d a power of two. Overwrites `X`. O(n d log d); scratch of two rows,
-    or of one group.
+    X (n, d) float32 or float64, C-contiguous, d a power of two. Overwrites `X`. O(n d log d); scratch of one tile.
     """
-    n, width = X.shape
-    if width <= _NARROW:
-        group = np.zeros((width, _GROUP), X.dtype)
-        for first in range(0, n, _GROUP):
-            rows = X[first : first + _GROUP]
-            for r in range(rows.shape[0]):
-                for j in range(width):
-                    group[j, r] = rows[r, j]
-            _transform_group(group)
-            for r in range(rows.shape[0]):
-                for j in range(width):
-                    rows[r, j] = group[j, r]
-    else:
-        row, spare = np.empty(width, X.dtype), np.empty(width, X.dtype)
-        for i in range(n):
-            row[:] = X[i]
-            row, spare = _transform(row, spare)
-            X[i] = row
+    flat = X.reshape(-1)
+    tile = 8 * BYTES // X.itemsize
+    # Rows narrower than a tile may end within one.
+    whole = flat.shape[0] - flat.shape[0] % tile
+    transform(flat, None, 0, whole, X.shape[1])
+    if whole < flat.shape[0]:
+        rest = np.zeros(tile, X.dtype)
+        rest[: flat.shape[0] - whole] = flat[whole:]
+        transform(rest, None, 0, tile, X.shape[1])
+        flat[whole:] = rest[: flat.shape[0] - whole]
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -118,56 +175,47 @@ def hadamard_blocks(X, signs, scale, out):
 
     X (n, d), scale (s,) and out (n, s) of one floating dtype; signs int8 (B, t, p), d <= p a power of two, t >= 1
     and s <= B p. ``out[:, c]`` is ``scale[c]`` times column c of the blocks set side by side. Overwrites `out`.
-    O(n B t p log p); scratch of two rows, or of one group.
+    O(n B t p log p); scratch of one block, or of `TOGETHER` numbers.
     """
-    n_blocks, _, width = signs.shape
-    for block in range(n_blocks):
-        first = block * width
-        factors = signs[block]
-        if width <= _NARROW:
-            _narrow_block(X, factors, scale[first : first + width], out[:, first : first + width])
-        else:
-            _wide_block(X, factors, scale[first : first + width], out[:, first : first + width])
+    n_blocks, n_factors, width = signs.shape
+    together = max(1, TOGETHER // width)
+    for block in range(0, n_blocks, together):
+        some = signs[block : block + together]
+        columns = slice(block * width, min((block + some.shape[0]) * width, scale.shape[0]))
+        factors = flat_rows(some.transpose(1, 0, 2), 8 * BYTES // X.itemsize)
+        values = np.empty(factors.shape[1], X.dtype)
+        for i in range(X.shape[0]):
+            repeat(X[i], width, values)
+            for factor in range(n_factors - 1, -1, -1):
+                transform(values, factors[factor], 0, values.shape[0], width)
+            write_scaled(values, scale[columns], out[i, columns])
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _narrow_block(X, signs, scale, out):
-    """Apply one block: signs (t, p), scale (w,), out (n, w) with w <= p."""
-    n, d = X.shape
-    n_factors, width = signs.shape
-    group = np.zeros((width, _GROUP), X.dtype)
-    for first in range(0, n, _GROUP):
-        rows, results = X[first : first + _GROUP], out[first : first + _GROUP]
-        group[d:] = 0
-        for r in range(rows.shape[0]):
-            for j in range(d):
-                group[j, r] = X.dtype.type(signs[n_factors - 1, j]) * rows[r, j]
-        _transform_group(group)
-        for factor in range(n_factors - 2, -1, -1):
-            for j in range(width):
-                sign = X.dtype.type(signs[factor, j])
-                for r in range(_GROUP):
-                    group[j, r] *= sign
-            _transform_group(group)
-        for r in range(rows.shape[0]):
-            for j in range(scale.shape[0]):
-                results[r, j] = scale[j] * group[j, r]
+@numba.njit(nogil=True, error_model="numpy")
+def flat_rows(parts, tile):
+    """Rows (t, B p) of parts (t, B, p), each filled up with zeros to a multiple of the tile."""
+    n_rows, n_parts, width = parts.shape
+    rows = np.zeros((n_rows, -(-n_parts * width // tile) * tile), parts.dtype)
+    for r in range(n_rows):
+        for b in range(n_parts):
+            rows[r, b * width : (b + 1) * width] = parts[r, b]
+    return rows
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _wide_block(X, signs, scale, out):
-    """Apply one block: signs (t, p), scale (w,), out (n, w) with w <= p."""
-    n, d = X.shape
-    n_factors, width = signs.shape
-    row, spare = np.empty(width, X.dtype), np.empty(width, X.dtype)
-    for i in range(n):
-        row[d:] = 0
+@numba.njit(nogil=True, error_model="numpy")
+def repeat(x, width, values):
+    """Fill values with x (d,), padded with zeros to `width`, over and over."""
+    d = x.shape[0]
+    for start in range(0, values.shape[0] - width + 1, width):
+        row = values[start : start + width]
         for j in range(d):
-            row[j] = X.dtype.type(signs[n_factors - 1, j]) * X[i, j]
-        row, spare = _transform(row, spare)
-        for factor in range(n_factors - 2, -1, -1):
-            for j in range(width):
-                row[j] *= X.dtype.type(signs[factor, j])
-            row, spare = _transform(row, spare)
-        for j in range(scale.shape[0]):
-            out[i, j] = scale[j] * row[j]
+            row[j] = x[j]
+        row[d:] = 0
+    values[values.shape[0] - values.shape[0] % width :] = 0
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def write_scaled(values, scale, results):
+    """Set results (w,) to scale (w,) times the first of values."""
+    for c in range(scale.shape[0]):
+        results[c] = scale[c] * values[c]

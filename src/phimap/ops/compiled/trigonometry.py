@@ -2,7 +2,8 @@
 
 Method. With q the integer nearest to 2x/pi, the remainder ``r = x - q pi/2`` lies within pi/4. Two polynomials
 give ``cos r`` and ``sin r``, and the last two bits of q say which of them, with which sign, is ``cos x``. Nothing
-branches, so each step acts on a whole vector of elements.
+branches, so each step acts on a whole vector of elements, and is written as such: whether a compiler turns a loop
+over elements into vectors changes with its version.
 
 Range reduction (Cody and Waite). pi/2 is cut into three parts: rounded to a multiple of 2^-a, the rest rounded to
 a multiple of 2^-b, and what then remains in working precision. The first two products ``q * part`` and the
@@ -28,12 +29,14 @@ Cody and Waite, Software Manual for the Elementary Functions (1980), chapter 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
-from numba.extending import overload
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from phimap.ops.compiled.vectors import BYTES, Vector, add, larger, load, multiply, store
 
 _LIMITS = {np.dtype(np.float32): 2.0**13, np.dtype(np.float64): 2.0**26}
 
@@ -65,88 +68,121 @@ _COSINE = {
     ),
 }
 
+# Products may be added without being rounded first, where the processor can.
+_CONTRACT = ("contract",)
+
 
 def limit(dtype: Any) -> float:
     """Return the largest the magnitude of x for which `cos_sin` and `cos_shift` hold their error: 2^13 or 2^26."""
     return _LIMITS[np.dtype(dtype)]
 
 
-def _turns(dtype: np.dtype) -> Callable:
-    """Return the function x -> (cos x, sin x, bits of the magnitude of x) for scalars of one precision."""
-    real = dtype.type
-    integer = np.int32 if dtype.itemsize == 4 else np.int64
-    inverse = real(2 / math.pi)
-    # Adding 1.5 * 2^(mantissa bits) leaves the nearest integer, in two's complement, in the last bits.
-    shift = real(1.5 * 2.0 ** np.finfo(dtype).nmant)
-    part_1, part_2, part_3 = (real(float.fromhex(part)) for part in _PARTS[dtype])
-    half, one, zero = real(0.5), real(1), real(0)
-    sine = tuple(real(c) for c in reversed(_SINE[dtype]))
-    cosine = tuple(real(c) for c in reversed(_COSINE[dtype]))
-    magnitude = integer(np.iinfo(integer).max)
+def _both(_, vector):
+    """The operation that takes x to (cos x, sin x, bits of the magnitude of x)."""
+    dtype = np.dtype(vector.dtype.name)
+    nmant = np.finfo(dtype).nmant
+    bits = Vector(types.Integer.from_bitwidth(vector.dtype.bitwidth, signed=True))
 
-    def turns(x):
-        shifted = x * inverse + shift
-        q = shifted - shift
-        r = ((x - q * part_1) - q * part_2) - q * part_3
-        z = r * r
-        s = zero
-        for coefficient in sine:
-            s = s * z + coefficient
-        c = zero
-        for coefficient in cosine:
-            c = c * z + coefficient
-        s = r + (r * z) * s
-        c = (one - half * z) + (z * z) * c
-        quarter = real(shifted).view(integer)
-        odd = (quarter & 1) != 0
-        a, b = (s, c) if odd else (c, s)
-        a = -a if ((quarter + 1) & 2) != 0 else a
-        b = -b if (quarter & 2) != 0 else b
-        return a, b, real(x).view(integer) & magnitude
+    def generate(context, builder, signature, arguments):
+        (x,) = arguments
+        reals, integers = context.get_value_type(vector), context.get_value_type(bits)
 
-    return turns
+        def real(value):
+            return ir.Constant(reals, [float(dtype.type(value))] * vector.lanes)
+
+        def integer(value):
+            return ir.Constant(integers, [value] * vector.lanes)
+
+        def times_plus(a, b, c):
+            return builder.fadd(builder.fmul(a, b, flags=_CONTRACT), c, flags=_CONTRACT)
+
+        def polynomial(coefficients):
+            value = real(coefficients[-1])
+            for coefficient in coefficients[-2::-1]:
+                value = times_plus(value, z, real(coefficient))
+            return value
+
+        # Adding 1.5 * 2^(mantissa bits) leaves the nearest integer, in two's complement, in the last bits.
+        shift = real(1.5 * 2.0**nmant)
+        shifted = times_plus(x, real(2 / math.pi), shift)
+        q = builder.fsub(shifted, shift)
+        r = x
+        for part in _PARTS[dtype]:
+            r = times_plus(q, real(-float.fromhex(part)), r)
+        z = builder.fmul(r, r)
+        sine = times_plus(builder.fmul(r, z), polynomial(_SINE[dtype]), r)
+        cosine = times_plus(z, real(-0.5), real(1))
+        cosine = times_plus(builder.fmul(z, z), polynomial(_COSINE[dtype]), cosine)
+
+        quarter = builder.bitcast(shifted, integers)
+        is_odd = builder.icmp_signed("!=", builder.and_(quarter, integer(1)), integer(0))
+        to_sign = integer(vector.dtype.bitwidth - 2)
+
+        def with_sign(value, turn):
+            sign = builder.shl(builder.and_(turn, integer(2)), to_sign)
+            return builder.bitcast(builder.xor(builder.bitcast(value, integers), sign), reals)
+
+        cos_x = with_sign(builder.select(is_odd, sine, cosine), builder.add(quarter, integer(1)))
+        sin_x = with_sign(builder.select(is_odd, cosine, sine), quarter)
+        magnitude = builder.and_(builder.bitcast(x, integers), integer(np.iinfo(f"i{dtype.itemsize}").max))
+        return context.make_tuple(builder, signature.return_type, (cos_x, sin_x, magnitude))
+
+    return types.Tuple((vector, vector, bits))(vector), generate
 
 
-def _cos_sin_bits(x: Any) -> tuple[Any, Any, Any]:
-    """Return cos x, sin x and the bits of |x| as an integer: ordered as |x|, with NaN the largest."""
-    return _turns(np.dtype(type(x)))(x)
+_cosine_and_sine: Any = intrinsic(_both)
 
 
-@overload(_cos_sin_bits, jit_options={"fastmath": {"contract"}})
-def _compile_cos_sin_bits(x):
-    return _turns(np.dtype(x.name))
+@njit(nogil=True, forceinline=True)
+def _cos_sin_at(row, scale, cosines, sines, j, peaks):
+    """Write one vector of cosines and sines; return the larger of `peaks` and the bits of its magnitudes."""
+    c, s, bits = _cosine_and_sine(load(row, j))
+    factors = load(scale, j)
+    store(cosines, j, multiply(factors, c))
+    store(sines, j, multiply(factors, s))
+    return larger(peaks, bits)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _cos_sin(projected, scale, out, first, half):
-    """Fill `out` as `cos_sin` says; return the bits of the largest |P|."""
+@njit(nogil=True, forceinline=True)
+def _cos_shift_at(row, shift, scale, cosines, j, peaks):
+    """Write one vector of shifted cosines; return the larger of `peaks` and the bits of its magnitudes."""
+    c, _, bits = _cosine_and_sine(add(load(row, j), load(shift, j)))
+    store(cosines, j, multiply(load(scale, j), c))
+    return larger(peaks, bits)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cos_sin(projected, scale, out, first, half, peak):
+    """Fill `out` as `cos_sin` says; write the bits of the largest |P| of each lane to `peak`."""
     n, k = projected.shape
-    peak = 0
+    lanes = BYTES // projected.itemsize
+    peaks = load(peak, 0)
     for i in range(n):
         row = projected[i]
         cosines = out[i, first : first + k]
         sines = out[i, half + first : half + first + k]
-        for j in range(k):
-            c, s, bits = _cos_sin_bits(row[j])
-            cosines[j] = scale[j] * c
-            sines[j] = scale[j] * s
-            peak = max(peak, bits)
-    return peak
+        for j in range(0, k - lanes + 1, lanes):
+            peaks = _cos_sin_at(row, scale, cosines, sines, j, peaks)
+        if k % lanes:
+            # The last vector begins within the one before, and writes the same there.
+            peaks = _cos_sin_at(row, scale, cosines, sines, k - lanes, peaks)
+    store(peak, 0, peaks)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _cos_shift(projected, shift, scale, out, first):
-    """Fill `out` as `cos_shift` says; return the bits of the largest |P + shift|."""
+@njit(nogil=True, cache=True, error_model="numpy")
+def _cos_shift(projected, shift, scale, out, first, peak):
+    """Fill `out` as `cos_shift` says; write the bits of the largest |P + shift| of each lane to `peak`."""
     n, k = projected.shape
-    peak = 0
+    lanes = BYTES // projected.itemsize
+    peaks = load(peak, 0)
     for i in range(n):
         row = projected[i]
         cosines = out[i, first : first + k]
-        for j in range(k):
-            c, _, bits = _cos_sin_bits(row[j] + shift[j])
-            cosines[j] = scale[j] * c
-            peak = max(peak, bits)
-    return peak
+        for j in range(0, k - lanes + 1, lanes):
+            peaks = _cos_shift_at(row, shift, scale, cosines, j, peaks)
+        if k % lanes:
+            peaks = _cos_shift_at(row, shift, scale, cosines, k - lanes, peaks)
+    store(peak, 0, peaks)
 
 
 def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: int, half: int) -> float:
@@ -155,8 +191,18 @@ def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: in
     projected (n, k), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites `out`. Returns
     the largest |P|, infinity or NaN if there is one: where it exceeds `limit` the values mean nothing.
     """
-    _check_room(out, first + half + projected.shape[1])
-    return _magnitude(_cos_sin(projected, scale, out, first, half), projected.dtype)
+    n, k = projected.shape
+    _check_room(out, first + half + k)
+    lanes = BYTES // projected.itemsize
+    peak = np.zeros(lanes, f"i{projected.itemsize}")
+    if k < lanes:
+        results = np.empty((n, 2 * lanes), out.dtype)
+        _cos_sin(_widened(projected, lanes), _widened(scale, lanes), results, 0, lanes, peak)
+        out[:, first : first + k] = results[:, :k]
+        out[:, half + first : half + first + k] = results[:, lanes : lanes + k]
+    else:
+        _cos_sin(projected, scale, out, first, half, peak)
+    return float(peak.max().view(projected.dtype))
 
 
 def cos_shift(projected: np.ndarray, shift: np.ndarray, scale: np.ndarray, out: np.ndarray, first: int) -> float:
@@ -165,16 +211,26 @@ def cos_shift(projected: np.ndarray, shift: np.ndarray, scale: np.ndarray, out: 
     projected (n, k), shift (k,), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites
     `out`. Returns the largest |P + shift|, as `cos_sin`.
     """
-    _check_room(out, first + projected.shape[1])
-    return _magnitude(_cos_shift(projected, shift, scale, out, first), projected.dtype)
+    n, k = projected.shape
+    _check_room(out, first + k)
+    lanes = BYTES // projected.itemsize
+    peak = np.zeros(lanes, f"i{projected.itemsize}")
+    if k < lanes:
+        results = np.empty((n, lanes), out.dtype)
+        wide = [_widened(values, lanes) for values in (projected, shift, scale)]
+        _cos_shift(wide[0], wide[1], wide[2], results, 0, peak)
+        out[:, first : first + k] = results[:, :k]
+    else:
+        _cos_shift(projected, shift, scale, out, first, peak)
+    return float(peak.max().view(projected.dtype))
+
+
+def _widened(values: np.ndarray, width: int) -> np.ndarray:
+    """`values` with zeros added to its last axis: a narrow tile as one vector a row."""
+    return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])])
 
 
 def _check_room(out: np.ndarray, last: int) -> None:
     """Compiled code checks no bounds: a column too far would write over other memory."""
     if last > out.shape[1]:
         raise IndexError(f"columns up to {last} do not fit an output of {out.shape[1]} columns.")
-
-
-def _magnitude(bits: int, dtype: np.dtype) -> float:
-    """The non-negative float whose bits these are."""
-    return float(np.array(bits, dtype=f"i{dtype.itemsize}").view(dtype))

@@ -1,0 +1,131 @@
+"""Short vectors of floats for compiled kernels: loaded, combined and stored in registers.
+
+A compiled loop over array entries becomes vector instructions where the compiler can prove that its arrays do not
+overlap and that entries follow each other. A butterfly between eight places of one array is neither. Here such a
+kernel says itself what a vector holds. Vectors have `BYTES` bytes; where the processor's are shorter, each becomes
+several, and the results are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+# Of the vector registers of x86 processors with AVX2; others split them.
+BYTES = 32
+
+
+class Vector(types.Type):
+    """`BYTES` bytes of one real or integer dtype."""
+
+    def __init__(self, dtype: Any):
+        self.dtype = dtype
+        self.lanes = 8 * BYTES // dtype.bitwidth
+        super().__init__(name=f"Vector({dtype})")
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, vector: Any):
+        scalar = manager.lookup(vector.dtype).get_value_type()
+        super().__init__(manager, vector, ir.VectorType(scalar, vector.lanes))
+
+
+def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any, lanes: int) -> Any:
+    """Pointer to `lanes` entries of a contiguous array, from the flat index on."""
+    entry = builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+    return builder.bitcast(entry, ir.VectorType(context.get_data_type(array_type.dtype), lanes).as_pointer())
+
+
+def _load(_, array, index):
+    vector = Vector(array.dtype)
+
+    def generate(context, builder, signature, arguments):
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
+        # NumPy aligns to the item, not to the vector.
+        return builder.load(place, align=array.dtype.bitwidth // 8)
+
+    return vector(array, types.intp), generate
+
+
+def _store(_, array, index, vector):
+    def generate(context, builder, signature, arguments):
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
+        builder.store(arguments[2], place, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vector), generate
+
+
+def _flip(_, vector, signs, index):
+    def generate(context, builder, signature, arguments):
+        place = _place(context, builder, signature.args[1], arguments[1], arguments[2], vector.lanes)
+        factors = builder.sitofp(builder.load(place, align=1), context.get_value_type(vector))
+        return builder.fmul(arguments[0], factors)
+
+    return vector(vector, signs, types.intp), generate
+
+
+def _butterfly(_, one, other):
+    def generate(context, builder, signature, arguments):
+        pair = builder.fadd(*arguments), builder.fsub(*arguments)
+        return context.make_tuple(builder, signature.return_type, pair)
+
+    return types.UniTuple(one, 2)(one, other), generate
+
+
+def _add(_, one, other):
+    return one(one, other), lambda context, builder, signature, arguments: builder.fadd(*arguments)
+
+
+def _multiply(_, one, other):
+    return one(one, other), lambda context, builder, signature, arguments: builder.fmul(*arguments)
+
+
+def _larger(_, one, other):
+    def generate(context, builder, signature, arguments):
+        return builder.select(builder.icmp_signed(">", *arguments), *arguments)
+
+    return one(one, other), generate
+
+
+def _within(stride: int) -> Any:
+    """The operation that takes lanes i and i + stride to their sum and difference; none where lanes are fewer."""
+
+    def within(_, vector):
+        def generate(context, builder, signature, arguments):
+            (values,) = arguments
+            if stride >= vector.lanes:
+                return values
+            lanes = range(vector.lanes)
+            partners = ir.Constant(ir.VectorType(ir.IntType(32), vector.lanes), [lane ^ stride for lane in lanes])
+            swapped = builder.shuffle_vector(values, values, partners)
+            signs = ir.Constant(context.get_value_type(vector), [-1.0 if lane & stride else 1.0 for lane in lanes])
+            # A product with 1 or -1 is exact, so that contraction to one instruction changes no bit.
+            return builder.fadd(builder.fmul(values, signs, flags=("contract",)), swapped, flags=("contract",))
+
+        return vector(vector), generate
+
+    return intrinsic(within)
+
+
+#: ``load(array, index)``: the vector of a contiguous array, flat, from `index` on.
+load: Any = intrinsic(_load)
+#: ``store(array, index, vector)``: write it there.
+store: Any = intrinsic(_store)
+#: ``flip(vector, signs, index)``: its product with as many int8 signs from `index` on.
+flip: Any = intrinsic(_flip)
+#: ``add(a, b)``, ``multiply(a, b)``: sums and products of floats.
+add: Any = intrinsic(_add)
+multiply: Any = intrinsic(_multiply)
+#: ``larger(a, b)``: the larger of signed integers.
+larger: Any = intrinsic(_larger)
+#: ``butterfly(a, b)``: ``(a + b, a - b)``.
+butterfly: Any = intrinsic(_butterfly)
+#: ``within_k(vector)``: butterflies between lanes k apart.
+within_1: Any = _within(1)
+within_2: Any = _within(2)
+within_4: Any = _within(4)
