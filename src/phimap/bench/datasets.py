@@ -90,21 +90,28 @@ def load(name: str, folder: str | os.PathLike[str] | None, seed: int = 0) -> Dat
     if name not in SETS:
         raise ValueError(f"the data set must be one of {', '.join(SETS)}, got {name!r}.")
     source = SETS[name]
-    X, y, X_test, y_test = _digits(seed) if not source.file else _read(source, _path(source, folder), seed)
+    X, y, X_test, y_test = _digits(seed) if not source.file else _read(source, locate(source.file, folder), seed)
     scale = _scaling(source, X)
     return Dataset(name, scale(X), y, scale(X_test), y_test)
 
 
-def _path(source: Source, folder: str | os.PathLike[str] | None) -> Path:
+def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
+    """The path of a file in the folder that the user names, or in that of the environment variable.
+
+    Raises
+    ------
+    DataError
+        If no folder is named, or the file is not there.
+    """
     folder = folder if folder is not None else os.environ.get(_FOLDER)
     if folder is None:
         raise DataError(
-            f"this data set is read from {source.file} in a folder of yours. Name it with --data or {_FOLDER}; the set "
+            f"this data set is read from {file} in a folder of yours. Name it with --data or {_FOLDER}; the set "
             "digits needs none."
         )
-    path = Path(folder) / source.file
+    path = Path(folder) / file
     if not path.is_file():
-        raise DataError(f"there is no file {path}. Name the folder that holds {source.file} with --data.")
+        raise DataError(f"there is no file {path}. Name the folder that holds {file} with --data.")
     return path
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ class Request:
         The experiment.
     data : Path or None
         Folder of the data sets.
-    sets, projections : sequence of str or None
+    sets, projections, methods : sequence of str or None
     depths, widths : sequence of int or None
         Depths of networks, numbers of features.
     rows : int or None
@@ -37,6 +37,7 @@ class Request:
     data: Path | None = None
     sets: Sequence[str] | None = None
     projections: Sequence[str] | None = None
+    methods: Sequence[str] | None = None
     depths: Sequence[int] | None = None
     widths: Sequence[int] | None = None
     rows: int | None = None
@@ -52,6 +53,14 @@ class Request:
             why = ": a deviation needs two draws" if least == 2 else ""
             raise ValueError(f"--repeats must be at least {least}, got {repeats}{why}.")
         return repeats
+
+    def chosen(self, methods: Iterable[str]) -> list[str]:
+        """`methods`, or those of them that were asked for."""
+        known = list(methods)
+        for method in self.methods or ():
+            if method not in known:
+                raise ValueError(f"--methods must be among {', '.join(known)}, got {method!r}.")
+        return list(self.methods or known)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,40 @@
+"""The maps of the neural tangent kernel that the experiments compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+
+import phimap as pm
+from phimap.features import FeatureMap
+from phimap.kernels import NTK
+
+
+def published(depth: int, width: int, *, seed: int, **options: object) -> FeatureMap:
+    """The published construction: independent Gaussian directions, all layers of the last one's widths."""
+    options = {"projection": "gaussian", "hidden_components": max(1, width // 2), **options}
+    return pm.NTKFeatures(depth, width, random_state=seed, **options)  # pyright: ignore[reportArgumentType]
+
+
+def gradient(depth: int, width: int, n_features: int, seed: int) -> FeatureMap:
+    """Gradients of the network whose parameters are nearest to `width` in number."""
+    # The root of (L - 1) w^2 + (d + 1) w = width, in the form that holds at L = 1.
+    linear = n_features + 1
+    network = 2 * width / (linear + sqrt(linear**2 + 4 * (depth - 1) * width))
+    return pm.NTKGradientFeatures(depth, max(1, round(network)), random_state=seed)
+
+
+#: Maps by name, of a depth, a number of features, a number of inputs and a seed.
+METHODS: dict[str, Callable[[int, int, int, int], FeatureMap]] = {
+    "published": lambda depth, width, _, seed: published(depth, width, seed=seed),
+    "published-countsketch": lambda depth, width, _, seed: published(depth, width, seed=seed, sketch="countsketch"),
+    "published-gibbs": lambda depth, width, _, seed: published(depth, width, seed=seed, sampling="gibbs"),
+    "features": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, random_state=seed),
+    "features-leverage": lambda depth, width, _, seed: pm.NTKFeatures(
+        depth, width, sampling="leverage", random_state=seed
+    ),
+    "features-sorf": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, projection="sorf", random_state=seed),
+    "tensor": lambda depth, width, _, seed: published(depth, width, seed=seed, sketch="none"),
+    "gradient": gradient,
+    "nystroem": lambda depth, width, _, seed: pm.NystroemFeatures(NTK(depth), width, random_state=seed),
+}
