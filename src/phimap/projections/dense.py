@@ -79,7 +79,10 @@ class Orthogonal(Projection):
 
     Notes
     -----
-    **Error.** Below that of independent draws for the Gaussian kernel; by how much grows with s / d up to s = d.
+    **Error.** For the Gaussian kernel at distance tau length scales two directions of a block have the covariance
+    ``c = 1F1(d, d / 2, -tau^2 / 2) - exp(-tau^2)``, a confluent hypergeometric function, which tends to
+    ``-tau^4 exp(-tau^2) / (2 d)`` for large d: the variance of paired features from s <= d directions is
+    ``((1 - exp(-tau^2))^2 / 2 + (s - 1) c) / s``, below that of independent draws wherever c is negative.
 
     **Cost.** O(s d min(s, d)) flops in `fit`; afterwards as for independent draws.
 
