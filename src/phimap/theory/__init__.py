@@ -1,6 +1,20 @@
-"""Theory as numbers: how many random features the published bounds ask for."""
+"""Theory as numbers: how many features the bounds ask for, Gaussian moments, and kernels in high dimension."""
 
 from phimap.theory.bounds import Bound, RequiredFeatures
+from phimap.theory.equivalent import GaussianMixture, equivalent_kernel
+from phimap.theory.moments import GaussianMoments, gaussian_moments
 from phimap.theory.required import bounds, required_features
+from phimap.theory.ternary import Ternary, ternary_thresholds
 
-__all__ = ["Bound", "RequiredFeatures", "bounds", "required_features"]
+__all__ = [
+    "Bound",
+    "GaussianMixture",
+    "GaussianMoments",
+    "RequiredFeatures",
+    "Ternary",
+    "bounds",
+    "equivalent_kernel",
+    "gaussian_moments",
+    "required_features",
+    "ternary_thresholds",
+]

@@ -1,0 +1,224 @@
+"""Ternary functions with the Gaussian moments of another activation."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from phimap._validation import check_real
+from phimap.theory.moments import GaussianMoments, gaussian_moments
+
+# Thresholds beyond this number of deviations are never crossed.
+_FARTHEST = 8.0
+# Steps of the first search for a d0; a root or a minimum is then refined to rounding.
+_GRID = 400
+# Below this share of the variance a linear term is rounding.
+_NEGLIGIBLE = 1e-10
+
+
+class Ternary(NamedTuple):
+    """The function ``height * (1 if t > upper, -1 if t < lower, else 0)``; with equal thresholds it is never 0.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Thresholds, ``lower <= upper``; -inf below leaves the values 0 and `height`.
+    height : float
+
+    Notes
+    -----
+    With f the density and P the distribution of N(0, tau): ``d1 = height^2 (f(upper) + f(lower))^2``,
+    ``d2 = height^2 ((upper f(upper) + lower f(lower)) / tau)^2 / 4`` and ``d0 = height^2 (P+ + P- - (P+ - P-)^2) -
+    tau d1`` with ``P+ = P(t > upper)``, ``P- = P(t < lower)``.
+
+    **Differs from the source in** these formulas: Equations 10 and 27 and the ternary row of Table 1 of Ali, Liao,
+    Couillet (2022) do not hold.
+    """
+
+    lower: float
+    upper: float
+    height: float
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the function takes two values only, so that one bit holds it."""
+        return self.lower == self.upper or self.lower == -np.inf
+
+    def __call__(self, t: Any) -> np.ndarray:
+        """Values at `t`, an array of any shape."""
+        t = np.asarray(t, dtype=np.float64)
+        below = t <= self.lower if self.lower == self.upper else t < self.lower
+        return self.height * ((t > self.upper).astype(np.float64) - below)
+
+    def moments(self, tau: float) -> GaussianMoments:
+        """Gaussian moments under N(0, tau), in closed form."""
+        return GaussianMoments(*(self.height**2 * _unit_moments(*self[:2], check_real("tau", tau, above=0.0))))
+
+
+def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
+    """Thresholds and height of a ternary function whose moments d1 and d2 are those of a target.
+
+    Parameters
+    ----------
+    target : activation, kernel or GaussianMoments
+        As in `gaussian_moments`.
+    tau : float
+        Variance of the function's argument: the mean squared norm of the data.
+    levels : {2, 3}, default=3
+        Two takes equal thresholds, ``height * sign(t - threshold)``, for which one bit does.
+
+    Returns
+    -------
+    Ternary
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or the target is constant.
+
+    Warns
+    -----
+    UserWarning
+        If no ternary function has both moments: this is so for even functions, of which d1 is 0. The one returned
+        then has the least error in ``(d0, tau d1, 2 tau^2 d2)``, named in the warning relative to the variance.
+
+    Notes
+    -----
+    In units of deviations, u of the thresholds and g the standard density, d1 and d2 fix ``height (g(u+) + g(u-))`` and
+    the mean of u- and u+ under the weights g: ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. That leaves one degree of
+    freedom, spent on the nearest d0, and of several such on the least height. For the Gaussian kernel d0 is matched,
+    too, from about tau = 2 on.
+
+    **Differs from the source in** the height. With height 1, as published, the moments of the Gaussian kernel have
+    no match from tau = 1 on.
+
+    References
+    ----------
+    Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no
+    performance loss*, Corollary 1 and Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np, phimap as pm
+    >>> kernel = pm.kernels.Gaussian()
+    >>> ternary = pm.theory.ternary_thresholds(kernel, tau=1.0)
+    >>> bool(np.allclose(ternary.moments(1.0)[1:], pm.theory.gaussian_moments(kernel, 1.0)[1:], atol=1e-12))
+    True
+    """
+    tau = check_real("tau", tau, above=0.0)
+    if levels not in (2, 3) or isinstance(levels, bool):
+        raise ValueError(f"`levels` must be 2 or 3, got {levels!r}.")
+    wanted = target if isinstance(target, GaussianMoments) else gaussian_moments(target, tau)
+    variance = wanted.d0 + tau * wanted.d1
+    if not variance > 0:
+        raise ValueError(f"`target` must not be constant, got variance {variance} at tau={tau}.")
+    linear = (tau * wanted.d1) ** 0.5
+    mean = tau * (4 * wanted.d2) ** 0.5 / linear if tau * wanted.d1 > _NEGLIGIBLE * variance else np.inf
+    if mean >= _FARTHEST:
+        return _best(wanted, tau, levels)
+    above, below = (0.0, 0.0) if levels == 2 else _nearest(mean, linear, wanted.d0)
+    upper, lower = mean + above, mean - below
+    height = linear / (_density(upper) + _density(lower))
+    return Ternary(float(lower * tau**0.5), float(upper * tau**0.5), float(height))
+
+
+def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
+    """Distances of the thresholds above and below their mean, in deviations, with the nearest d0."""
+    from scipy.optimize import brentq, minimize_scalar
+
+    grid = np.concatenate([[0.0], np.geomspace(1e-4, _FARTHEST, _GRID)])
+    found: list[tuple[float, float, float, float]] = []
+    for far in (False, True):
+
+        def excess(above: Any, far: bool = far) -> np.ndarray:
+            below = _below(mean, np.asarray(above), far)
+            height = linear / (_density(mean + above) + _density(mean - below))
+            return height**2 * _spread(mean - below, mean + above) - linear**2 - d0
+
+        def add(above: float, far: bool = far) -> None:
+            below = float(_below(mean, np.asarray(above), far))
+            height = linear / (_density(mean + above) + _density(mean - below))
+            missed = abs(float(excess(above)))
+            found.append((0.0 if missed <= _NEGLIGIBLE * (d0 + linear**2) else missed, float(height), above, below))
+
+        values = excess(grid)
+        for k in np.flatnonzero(np.sign(values[1:]) != np.sign(values[:-1])):
+            add(brentq(lambda above: float(excess(above)), grid[k], grid[k + 1], xtol=1e-14))  # pyright: ignore
+        k = int(np.abs(values).argmin())
+        bounds = (grid[max(k - 1, 0)], grid[min(k + 1, grid.size - 1)])
+        closest = minimize_scalar(lambda above: abs(float(excess(above))), bounds=bounds, method="bounded")
+        add(float(closest.x))
+        add(float(grid[k]))
+    return min(found)[2:]
+
+
+def _below(mean: float, above: np.ndarray, far: bool) -> np.ndarray:
+    """Distance q of the lower threshold for which ``q g(mean - q) = above g(mean + above)``, by bisection.
+
+    The left side rises up to some q and falls beyond: there is a near and a far solution.
+    """
+    peak = (mean + (mean**2 + 4) ** 0.5) / 2
+    with np.errstate(divide="ignore"):
+        wanted = np.log(above) - mean * above - above**2 / 2
+    low = np.full(above.shape, peak if far else 0.0)
+    high = np.full(above.shape, peak + 2 * _FARTHEST if far else peak)
+    for _ in range(64):
+        middle = (low + high) / 2
+        with np.errstate(divide="ignore"):
+            reached = (np.log(middle) + mean * middle - middle**2 / 2 > wanted) != far
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return np.where(above > 0, high, 0.0 if not far else high)
+
+
+def _best(wanted: GaussianMoments, tau: float, levels: int) -> Ternary:
+    """The ternary function with the least error in all three moments; warns."""
+    from scipy.optimize import minimize
+
+    weights = np.array([1.0, tau, 2 * tau**2])
+    target = weights * wanted
+    variance = wanted.d0 + tau * wanted.d1
+
+    def fit(thresholds: np.ndarray) -> tuple[float, float]:
+        """Error and squared height, in which the moments are linear."""
+        lower, upper = np.sort(np.resize(thresholds, 2)) * tau**0.5
+        unit = weights * _unit_moments(lower, upper, tau)
+        squared = max(float(unit @ target / (unit @ unit)), 0.0)
+        return float(np.linalg.norm(squared * unit - target)) / variance, squared
+
+    points = np.linspace(-4, 4, 41)
+    starts = points[:, None] if levels == 2 else np.stack(np.meshgrid(points, points), axis=-1).reshape(-1, 2)
+    start = min(starts, key=lambda thresholds: fit(thresholds)[0])
+    thresholds = minimize(lambda x: fit(x)[0], start, method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12}).x
+    error, squared = fit(thresholds)
+    lower, upper = np.sort(np.resize(thresholds, 2)) * tau**0.5
+    found = Ternary(float(lower), float(upper), squared**0.5)
+    got = found.moments(tau)
+    warnings.warn(
+        f"no ternary function has the moments d1={wanted.d1:.3g}, d2={wanted.d2:.3g} of this target at tau={tau:.3g}; "
+        f"the best has d1={got.d1:.3g}, d2={got.d2:.3g}, with a residual of {error:.2g} of the variance.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return found
+
+
+def _unit_moments(lower: float, upper: float, tau: float) -> np.ndarray:
+    """d0, d1 and d2 for height 1."""
+    deviations = np.array([lower, upper]) / tau**0.5
+    densities = _density(deviations)
+    d1 = densities.sum() ** 2 / tau
+    slopes = np.where(np.isfinite(deviations), deviations, 0.0) @ densities
+    return np.array([_spread(*deviations) - tau * d1, d1, (slopes / tau) ** 2 / 4])
+
+
+def _spread(lower: Any, upper: Any) -> Any:
+    """Variance of the ternary function of height 1 of a standard Gaussian."""
+    above, below = ndtr(-upper), ndtr(lower)
+    return above + below - (above - below) ** 2
+
+
+def _density(u: Any) -> Any:
+    return np.exp(-0.5 * np.square(u)) / (2 * np.pi) ** 0.5
