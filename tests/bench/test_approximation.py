@@ -20,8 +20,8 @@ def digits() -> datasets.Dataset:
     return datasets.load("digits", None)
 
 
-def made_up(projection: str, errors: list[float], multiple: int = 2) -> list[Row]:
-    return [Row("set", projection, multiple, multiple * 10, seed, error, 0.1) for seed, error in enumerate(errors)]
+def made_up(projection: str, errors: list[float], width: int = 2) -> list[Row]:
+    return [Row("set", projection, width, seed, error, 0.1) for seed, error in enumerate(errors)]
 
 
 def test_sets_are_split_and_scaled(digits, tmp_path):
@@ -62,17 +62,17 @@ def test_missing_sets_say_where_to_put_them(tmp_path, monkeypatch):
 
 
 def test_errors_fall_and_orthogonal_directions_err_less(digits):
-    rows = list(run(digits, ["gaussian", "orthogonal"], multiples=(2, 8), repeats=3))
+    rows = list(run(digits, ["gaussian", "orthogonal"], widths=(128, 512), repeats=3))
     assert len(rows) == 12
-    table = {(e["projection"], e["multiple"]): e["error"] for e in summary(rows)}
-    assert table["gaussian", 8] < table["gaussian", 2]
-    assert table["orthogonal", 2] < 0.7 * table["gaussian", 2]
-    assert best(rows, (2,)) == ["orthogonal"]
+    table = {(e["projection"], e["n_directions"]): e["error"] for e in summary(rows)}
+    assert table["gaussian", 512] < table["gaussian", 128]
+    assert table["orthogonal", 128] < 0.7 * table["gaussian", 128]
+    assert best(rows, (128,)) == ["orthogonal"]
     assert all(np.isnan(row.ridge) for row in rows)
 
 
 def test_classifiers_learn(digits):
-    (row,) = run(digits, ["orthogonal"], multiples=(8,), repeats=1, classify=True)
+    (row,) = run(digits, ["orthogonal"], widths=(512,), repeats=1, classify=True)
     assert row.ridge > 95
     assert row.liblinear > 95
 
@@ -84,7 +84,7 @@ def test_best_keeps_ties_and_gives_up_where_most_tie():
     assert best(tied, (2,)) == ["a", "d"]
     assert best(made_up("a", [1.0, 1.1]) + made_up("b", [1.0, 1.2]), (2,)) == []
     # A method without one of the widths is not compared.
-    assert best(clear + made_up("e", [0.1, 0.1, 0.1], multiple=4), (2,)) == ["a"]
+    assert best(clear + made_up("e", [0.1, 0.1, 0.1], width=4), (2,)) == ["a"]
     assert best([], (2,)) == []
 
 
@@ -97,6 +97,19 @@ def test_command_writes_results_and_figures(tmp_path):
     assert len(results["rows"]) == 2 * 2 * len(approximation.MULTIPLES)
     assert results["rows"][0]["ridge"] is None
     assert (tmp_path / "out" / "approximation_digits.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_widths_and_rows_can_be_chosen():
+    arguments = ["bench", "classification", "--sets", "digits", "--projections", "gaussian,orthogonal"]
+    result = CliRunner().invoke(
+        app, [*arguments, "--repeats", "2", "--features", "128,100", "--rows", "300", "--quiet"], env={"COLUMNS": "200"}
+    )
+    assert result.exit_code == 0, result.output
+    assert "s = 50" in result.output
+    assert "s = 1d" in result.output
+    for measure in ("relative error", "ridge (%)", "liblinear (%)"):
+        assert f"digits: {measure}" in result.output or f"digits: test accuracy, {measure}" in result.output
+    assert "orthogonal (0." in result.output
 
 
 @pytest.mark.parametrize(

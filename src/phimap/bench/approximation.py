@@ -29,11 +29,11 @@ from phimap.projections import REGISTRY
 
 ERROR_ROWS = 1000
 MULTIPLES = (2, 4, 8, 16, 32)
-#: Multiples of d that Table 7 calls small and large.
-SMALL, LARGE = (2, 4), (16, 32)
 # Rows to train the linear classifiers on; more change no ranking and take hours at s = 32 d.
-_MOST_TRAINING_ROWS = 20_000
+MOST_ROWS = 20_000
 _LEVEL = 0.05
+#: The projections of the survey's experiment; without ROM, whose three factors by default are those of SORF.
+SURVEY = ("gaussian", "orthogonal", "sorf", "fastfood", "qmc", "ssf", "gauss-quadrature")
 #: Best methods as published in Table 7; an empty list where no difference was significant.
 PUBLISHED = {
     "ijcnn1": (["ssf"], ["sorf", "qmc", "orthogonal"]),
@@ -52,8 +52,6 @@ class Row:
     Attributes
     ----------
     dataset, projection : str
-    multiple : int
-        Directions over d.
     n_directions : int
     seed : int
     error : float
@@ -66,7 +64,6 @@ class Row:
 
     dataset: str
     projection: str
-    multiple: int
     n_directions: int
     seed: int
     error: float
@@ -79,9 +76,10 @@ def run(
     data: Dataset,
     projections: Sequence[str],
     *,
-    multiples: Sequence[int] = MULTIPLES,
+    widths: Sequence[int] | None = None,
     repeats: int = 10,
     classify: bool = False,
+    most_rows: int = MOST_ROWS,
     seed: int = 0,
     advance: Callable[[], object] = lambda: None,
 ) -> Iterator[Row]:
@@ -92,12 +90,14 @@ def run(
     data : Dataset
     projections : sequence of str
         Names in `phimap.projections.REGISTRY`.
-    multiples : sequence of int
-        Directions over d.
+    widths : sequence of int or None
+        Numbers of directions; None is 2, 4, ..., 32 times the number of inputs.
     repeats : int
         Draws, with seeds ``seed, seed + 1, ...``; each also draws its rows for the error.
     classify : bool
         Train ridge regression and liblinear on the features, too.
+    most_rows : int
+        Rows that they are trained on, and as many to test them.
     advance : callable
         Called after each draw.
 
@@ -107,6 +107,7 @@ def run(
         Widths that a deterministic rule cannot have are left out.
     """
     n, d = data.X.shape
+    widths = [multiple * d for multiple in MULTIPLES] if widths is None else widths
     _warm_up(projections)
     for repeat in range(seed, seed + repeats):
         rng = np.random.default_rng(repeat)
@@ -114,8 +115,8 @@ def run(
         kernel = pm.kernels.Gaussian(length_scale=median_length_scale(rows))
         exact = kernel(rows)
         for projection in projections:
-            for multiple in multiples:
-                phi = pm.FourierFeatures(kernel, 2 * multiple * d, projection=projection, random_state=repeat)
+            for width in widths:
+                phi = pm.FourierFeatures(kernel, 2 * width, projection=projection, random_state=repeat)
                 start = time.perf_counter()
                 try:
                     Z = phi.fit_transform(rows)
@@ -128,8 +129,8 @@ def run(
                 signature = getattr(phi, "signature_", None)
                 signed = Z if signature is None else Z * signature
                 error = float(np.linalg.norm(exact - signed @ Z.T) / np.linalg.norm(exact))
-                accuracies = _accuracies(phi, data, rng) if classify else {}
-                yield Row(data.name, projection, multiple, multiple * d, repeat, error, seconds, **accuracies)
+                accuracies = _accuracies(phi, data, most_rows, rng) if classify else {}
+                yield Row(data.name, projection, width, repeat, error, seconds, **accuracies)
 
 
 def _warm_up(projections: Sequence[str]) -> None:
@@ -140,10 +141,9 @@ def _warm_up(projections: Sequence[str]) -> None:
             pm.FourierFeatures(n_components=32, projection=projection, random_state=0).fit_transform(rows)
 
 
-def _accuracies(phi: pm.FourierFeatures, data: Dataset, rng: np.random.Generator) -> dict[str, float]:
+def _accuracies(phi: pm.FourierFeatures, data: Dataset, rows: int, rng: np.random.Generator) -> dict[str, float]:
     """Test accuracies in percent."""
-    chosen = rng.permutation(len(data.X))[:_MOST_TRAINING_ROWS]
-    tested = rng.permutation(len(data.X_test))[:_MOST_TRAINING_ROWS]
+    chosen, tested = (rng.permutation(len(X))[:rows] for X in (data.X, data.X_test))
     Z, Z_test = phi.transform(data.X[chosen]), phi.transform(data.X_test[tested])
     classifiers = {
         "ridge": RidgeClassifier(alpha=1e-3 * len(chosen), solver="cholesky"),
@@ -159,14 +159,13 @@ def summary(rows: Sequence[Row]) -> list[dict[str, object]]:
     """Means and standard deviations over draws, one entry for each set, projection and width."""
     groups: dict[tuple[str, str, int], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.dataset, row.projection, row.multiple), []).append(row)
+        groups.setdefault((row.dataset, row.projection, row.n_directions), []).append(row)
     entries: list[dict[str, object]] = []
-    for (dataset, projection, multiple), members in groups.items():
+    for (dataset, projection, width), members in groups.items():
         entry: dict[str, object] = {
             "dataset": dataset,
             "projection": projection,
-            "multiple": multiple,
-            "n_directions": members[0].n_directions,
+            "n_directions": width,
             "draws": len(members),
         }
         for name in ("error", "seconds", "ridge", "liblinear"):
@@ -177,21 +176,12 @@ def summary(rows: Sequence[Row]) -> list[dict[str, object]]:
     return entries
 
 
-def best(rows: Sequence[Row], multiples: Sequence[int]) -> list[str]:
+def best(rows: Sequence[Row], widths: Sequence[int]) -> list[str]:
     """Projections whose error, averaged over these widths, is not significantly above the least (Welch, 5 %).
 
     Empty where that holds for more than half of them: no significant difference among most, as in Table 7.
     """
-    errors: dict[str, dict[int, list[float]]] = {}
-    for row in rows:
-        if row.multiple in multiples:
-            errors.setdefault(row.projection, {}).setdefault(row.seed, []).append(row.error)
-    # Only methods measured at every one of the widths can be compared.
-    averages = {
-        name: np.array([np.mean(values) for values in by_seed.values()])
-        for name, by_seed in errors.items()
-        if all(len(values) == len(multiples) for values in by_seed.values())
-    }
+    averages = _averages(rows, widths)
     if not averages:
         return []
     first = min(averages, key=lambda name: averages[name].mean())
@@ -206,55 +196,109 @@ def best(rows: Sequence[Row], multiples: Sequence[int]) -> list[str]:
     return [] if len(tied) > len(averages) / 2 else tied
 
 
+def _averages(rows: Sequence[Row], widths: Sequence[int]) -> dict[str, np.ndarray]:
+    """Error of each draw averaged over the widths, of the projections that were measured at every one of them."""
+    errors: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        if row.n_directions in widths:
+            errors.setdefault(row.projection, {}).setdefault(row.seed, []).append(row.error)
+    return {
+        name: np.array([np.mean(values) for values in by_seed.values()])
+        for name, by_seed in errors.items()
+        if all(len(values) == len(widths) for values in by_seed.values())
+    }
+
+
 def report(request: Request, stages: Stages) -> Report:
     """Measure the sets and projections asked for: a table and a figure of each set, and the best of each."""
     repeats = request.draws(10, least=2)
-    chosen = list(request.projections or sorted(REGISTRY))
+    # The default of ROM has the three factors of SORF.
+    chosen = list(request.projections or sorted(set(REGISTRY) - {"rom"}))
     for projection in chosen:
         if projection not in REGISTRY:
             raise ValueError(f"--projections must be among {', '.join(sorted(REGISTRY))}, got {projection!r}.")
+    widths = None if request.widths is None else [max(1, width // 2) for width in sorted(request.widths)]
     # Every set is read before the first is measured: a missing file shows at once.
     names = request.sets or [name for name in SETS if name not in ("sonar", "digits")]
     loaded = [load(name, request.data, request.seed) for name in names]
     classify = request.name == "classification"
     rows: list[Row] = []
     for dataset in loaded:
-        with stages.stage(dataset.name, len(chosen) * len(MULTIPLES) * repeats) as advance:
-            options = {"repeats": repeats, "classify": classify, "seed": request.seed}
-            rows += run(dataset, chosen, advance=partial(advance, 1), **options)
+        with stages.stage(dataset.name, len(chosen) * len(widths or MULTIPLES) * repeats) as advance:
+            rows += run(
+                dataset,
+                chosen,
+                widths=widths,
+                repeats=repeats,
+                classify=classify,
+                most_rows=request.rows or MOST_ROWS,
+                seed=request.seed,
+                advance=partial(advance, 1),
+            )
     entries = summary(rows)
-    tables = [_table(entries, dataset.name, "ridge" if classify else "error") for dataset in loaded]
-    tables.append(_best_table(rows, [dataset.name for dataset in loaded]))
+    measures = ("error", "ridge", "liblinear") if classify else ("error",)
+    tables = [_table(entries, dataset, measure) for dataset in loaded for measure in measures]
+    tables.append(_best_table(rows, loaded))
     figures = {f"{request.name}_{d.name}.png": partial(_figure, entries, d.name) for d in loaded}
     return Report([asdict(row) for row in rows], tables, figures)
 
 
-def _table(entries: Sequence[dict[str, Any]], dataset: str, measure: str) -> Table:
-    by_key = {(e["projection"], e["multiple"]): e for e in entries if e["dataset"] == dataset}
+_TITLES = {
+    "error": "relative error",
+    "ridge": "test accuracy, ridge (%)",
+    "liblinear": "test accuracy, liblinear (%)",
+}
+
+
+def _table(entries: Sequence[dict[str, Any]], dataset: Dataset, measure: str) -> Table:
+    by_key = {(e["projection"], e["n_directions"]): e for e in entries if e["dataset"] == dataset.name}
+    widths = sorted({width for _, width in by_key})
     rows = []
     for projection in dict.fromkeys(name for name, _ in by_key):
         cells = []
-        for multiple in MULTIPLES:
-            entry = by_key.get((projection, multiple))
+        for width in widths:
+            entry = by_key.get((projection, width))
             cells.append(f"{entry[measure]:.4g} ± {entry[f'{measure}_deviation']:.1g}" if entry else "-")
         rows.append((projection, *cells))
-    title = f"{dataset}: {'relative error' if measure == 'error' else 'test accuracy, ridge (%)'}"
-    return Table(title, ("projection", *(f"s = {multiple}d" for multiple in MULTIPLES)), rows)
+    columns = ("projection", *(f"s = {_width(width, dataset)}" for width in widths))
+    return Table(f"{dataset.name}: {_TITLES[measure]}", columns, rows)
 
 
-def _best_table(rows: Sequence[Row], names: Sequence[str]) -> Table:
+def _width(width: int, dataset: Dataset) -> str:
+    """A number of directions, as a multiple of d where it is one."""
+    multiple, rest = divmod(width, dataset.X.shape[1])
+    return f"{width:,}" if rest else f"{multiple}d"
+
+
+def _best_table(rows: Sequence[Row], loaded: Sequence[Dataset]) -> Table:
     """Table 7 of the survey: best methods by error, ours beside the published."""
     lines = []
-    for name in names:
-        of_set = [row for row in rows if row.dataset == name]
-        published = PUBLISHED.get(name)
-        cells = []
-        for multiples, part in ((SMALL, 0), (LARGE, 1)):
-            cells.append(", ".join(best(of_set, multiples)) or "-")
-            cells.append("" if published is None else ", ".join(published[part]) or "-")
-        lines.append((name, *cells))
-    columns = ("data set", "small s (2d, 4d)", "published", "large s (16d, 32d)", "published")
-    return Table("least error (ties within the noise; - where most tie)", columns, lines)
+    for dataset in loaded:
+        of_set = [row for row in rows if row.dataset == dataset.name]
+        widths = sorted({row.n_directions for row in of_set})
+        for part, chosen in enumerate((widths[:2], widths[-2:])):
+            published = PUBLISHED.get(dataset.name)
+            of_survey = [row for row in of_set if row.projection in SURVEY]
+            lines.append(
+                (
+                    "" if part else dataset.name,
+                    ", ".join(_width(width, dataset) for width in chosen),
+                    "" if published is None else ", ".join(published[part]) or "-",
+                    _best_of(of_survey, chosen),
+                    _best_of(of_set, chosen),
+                )
+            )
+    columns = ("data set", "directions", "published", "the survey's projections", "all")
+    return Table("least error (over that of gaussian), with ties within the noise; - where most tie", columns, lines)
+
+
+def _best_of(rows: Sequence[Row], widths: Sequence[int]) -> str:
+    averages = _averages(rows, widths)
+    named = ", ".join(best(rows, widths)) or "-"
+    if "gaussian" not in averages:
+        return named
+    least = min(values.mean() for values in averages.values())
+    return f"{named} ({least / averages['gaussian'].mean():.2f})"
 
 
 def _figure(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
