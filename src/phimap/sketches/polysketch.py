@@ -79,6 +79,7 @@ class PolySketchRecord(MapRecord):
     def apply_all(self, ops: Ops, X: Array) -> list[Array]:
         """The sketches of ``x^(x (p - j)) (x) e1^(x j)`` for j = 0, ..., p: p + 1 arrays (r, n_components).
 
+        The last, which does not depend on x, has a single row.
         Entry j is what `apply_product` gives where e1 stands in the factors `unit_factors(j)` names. The inner product
         of entries j estimates ``<x, y>^(p - j)``.
 
@@ -104,10 +105,7 @@ class PolySketchRecord(MapRecord):
                 return [whole.spectrum(index), units.spectrum(index)]
             return [whole.transform(index, vector) for vector in cases(index)]
 
-        *sketches, constant = cases(self._root)
-        last = ops.empty(sketches[0].shape)
-        last[:] = constant
-        return [*sketches, last]
+        return cases(self._root)
 
     def _degree(self, index: int) -> int:
         if index < 0:
