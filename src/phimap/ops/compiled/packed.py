@@ -1,0 +1,151 @@
+"""Numbers of a few bits in bit planes: comparisons to bits, bits to numbers, inner products by counting bits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numba.extending import intrinsic
+
+# Rows of the second factor that stay in the nearest cache while the first is gone through.
+_TILE = 16
+
+
+@intrinsic
+def _count(typing_context, word):
+    """Ones among the bits of a uint64."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return word(word), generate
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pack_ternary(projected, lower, upper, closed, planes, first):
+    """Set bits for columns `first` on: in the first plane where a value is above `upper` or below `lower`, else not.
+
+    projected (r, k), lower and upper (k,) of one floating dtype; planes uint64 (q, r, w) zero there. With two planes
+    the second has the values below. With one plane `lower` is not looked at, and bits are set above `upper`. `closed`
+    counts a value equal to `lower` as below.
+    """
+    one = np.uint64(1)
+    n, width = projected.shape
+    for i in range(n):
+        done = 0
+        while done < width:
+            word, shift = (first + done) // 64, (first + done) % 64
+            size = min(64 - shift, width - done)
+            above, below = np.uint64(0), np.uint64(0)
+            for b in range(size):
+                above |= np.uint64(projected[i, done + b] > upper[done + b]) << np.uint64(shift + b)
+            planes[0, i, word] |= above
+            if planes.shape[0] == 2:
+                for b in range(size):
+                    value = projected[i, done + b]
+                    is_below = value < lower[done + b] or (closed and value == lower[done + b])
+                    below |= (one if is_below else np.uint64(0)) << np.uint64(shift + b)
+                planes[0, i, word] |= below
+                planes[1, i, word] |= below
+            done += size
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pack_codes(codes, planes):
+    """Set bit k of the codes uint8 (r, m) in plane k: planes uint64 (q, r, w) are overwritten."""
+    for k in range(planes.shape[0]):
+        for i in range(codes.shape[0]):
+            for word in range(planes.shape[2]):
+                bits = np.uint64(0)
+                for b in range(min(64, codes.shape[1] - 64 * word)):
+                    bits |= ((np.uint64(codes[i, 64 * word + b]) >> np.uint64(k)) & np.uint64(1)) << np.uint64(b)
+                planes[k, i, word] = bits
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def unpack(planes, weights, offset, first, out):
+    """Set out (r, k) to ``offset + sum_q weights[q] * bit`` of columns `first`, a multiple of 64, to ``first + k``."""
+    one = np.uint64(1)
+    for i in range(out.shape[0]):
+        for left in range(0, out.shape[1], 64):
+            size = min(64, out.shape[1] - left)
+            target = out[i, left : left + size]
+            word = planes[0, i, (first + left) // 64]
+            for b in range(size):
+                target[b] = offset + weights[0] * ((word >> np.uint64(b)) & one)
+            for k in range(1, planes.shape[0]):
+                word = planes[k, i, (first + left) // 64]
+                for b in range(size):
+                    target[b] += weights[k] * ((word >> np.uint64(b)) & one)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def bit_products(A, B, out):
+    """Set out float64 (a, b) to inner products of the rows of two arrays of zeros and ones.
+
+    A uint64 (a, w) and B (b, w), C-contiguous.
+    """
+    for top in range(0, B.shape[0], _TILE):
+        for i in range(A.shape[0]):
+            left = A[i]
+            for j in range(top, min(top + _TILE, B.shape[0])):
+                right = B[j]
+                total = np.uint64(0)
+                for k in range(left.shape[0]):
+                    total += _count(left[k] & right[k])  # pyright: ignore
+                out[i, j] = np.int64(total)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sign_products(A, A_negative, B, B_negative, out):
+    """Set out float64 (a, b) to inner products of the rows of two arrays of signs and zeros.
+
+    A uint64 (a, w) and B (b, w) have the bits of what is not zero, the others of what is negative; C-contiguous.
+    """
+    for top in range(0, B.shape[0], _TILE):
+        for i in range(A.shape[0]):
+            left, left_negative = A[i], A_negative[i]
+            for j in range(top, min(top + _TILE, B.shape[0])):
+                right, right_negative = B[j], B_negative[j]
+                total, opposed = np.uint64(0), np.uint64(0)
+                for k in range(left.shape[0]):
+                    both = left[k] & right[k]
+                    total += _count(both)  # pyright: ignore
+                    opposed += _count((left_negative[k] ^ right_negative[k]) & both)  # pyright: ignore
+                out[i, j] = np.int64(total) - 2 * np.int64(opposed)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def ones(planes, out):
+    """Set out float64 (r,) to the number of ones in the rows of a plane uint64 (r, w)."""
+    for i in range(planes.shape[0]):
+        total = np.uint64(0)
+        for k in range(planes.shape[1]):
+            total += _count(planes[i, k])  # pyright: ignore
+        out[i] = np.int64(total)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def transpose(plane, out):
+    """Transpose bits: plane uint64 (n, w) to out (64 w or fewer, ceil(n / 64)), 64 x 64 bits at a time.
+
+    Each block is transposed by exchanging quarters of ever smaller squares (Warren, Hacker's Delight, Section 7-3).
+    """
+    block = np.empty(64, np.uint64)
+    for group in range(out.shape[1]):
+        rows = min(64, plane.shape[0] - 64 * group)
+        for word in range(plane.shape[1]):
+            block[:] = 0
+            for r in range(rows):
+                block[r] = plane[64 * group + r, word]
+            size, mask = 32, np.uint64(0x00000000FFFFFFFF)
+            while size:
+                k = 0
+                while k < 64:
+                    moved = ((block[k] >> np.uint64(size)) ^ block[k + size]) & mask
+                    block[k] ^= moved << np.uint64(size)
+                    block[k + size] ^= moved
+                    k = (k + size + 1) & ~size
+                size >>= 1
+                mask ^= mask << np.uint64(size)
+            for r in range(min(64, out.shape[0] - 64 * word)):
+                out[64 * word + r, group] = block[r]
