@@ -39,20 +39,41 @@ def predictions(
     """
     mean = Y.mean(axis=0)
     if isinstance(similarity, Kernel):
-        gram, cross, right = similarity(X), similarity(X_test, X), Y - mean
-        scale = float(np.trace(gram)) / len(X)
-    else:
-        Z, Z_test = similarity.fit(X).transform(X), similarity.transform(X_test)
-        scale = float(np.square(Z).sum()) / len(X)
-        if len(X) <= Z.shape[1]:
-            gram, cross, right = Z @ Z.T, Z_test @ Z.T, Y - mean
-        else:
-            gram, cross, right = Z.T @ Z, Z_test, Z.T @ (Y - mean)
+        return _solve(similarity(X), similarity(X_test, X), Y - mean, mean, alphas)
+    Z = similarity.fit(X).transform(X)
+    return feature_predictions(Z, Y, similarity.transform(X_test), alphas)
+
+
+def kernel_predictions(
+    K: np.ndarray, Y: np.ndarray, train: np.ndarray, test: np.ndarray, alphas: tuple[float, ...] = ALPHAS
+) -> list[np.ndarray]:
+    """The same from the kernel matrix (n, n) of all rows, for training and test rows given as masks."""
+    mean = Y[train].mean(axis=0)
+    return _solve(K[np.ix_(train, train)], K[np.ix_(test, train)], Y[train] - mean, mean, alphas)
+
+
+def feature_predictions(
+    Z: np.ndarray, Y: np.ndarray, Z_test: np.ndarray, alphas: tuple[float, ...] = ALPHAS
+) -> list[np.ndarray]:
+    """The same from features (n, m) and (t, m)."""
+    mean = Y.mean(axis=0)
+    if len(Z) <= Z.shape[1]:
+        return _solve(Z @ Z.T, Z_test @ Z.T, Y - mean, mean, alphas)
+    # Alpha is in units of the mean over the rows, not over the features.
+    units = Z.shape[1] / len(Z)
+    return _solve(Z.T @ Z, Z_test, Z.T @ (Y - mean), mean, tuple(alpha * units for alpha in alphas))
+
+
+def _solve(
+    gram: np.ndarray, cross: np.ndarray, right: np.ndarray, mean: np.ndarray, alphas: tuple[float, ...]
+) -> list[np.ndarray]:
+    # Data without any norm have the zero kernel: the mean is then the prediction.
+    scale = float(gram.trace()) / len(gram) or 1.0
     found = []
     with single_threaded_blas():
         for alpha in alphas:
-            # Data without any norm have the zero kernel: the mean is then the prediction.
-            shifted = gram + alpha * (scale or 1.0) * np.eye(len(gram))
+            shifted = gram.copy()
+            shifted.flat[:: len(gram) + 1] += alpha * scale
             found.append(cross @ cho_solve(cho_factor(shifted, lower=True, overwrite_a=True), right) + mean)
     return found
 

@@ -1,0 +1,123 @@
+"""UCI regression sets and the partitioned UCI classification collection, from a folder that the user names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.bench.datasets import locate
+
+_YANG, _EXTRA, _PROTEIN = "uci_regression.npz", "regression_extra.npz", "protein.csv.gz"
+_COLLECTION = "uci121.npz"
+
+#: File of each regression set; diabetes ships with scikit-learn.
+REGRESSION = {
+    "protein": _PROTEIN,
+    "kin40k": _YANG,
+    "elevators": _YANG,
+    "pol": _YANG,
+    "bike": _YANG,
+    "parkinsons": _YANG,
+    "cal_housing": _EXTRA,
+    "house_16H": _EXTRA,
+    "cpu_act": _EXTRA,
+    "ailerons": _EXTRA,
+    "diabetes": "",
+}
+# The last two columns of bike, casual and registered users, add up to the target.
+_KEPT = {"bike": slice(15)}
+# Sets of the collection that the best classifiers cannot tell from the majority class: misread labels, it seems.
+_UNUSABLE = ("congressional-voting", "statlog-australian-credit")
+
+
+def load_regression(name: str, folder: str | os.PathLike[str] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs (n, d) and targets (n,) of a set, in float64 and raw units.
+
+    Raises
+    ------
+    ValueError
+        If there is no set of that name.
+    DataError
+        If its file is not there.
+    """
+    if name not in REGRESSION:
+        raise ValueError(f"the regression set must be one of {', '.join(REGRESSION)}, got {name!r}.")
+    file = REGRESSION[name]
+    if not file:
+        from sklearn.datasets import load_diabetes
+
+        X, y = load_diabetes(return_X_y=True)
+        return np.asarray(X), np.asarray(y)
+    path = locate(file, folder)
+    if file == _PROTEIN:
+        # The target, rmsd, comes first.
+        table = np.loadtxt(path, delimiter=",", skiprows=1)
+        return table[:, 1:], table[:, 0]
+    with np.load(path, allow_pickle=False) as arrays:
+        X, y = arrays[f"{name}_X"], arrays[f"{name}_y"]
+    return X[:, _KEPT.get(name, slice(None))].astype(np.float64), y.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """A classification set with the partitions of its collection.
+
+    Attributes
+    ----------
+    name : str
+    X : ndarray of shape (n, d)
+        Standardised, as in the source.
+    y : ndarray of shape (n,)
+    validation : ndarray of bool, shape (n,)
+        Rows that hyper-parameters are judged on, against a fit to the others.
+    tests : ndarray of bool, shape (4, n)
+        Test rows of each of the four splits.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    validation: np.ndarray
+    tests: np.ndarray
+
+
+def load_collection(
+    folder: str | os.PathLike[str] | None, names: list[str] | None = None, most_rows: int = 5000
+) -> list[Partitioned]:
+    """Sets of the collection with at most `most_rows` rows, in its order.
+
+    Rows of separate test files are left out: they are in no split, and for many sets not on the scale of the rest. So
+    are two sets whose labels were misread.
+
+    Parameters
+    ----------
+    folder : path-like or None
+        Folder of the file; None is the environment variable ``PHIMAP_DATA``.
+    names : list of str or None
+        Those sets only, whatever was said of them.
+    most_rows : int
+
+    Raises
+    ------
+    ValueError
+        If a name is not in the collection.
+    DataError
+        If the file is not there.
+    """
+    found = []
+    with np.load(locate(_COLLECTION, folder), allow_pickle=False) as arrays:
+        known = [key.removesuffix("_test4") for key in arrays.files if key.endswith("_test4")]
+        for name in names or ():
+            if name not in known:
+                raise ValueError(f"--sets must be among {', '.join(known)}, got {name!r}.")
+        for name in names or [name for name in known if name not in _UNUSABLE]:
+            partition, bits = arrays[f"{name}_val"], arrays[f"{name}_test4"]
+            kept = partition < 2
+            if names is None and kept.sum() > most_rows:
+                continue
+            X, y = arrays[f"{name}_X"][kept].astype(np.float64), arrays[f"{name}_y"][kept]
+            tests = np.array([bits[kept] >> k & 1 for k in range(4)]).astype(bool)
+            found.append(Partitioned(name, X, y, partition[kept] == 1, tests))
+    return found
