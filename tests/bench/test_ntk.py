@@ -1,0 +1,213 @@
+"""The experiments on neural tangent maps, on the set that ships with scikit-learn and on made-up files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from typer.testing import CliRunner
+
+from phimap.bench import datasets, ntk_classification, ntk_error, ntk_mnist, ntk_regression, ntk_spectral, uci
+from phimap.bench.exact_ridge import feature_predictions, fit_predict, kernel_predictions, predictions
+from phimap.bench.ntk_methods import METHODS
+from phimap.cli.commands import app
+from phimap.io import DataError
+from phimap.kernels import NTK, Gaussian
+
+
+@pytest.fixture(scope="module")
+def digits() -> datasets.Dataset:
+    return datasets.load("digits", None)
+
+
+@pytest.fixture
+def collection(tmp_path):
+    """A folder with a collection of three sets, one of them with rows of a separate test file, off their scale."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for name, n in (("disc", 120), ("moved", 140), ("statlog-australian-credit", 40)):
+        X = rng.standard_normal((n, 2))
+        val, bits = rng.integers(2, size=n).astype(np.uint8), rng.integers(16, size=n).astype(np.uint8)
+        y = (X[:, 0] * X[:, 1] > 0).astype(np.int32)
+        if name == "moved":
+            val[100:], bits[100:], X[100:] = 2, 16, 1000.0
+        arrays |= {f"{name}_X": X.astype(np.float32), f"{name}_y": y, f"{name}_val": val, f"{name}_test4": bits}
+    np.savez(tmp_path / "uci121.npz", **arrays)
+    return tmp_path
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_have_nearly_the_width_asked_for(method, depth, digits):
+    phi = METHODS[method](depth, 640, 64, 0).fit(digits.X)
+    assert phi.kernel_.depth == depth
+    # A gradient is as wide as its network; the nearest one is within half a unit of it.
+    least = 0.9 if method == "gradient" else 1.0
+    assert least * 640 <= phi.transform(digits.X[:3]).shape[1] <= 640 / least
+
+
+def test_errors_fall_with_the_width_and_gradients_err_most(digits):
+    methods = ["features", "gradient", "nystroem"]
+    options = {"depths": (1,), "widths": (128, 1024), "n_rows": 100, "repeats": 3}
+    rows = list(ntk_error.run("digits", digits.X, methods, **options))
+    assert len(rows) == 18
+
+    def mean(method: str, width: int) -> float:
+        return float(np.mean([row.error for row in rows if (row.method, row.width) == (method, width)]))
+
+    assert mean("features", 1024) < 0.6 * mean("features", 128)
+    assert mean("features", 1024) < 0.3 * mean("gradient", 1024)
+    assert mean("nystroem", 1024) < mean("features", 1024)
+
+
+def test_rows_have_norm_one_and_may_be_centred(digits):
+    X = np.vstack([digits.X, np.zeros(64)])
+    plain, centred = ntk_error.normalised(X, False), ntk_error.normalised(X, True)
+    np.testing.assert_allclose(np.linalg.norm(plain, axis=1), [1.0] * len(digits.X) + [0.0], rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(centred, axis=1), 1.0, rtol=1e-6)
+    assert np.linalg.norm(centred.mean(axis=0)) < 0.2
+    assert np.linalg.norm(plain.mean(axis=0)) > 0.7
+
+
+def test_more_features_are_better_conditioned(digits):
+    rows = list(ntk_spectral.run(digits, list(ntk_spectral.METHODS), widths=(50, 400), n_rows=60, repeats=4))
+    numbers = {
+        (method, width): np.mean([r.condition_number for r in rows if (r.method, r.width) == (method, width)])
+        for method in ntk_spectral.METHODS
+        for width in (50, 400)
+    }
+    assert all(numbers[method, 400] < numbers[method, 50] for method in ntk_spectral.METHODS)
+    assert min(numbers.values()) > 1
+
+
+def test_classifiers_of_digits(digits):
+    rows = list(ntk_mnist.run(digits, ["features", "gradient", "exact"], widths=(512,), n_rows=400))
+    accuracy = {row.method: row.accuracy for row in rows}
+    assert set(accuracy) == {"features", "gradient", "exact"}
+    assert accuracy["exact"] > 93
+    assert accuracy["exact"] - 3 < accuracy["features"] < accuracy["exact"] + 3
+    assert accuracy["gradient"] < accuracy["features"]
+
+
+def test_exact_ridge_is_ridge(rng):
+    """Against scikit-learn on explicit features; alpha is in units of the mean diagonal."""
+    X, X_test = rng.standard_normal((30, 4)), rng.standard_normal((5, 4))
+    Y = rng.standard_normal((30, 2))
+    for Z, Z_test in ((X, X_test), (np.hstack([X] * 10), np.hstack([X_test] * 10))):
+        (found,) = feature_predictions(Z, Y, Z_test, (0.1,))
+        alpha = 0.1 * np.square(Z).sum() / 30
+        ridge = Ridge(alpha=alpha, fit_intercept=False).fit(Z, Y - Y.mean(axis=0))
+        np.testing.assert_allclose(found, ridge.predict(Z_test) + Y.mean(axis=0), rtol=1e-8)
+    everything = np.vstack([X, X_test])
+    train = np.arange(35) < 30
+    by_rows = predictions(NTK(2), X, Y, X_test, (1e-3,))[0]
+    by_matrix = kernel_predictions(NTK(2)(everything), np.vstack([Y, Y[:5]]), train, ~train, (1e-3,))[0]
+    np.testing.assert_allclose(by_rows, by_matrix, rtol=1e-8)
+
+
+def test_regularisation_is_chosen(rng):
+    """Noise wants much of it, a smooth function little."""
+    X = rng.standard_normal((200, 2))
+    noise = rng.standard_normal((200, 1))
+    assert np.abs(fit_predict(Gaussian(1.0), X, noise, X, 0)).max() < 1.5
+    smooth = np.sin(X[:, :1])
+    assert np.abs(fit_predict(Gaussian(1.0), X, smooth, X, 0) - smooth).max() < 0.05
+
+
+def test_regression_beats_the_mean():
+    X, y = uci.load_regression("diabetes", None)
+    rows = list(ntk_regression.run("diabetes", X, y, ["rbf", "rff", "ntk", "features"], width=256))
+    assert len(rows) == 4 * ntk_regression.FOLDS
+    for method in ("rbf", "rff", "ntk", "features"):
+        assert np.mean([row.mse for row in rows if row.method == method]) < 0.65 * y.var()
+
+
+def test_regression_sets_are_read(tmp_path):
+    (tmp_path / "protein.csv.gz").write_bytes(b"")
+    np.savez(tmp_path / "uci_regression.npz", bike_X=np.arange(34.0).reshape(2, 17), bike_y=np.arange(2.0))
+    X, y = uci.load_regression("bike", tmp_path)
+    # The last two columns add up to the target.
+    assert X.shape == (2, 15)
+    assert X.dtype == y.dtype == np.float64
+    np.savetxt(tmp_path / "protein.csv.gz", [[3.0, 1, 2], [4.0, 5, 6]], delimiter=",", header="rmsd,f1,f2", comments="")
+    X, y = uci.load_regression("protein", tmp_path)
+    np.testing.assert_array_equal(X, [[1, 2], [5, 6]])
+    np.testing.assert_array_equal(y, [3, 4])
+    with pytest.raises(ValueError, match="must be one of protein"):
+        uci.load_regression("nothing", tmp_path)
+    with pytest.raises(DataError, match=r"no file .*regression_extra\.npz"):
+        uci.load_regression("cpu_act", tmp_path)
+
+
+def test_collection_leaves_out_what_cannot_be_used(collection):
+    disc, moved = uci.load_collection(collection)
+    assert [disc.name, moved.name] == ["disc", "moved"]
+    assert len(moved.X) == 100
+    assert np.abs(moved.X).max() < 10
+    assert moved.tests.shape == (4, 100)
+    with np.load(collection / "uci121.npz") as arrays:
+        np.testing.assert_array_equal(moved.tests[2], arrays["moved_test4"][:100] & 4 > 0)
+        np.testing.assert_array_equal(disc.validation, arrays["disc_val"] == 1)
+    assert [data.name for data in uci.load_collection(collection, most_rows=100)] == ["moved"]
+    assert [data.name for data in uci.load_collection(collection, ["statlog-australian-credit"])] != []
+    with pytest.raises(ValueError, match="--sets must be among disc, moved"):
+        uci.load_collection(collection, ["nothing"])
+
+
+def test_depth_and_regularisation_are_tuned(collection):
+    (data,) = uci.load_collection(collection, ["disc"])
+    rows = {
+        row.method: row for row in ntk_classification.run(data, ["rbf", "ntk", "features"], depths=(1, 2), width=256)
+    }
+    for row in rows.values():
+        assert row.accuracy > 80
+        assert row.choice in (ntk_classification.LENGTH_SCALES if row.method == "rbf" else (1, 2))
+    assert abs(rows["features"].accuracy - rows["ntk"].accuracy) < 8
+
+
+def test_figures_of_the_table():
+    def row(dataset: str, method: str, accuracy: float) -> ntk_classification.Row:
+        return ntk_classification.Row(dataset, method, 1.0, 1.0, 0.0, accuracy)
+
+    rows = [row("a", "x", 100.0), row("a", "y", 92.0), row("b", "x", 40.0), row("b", "y", 50.0)]
+    found = ntk_classification.figures(rows, ["x", "y"])
+    # x reaches 100 % and 80 % of the best, y 92 % and 100 %.
+    np.testing.assert_allclose(found["x"], [70.0, 1.96 * 30, 50.0, 50.0, 90.0])
+    np.testing.assert_allclose(found["y"], [71.0, 1.96 * 21, 100.0, 50.0, 96.0])
+
+
+COMMANDS = [
+    "ntk-error --sets digits --methods features,gradient --depths 1 --features 64 --rows 50 --repeats 2",
+    "ntk-spectral --sets digits --features 40 --rows 50 --repeats 1",
+    "ntk-mnist --sets digits --features 64 --rows 200",
+    "ntk-uci-regression --sets diabetes --features 64 --depths 1 --rows 200",
+    "ntk-uci-classification --methods ntk,features --features 64 --depths 1",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[0])
+def test_commands_print_tables_and_write_results(command, collection, tmp_path):
+    name = command.split()[0]
+    arguments = ["bench", *command.split(), "--data", str(collection), "--output", str(tmp_path / "out"), "--quiet"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "out" / f"{name}.json").read_text())["rows"]
+    assert "│" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ntk-error", "--sets", "digits", "--methods", "nothing"], "--methods must be among published"),
+        (["ntk-error", "--sets", "digits", "--repeats", "0"], "--repeats must be at least 1"),
+        (["ntk-error", "--depths", "1,x"], "--depths must be positive integers"),
+        (["ntk-uci-regression", "--sets", "nothing"], "must be one of protein"),
+    ],
+)
+def test_bad_requests_are_one_line(arguments, message):
+    result = CliRunner().invoke(app, ["bench", *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
