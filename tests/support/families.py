@@ -33,6 +33,8 @@ KERNELS = [
     kernels.NNGP(depth=2),
     kernels.NTK(depth=1),
     kernels.NTK(depth=3),
+    kernels.CNTK(depth=2),
+    kernels.CNTK(depth=3, pooling="flatten"),
 ]
 """Exact kernels on rows of five features."""
 

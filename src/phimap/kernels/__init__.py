@@ -3,13 +3,16 @@
 from phimap.kernels.activation import ActivationKernel
 from phimap.kernels.arccosine import ArcCosine, kappa0, kappa1, kappa2
 from phimap.kernels.base import DotProductKernel, HomogeneousKernel, Kernel, StationaryKernel
+from phimap.kernels.convolutional import CNTK, KernelCost
 from phimap.kernels.dot_product import Exponential, Polynomial, Taylor
 from phimap.kernels.neural import NNGP, NTK
 from phimap.kernels.normalized import NormalizedInput
 from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StandardGaussianLaw, StudentLaw
 from phimap.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
+from phimap.kernels.ternary import TernaryKernel
 
 __all__ = [
+    "CNTK",
     "NNGP",
     "NTK",
     "ActivationKernel",
@@ -22,6 +25,7 @@ __all__ = [
     "GaussianLaw",
     "HomogeneousKernel",
     "Kernel",
+    "KernelCost",
     "LaplaceLaw",
     "Laplacian",
     "Matern",
@@ -32,6 +36,7 @@ __all__ = [
     "StationaryKernel",
     "StudentLaw",
     "Taylor",
+    "TernaryKernel",
     "kappa0",
     "kappa1",
     "kappa2",

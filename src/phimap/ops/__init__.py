@@ -23,14 +23,14 @@ def is_tensor(X: Any) -> bool:
 
 
 def ops_for(X: Any) -> Ops:
-    """The backend on which `X` lives, in its dtype."""
+    """The backend on which `X` lives, in its dtype; float32 for uint8."""
     if is_tensor(X):
         from phimap.ops.torch_ops import TorchOps
 
         return TorchOps.of(X)
     from phimap.ops.numpy_ops import NumpyOps
 
-    return NumpyOps(np.dtype(X.dtype))
+    return NumpyOps(np.dtype(np.float32 if X.dtype == np.uint8 else X.dtype))
 
 
 def to_device(X: Any, device: str) -> Any:

@@ -102,6 +102,10 @@ class Ops(ABC):
         """``1 / x`` where x is not zero, 0 where it is."""
 
     @abstractmethod
+    def exp(self, X: Array) -> Array:
+        """Exponentials, entry by entry."""
+
+    @abstractmethod
     def cos_sin(self, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
         """``scale * cos(projected)`` (r, k) to columns from `first`, ``scale * sin`` to those from ``first + half``."""
 
@@ -161,6 +165,17 @@ class Ops(ABC):
         """
 
     @abstractmethod
+    def fourier_blocks(self, X: Array, phases: Array, places: Array, n_points: int, scale: Array) -> Array:
+        """Pairs of complex Fourier transforms.
+
+        `X` (r, 2 h) holds h complex numbers a row, real and imaginary parts in turn, and so do `phases` (B, 2, h, 2);
+        `places` is intp (B, h), entries of row b below ``(b + 1) n_points``; `scale` (s,) with s <= 2 B n_points.
+        Block b maps z to ``F_n P_b diag(phases[b, 0]) F_h diag(phases[b, 1]) z``, F unnormalised, where P_b adds
+        entry l to zeros at ``places[b, l] - b n_points``; the first s of the real and imaginary parts, in turn, are
+        scaled and returned as (r, s).
+        """
+
+    @abstractmethod
     def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
         """Add and subtract columns of `X` (r, d) dense: (r, s).
 
@@ -169,8 +184,8 @@ class Ops(ABC):
         """
 
     @abstractmethod
-    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
-        """Add coordinates into buckets: ``out[i, buckets[j, l]] += signs[j, l] X[i, j]``, (r, width).
+    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
+        """Add coordinates into `width` buckets: column ``buckets[j, l]`` gets ``signs[j, l] X[:, j]`` for all j and l.
 
         `X` is dense or CSR, `buckets` (d, k) and `signs` (d, k).
         """
@@ -182,6 +197,21 @@ class Ops(ABC):
     @abstractmethod
     def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
         """Products of every column of `A` (r, k) with every column of `B` (r, l): k l columns, those of B fastest."""
+
+    @abstractmethod
+    def convolution_spectra(self, X: Array, factors: Array, length: int) -> Array:
+        """Spectra for `convolutions` of the rows of `X` (r, d) times `factors` (d,), padded with zeros to `length`.
+
+        `X` is dense, `length` an even product of 2, 3 and 5. The result is the backend's own.
+        """
+
+    @abstractmethod
+    def convolutions(self, spectra: Array, rows: int, generators: Array, offset: int, scale: Array) -> Array:
+        """Cyclic convolutions of rows with generators (B, length), side by side and scaled: (`rows`, s).
+
+        `spectra` is what `convolution_spectra` made of as many rows; of each convolution the entries from `offset` on
+        are used, `scale` is (s,) with s <= B (length - offset).
+        """
 
     @abstractmethod
     def rfft(self, X: Array) -> Array:
@@ -217,17 +247,30 @@ class Ops(ABC):
         """
 
     @abstractmethod
-    def fourier_chain(self, spectra: Array, rows: Array, orientations: Array, scale: float) -> Array:
-        """Products of entries of the first j spectra of each row, as real numbers.
+    def fourier_chain(
+        self, spectra: Array, rows: Array, orientations: Array, scale: float, out: Array, first: int
+    ) -> None:
+        """Write products of entries of the first j spectra of each row, as real numbers.
 
         ``scale * prod_l spectra[:, l, rows[l]]`` (r, k) for `spectra` complex (r, J, p), `rows` intp and
-        `orientations` int8 (j, k), which is -1 where the entry is conjugated first; returned as (r, 2 k): all real
-        parts, then all imaginary parts.
+        `orientations` int8 (j, k), which is -1 where the entry is conjugated first: the real parts to columns `first`
+        to ``first + k``, the imaginary parts to the next k.
         """
 
     @abstractmethod
     def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         """Exact kernel values (r, l) between the rows of `X`, dense or CSR, and `landmarks` (l, d)."""
+
+    @abstractmethod
+    def pixel_pairs(
+        self, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
+    ) -> np.ndarray:
+        """Sums over pixel pairs of the convolutional tangent kernel, float64 (r,) on the host.
+
+        `X` (n, c, h, w) and `Y` (m, c, h, w) are images, `pairs` intp (r, 2) names one of each. `inverse_x` (n, L, h,
+        w) and `inverse_y` hold the reciprocal roots of N_1, ..., N_L, 0 where N is 0. Only pairs of equal pixels count
+        where `flat`.
+        """
 
     @abstractmethod
     def cross_products(self, Z: Array, Y: Array) -> np.ndarray:

@@ -12,6 +12,10 @@ from phimap.ops.base import Array, Ops
 from phimap.ops.threads import run_tasks
 
 
+# Spectra that are transformed at once: they and their transforms stay in an L2 cache of half a megabyte.
+_SPECTRUM_BYTES = 2**17
+
+
 class NumpyOps(Ops):
     """The vocabulary on NumPy arrays and CSR inputs, one thread a tile.
 
@@ -95,6 +99,9 @@ class NumpyOps(Ops):
     def reciprocal(self, x: Array) -> Array:
         return np.divide(1, x, out=np.zeros_like(x), where=x != 0)
 
+    def exp(self, X: Array) -> Array:
+        return np.exp(X)
+
     def cos_sin(self, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
         from phimap.ops.compiled import trigonometry
 
@@ -147,6 +154,31 @@ class NumpyOps(Ops):
         fastfood_blocks(X, signs, permutations, gains, scale, out)
         return out
 
+    def fourier_blocks(self, X: Array, phases: Array, places: Array, n_points: int, scale: Array) -> Array:
+        from scipy import fft
+
+        from phimap.ops.compiled.fourier_points import add_at
+
+        n_blocks, half = places.shape
+        # The compiled loop writes where it is told to; a damaged model file may name any place.
+        if places.min() < 0 or places.max() >= n_blocks * n_points:
+            raise ValueError("`places` must hold columns of the spectra. Fit the map again.")
+        complex_type = np.result_type(self.dtype, np.complex64)
+        Z, factors = X.view(complex_type)[:, None], phases.view(complex_type)[..., 0]
+        out = self.empty((X.shape[0], scale.shape[0]))
+        rows = max(1, _SPECTRUM_BYTES // (n_blocks * n_points * complex_type.itemsize))
+        spectra = np.empty((rows, n_blocks, n_points), complex_type)
+        # An overflow is found in what becomes of the products, and reported there.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, X.shape[0], rows):
+                some = slice(first, first + rows)
+                inner = np.asarray(fft.fft(Z[some] * factors[:, 1], overwrite_x=True))
+                count = inner.shape[0]
+                add_at(inner, factors[:, 0], places, spectra[:count].reshape(count, -1))
+                values = np.asarray(fft.fft(spectra[:count])).view(self.dtype).reshape(count, -1)
+                np.multiply(values[:, : scale.shape[0]], scale, out=out[some])
+        return out
+
     def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
         from phimap.ops.compiled.signed_sums import signed_sums
 
@@ -158,15 +190,17 @@ class NumpyOps(Ops):
         signed_sums(X, indices, bounds, out)
         return out
 
-    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
+    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
         from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense
 
-        out = self.empty((X.shape[0], width))
+        # The compiled loop writes where it is told to; a damaged model file may name any place.
+        if buckets.shape[0] != X.shape[1] or buckets.min() < 0 or buckets.max() >= width:
+            raise ValueError("`buckets` must hold columns of the sketch, for each of `X`. Fit the map again.")
+        columns = out[:, first : first + width]
         if sparse.issparse(X):
-            countsketch_csr(X.data, X.indices, X.indptr, buckets, signs, out)
+            countsketch_csr(X.data, X.indices, X.indptr, buckets, signs, columns)
         else:
-            countsketch_dense(X, buckets, signs, out)
-        return out
+            countsketch_dense(X, buckets, signs, columns)
 
     def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
         from phimap.ops.compiled.countsketch import gather_product
@@ -180,6 +214,18 @@ class NumpyOps(Ops):
         columns = out[:, first : first + A.shape[1] * B.shape[1]]
         # Splitting the last axis gives a view, so that this writes into `out`.
         np.multiply(A[:, :, None], B[:, None, :], out=columns.reshape(A.shape[0], A.shape[1], B.shape[1]))
+
+    def convolution_spectra(self, X: Array, factors: Array, length: int) -> Array:
+        from phimap.ops.compiled.convolution import lane_spectra
+
+        return lane_spectra(np.ascontiguousarray(X), factors, length)
+
+    def convolutions(self, spectra: Array, rows: int, generators: Array, offset: int, scale: Array) -> Array:
+        from phimap.ops.compiled.convolution import convolutions
+
+        out = self.empty((rows, scale.shape[0]))
+        convolutions(spectra, generators, offset, scale, out)
+        return out
 
     def rfft(self, X: Array) -> Array:
         from scipy import fft
@@ -216,18 +262,30 @@ class NumpyOps(Ops):
         with np.errstate(over="ignore", invalid="ignore"):
             return fft.rfft(padded, axis=2)
 
-    def fourier_chain(self, spectra: Array, rows: Array, orientations: Array, scale: float) -> Array:
+    def fourier_chain(
+        self, spectra: Array, rows: Array, orientations: Array, scale: float, out: Array, first: int
+    ) -> None:
         from phimap.ops.compiled.fourier_chain import fourier_chain
 
-        # The compiled loop reads where it is told to; a damaged model file may name any place.
-        if rows.shape[0] > spectra.shape[1] or rows.min(initial=0) < 0 or rows.max(initial=0) >= spectra.shape[2]:
+        # The compiled loop reads and writes where it is told to; a damaged model file may name any place.
+        inside = rows.min(initial=0) >= 0 and rows.max(initial=0) < spectra.shape[2]
+        if not inside or rows.shape[0] > spectra.shape[1] or rows.shape != orientations.shape:
             raise ValueError("`rows` must hold frequencies of the spectra. Fit the map again.")
-        out = self.empty((spectra.shape[0], 2 * rows.shape[1]))
-        fourier_chain(spectra, rows, orientations, self.dtype.type(scale), out)
-        return out
+        if first + 2 * rows.shape[1] > out.shape[1]:
+            raise ValueError("`out` must have a column for each part of a product. Fit the map again.")
+        fourier_chain(spectra, rows, orientations, self.dtype.type(scale), out, first)
 
     def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         return kernel(X, landmarks)
+
+    def pixel_pairs(
+        self, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
+    ) -> np.ndarray:
+        from phimap.ops.compiled.pixel_pairs import pixel_pairs
+
+        out = np.empty(pairs.shape[0])
+        pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs, out)
+        return out
 
     def cross_products(self, Z: Array, Y: Array) -> np.ndarray:
         return (Z.T @ Y).astype(np.float64, copy=False)

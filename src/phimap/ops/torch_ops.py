@@ -45,8 +45,8 @@ class TorchOps(Ops):
 
     @classmethod
     def of(cls, X: torch.Tensor) -> TorchOps:
-        """The backend of a floating tensor."""
-        return cls(_NUMPY_DTYPES[X.dtype], X.device)
+        """The backend of a floating tensor, or of uint8 as float32."""
+        return cls(np.dtype(np.float32) if X.dtype == torch.uint8 else _NUMPY_DTYPES[X.dtype], X.device)
 
     def constant(self, host: np.ndarray) -> Array:
         dtype = _TORCH_DTYPES[self.dtype] if host.dtype.kind == "f" else None
@@ -98,6 +98,9 @@ class TorchOps(Ops):
     def reciprocal(self, x: Array) -> Array:
         return torch.where(x == 0, torch.zeros_like(x), 1 / x)
 
+    def exp(self, X: Array) -> Array:
+        return torch.exp(X)
+
     def cos_sin(self, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
         _check_finite(projected)
         width = projected.shape[1]
@@ -142,6 +145,16 @@ class TorchOps(Ops):
         Y = torch.gather(Y, 2, permutations.expand(rows, n_blocks, width)) * gains
         return self.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, -1)[:, : scale.shape[0]] * scale
 
+    def fourier_blocks(self, X: Array, phases: Array, places: Array, n_points: int, scale: Array) -> Array:
+        rows, (n_blocks, half) = X.shape[0], places.shape
+        factors = torch.view_as_complex(phases)
+        Z = torch.view_as_complex(X.reshape(rows, 1, half, 2)) * factors[:, 1]
+        Z = torch.fft.fft(Z) * factors[:, 0]
+        spectra = torch.zeros((rows, n_blocks * n_points), dtype=Z.dtype, device=X.device)
+        spectra.index_add_(1, places.reshape(-1), Z.reshape(rows, -1))
+        values = torch.view_as_real(torch.fft.fft(spectra.reshape(rows, n_blocks, n_points)))
+        return values.reshape(rows, -1)[:, : scale.shape[0]] * scale
+
     def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
         pieces = torch.arange(bounds.shape[0] - 1, device=X.device).repeat_interleave(bounds[1:] - bounds[:-1])
         places = torch.stack([pieces // 2, indices.long()])
@@ -149,11 +162,11 @@ class TorchOps(Ops):
         W = torch.sparse_coo_tensor(places, (1 - 2 * (pieces % 2)).to(X.dtype), shape, check_invariants=True)
         return (W @ X.T).T.contiguous()
 
-    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int) -> Array:
-        out = torch.zeros((X.shape[0], width), dtype=X.dtype, device=X.device)
+    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
+        columns = out[:, first : first + width]
+        columns.zero_()
         for k in range(buckets.shape[1]):
-            out.index_add_(1, buckets[:, k], X * signs[:, k])
-        return out
+            columns.index_add_(1, buckets[:, k], X * signs[:, k])
 
     def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
         return A[:, columns_a] * B[:, columns_b] * scale
@@ -161,6 +174,15 @@ class TorchOps(Ops):
     def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
         columns = out[:, first : first + A.shape[1] * B.shape[1]]
         columns.view(A.shape[0], A.shape[1], B.shape[1]).copy_(A[:, :, None] * B[:, None, :])
+
+    def convolution_spectra(self, X: Array, factors: Array, length: int) -> Array:
+        return torch.fft.rfft(X * factors, n=length, dim=1)
+
+    def convolutions(self, spectra: Array, rows: int, generators: Array, offset: int, scale: Array) -> Array:
+        length = generators.shape[1]
+        products = spectra[:, None, :] * torch.fft.rfft(generators, dim=1)
+        values = torch.fft.irfft(products, n=length, dim=2)[:, :, offset:].reshape(rows, -1)
+        return values[:, : scale.shape[0]] * scale
 
     def rfft(self, X: Array) -> Array:
         return torch.fft.rfft(X, dim=1)
@@ -187,15 +209,26 @@ class TorchOps(Ops):
         padded[:, :, : X.shape[1]] = X[:, None, :] * signs[:, : X.shape[1]]
         return torch.fft.rfft(padded, dim=2)
 
-    def fourier_chain(self, spectra: Array, rows: Array, orientations: Array, scale: float) -> Array:
+    def fourier_chain(
+        self, spectra: Array, rows: Array, orientations: Array, scale: float, out: Array, first: int
+    ) -> None:
         product: Array = scale
         for factor in range(rows.shape[0]):
             entries = spectra[:, factor, rows[factor]]
             product = product * torch.complex(entries.real, entries.imag * orientations[factor])
-        return torch.cat([product.real, product.imag], dim=1)
+        k = rows.shape[1]
+        out[:, first : first + k] = product.real
+        out[:, first + k : first + 2 * k] = product.imag
 
     def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         return self.constant(kernel(self.to_host(X), self.to_host(landmarks)))
+
+    def pixel_pairs(
+        self, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
+    ) -> np.ndarray:
+        from phimap.ops.torch_pixel_pairs import pixel_pairs
+
+        return pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs)
 
     def cross_products(self, Z: Array, Y: Array) -> np.ndarray:
         return (Z.T @ Y).to(torch.float64).cpu().numpy()
