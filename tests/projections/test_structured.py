@@ -150,7 +150,7 @@ def test_norms_of_fastfood_follow_the_radial_law(law, seed):
 def test_circulant_is_made_of_circulant_matrices(law, s):
     record = draw("circulant", law, s)
     d = law.n_features
-    order = fft.next_fast_len(d, real=True)
+    order = 2 * fft.next_fast_len(-(-d // 2), real=True)
     C = np.concatenate([linalg.circulant(w)[:, :d] for w in record.generators])[:s]
     assert record.generators.shape == (-(-s // order), order)
     if isinstance(law, StudentLaw):

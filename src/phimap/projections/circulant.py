@@ -32,7 +32,7 @@ class Circulant(Projection):
     no matrix is stored.
 
     **Differs from the source in** D: without it neighbouring rows nearly agree on smooth rows such as images. The
-    order of C is d rounded up to a product of small primes, its last columns being cut off. Where the law is
+    order of C is d rounded up to an even product of small primes, its last columns being cut off. Where the law is
     rotation-invariant and not Gaussian, w is Gaussian and every row is given its own radius from the law, as rows
     of one common radius would err together.
 

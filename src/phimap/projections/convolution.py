@@ -26,6 +26,7 @@ class ConvolutionRecord(ProjectionRecord):
     order : ndarray of intp, shape (n_features,), or None
         Order in which the columns are taken, if not their own.
     generators : ndarray of shape (n_blocks, n)
+        n is an even product of 2, 3 and 5, at least n_features.
     offset : int
         First entry of a convolution that is used; with zero, all n are.
     scale : ndarray of shape (n_directions,)
@@ -47,35 +48,32 @@ class ConvolutionRecord(ProjectionRecord):
 
     @property
     def scratch_width(self) -> int:
-        # The padded row and its spectrum; the product of spectra, its transform and the scaled part of that.
-        return self.n_features + 2 * self.generators.shape[1] + 3 * max(self.generators.shape[1], _BLOCK)
+        # The row, its spectrum and a block of results.
+        return self.n_features + self.generators.shape[1] + max(self.generators.shape[1] - self.offset, _BLOCK)
 
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
-        X = ops.scale_columns(ops.dense(X), self.input_scale)
+        X = ops.dense(X)
+        factors = self.input_scale
         if self.order is not None:
-            X = X[:, self.order]
+            X, factors = X[:, self.order], factors[self.order]
         n_blocks, length = self.generators.shape
-        rows = X.shape[0]
-        padded = ops.empty((rows, length))
-        ops.copy(X, padded)
-        ops.zero(padded, self.n_features, length)
-        # The record holds numbers, not spectra: transforming them costs a tile as much as one more row does.
-        spectrum, factors = ops.rfft(padded), ops.rfft(self.generators)
+        spectra = ops.convolution_spectra(X, factors, length)
         step = length - self.offset
         together = max(1, _BLOCK // step)
         for first in range(0, n_blocks, together):
             some = slice(first, min(first + together, n_blocks))
-            products = (spectrum[:, None, :] * factors[some]).reshape(-1, spectrum.shape[1])
-            values = ops.irfft(products, length).reshape(rows, -1, length)[:, :, self.offset :].reshape(rows, -1)
             columns = slice(first * step, min(some.stop * step, self.n_directions))
-            yield columns, ops.scale_columns(values[:, : columns.stop - columns.start], self.scale[columns])
+            yield (
+                columns,
+                ops.convolutions(spectra, X.shape[0], self.generators[some], self.offset, self.scale[columns]),
+            )
 
 
 def fast_length(least: int) -> int:
-    """The next length, from `least` on, whose Fourier transform is fast: a product of 2, 3 and 5."""
+    """The next length, from `least` on, whose Fourier transform is fast: an even product of 2, 3 and 5."""
     from scipy.fft import next_fast_len
 
-    return next_fast_len(least, real=True)  # pyright: ignore[reportReturnType]
+    return 2 * next_fast_len(-(-least // 2), real=True)  # pyright: ignore[reportOperatorIssue]
 
 
 def draw_generators(law: SpectralLaw, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

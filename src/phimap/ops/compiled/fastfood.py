@@ -6,7 +6,7 @@ import numba
 import numpy as np
 
 from phimap.ops.compiled.hadamard import TOGETHER, flat_rows, repeat, transform, write_scaled
-from phimap.ops.compiled.vectors import BYTES
+from phimap.ops.compiled.vectors import lanes_of
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -19,7 +19,7 @@ def fastfood_blocks(X, signs, permutations, gains, scale, out):
     `out`. O(n B p log p); scratch of two blocks, or of twice `TOGETHER` numbers.
     """
     n_blocks, width = signs.shape
-    tile = 8 * BYTES // X.itemsize
+    tile = 8 * lanes_of(X)
     together = max(1, TOGETHER // width)
     for block in range(0, n_blocks, together):
         stop = min(block + together, n_blocks)

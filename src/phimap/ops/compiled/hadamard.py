@@ -19,7 +19,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from phimap.ops.compiled.vectors import BYTES, butterfly, flip, load, store, within_1, within_2, within_4
+from phimap.ops.compiled.vectors import butterfly, flip, lanes_of, load, store, within_1, within_2, within_4
 
 # Numbers transformed together, where rows are narrower: 16 kB of float32, half of the nearest cache.
 TOGETHER = 4096
@@ -41,7 +41,7 @@ def _tile(x, signs, i, j, width):
 
     `signs` is an int8 array, of which those from `j` on belong to the tile, or None.
     """
-    lanes = BYTES // x.itemsize
+    lanes = lanes_of(x)
     a, b, c, d = load(x, i), load(x, i + lanes), load(x, i + 2 * lanes), load(x, i + 3 * lanes)
     i_upper = i + 4 * lanes
     e, f, g, h = load(x, i_upper), load(x, i_upper + lanes), load(x, i_upper + 2 * lanes), load(x, i_upper + 3 * lanes)
@@ -124,7 +124,7 @@ def transform(x, signs, first, last, width):
     Their signs are flipped before: `signs` int8 (at least last - first,), or None. ``last - first`` is a multiple of
     the width and of the tile, eight vectors.
     """
-    lanes = BYTES // x.itemsize
+    lanes = lanes_of(x)
     tile = 8 * lanes
     if width <= tile:
         for i in range(first, last, tile):
@@ -158,7 +158,7 @@ def fwht(X):
     X (n, d) float32 or float64, C-contiguous, d a power of two. Overwrites `X`. O(n d log d); scratch of one tile.
     """
     flat = X.reshape(-1)
-    tile = 8 * BYTES // X.itemsize
+    tile = 8 * lanes_of(X)
     # Rows narrower than a tile may end within one.
     whole = flat.shape[0] - flat.shape[0] % tile
     transform(flat, None, 0, whole, X.shape[1])
@@ -182,7 +182,7 @@ def hadamard_blocks(X, signs, scale, out):
     for block in range(0, n_blocks, together):
         some = signs[block : block + together]
         columns = slice(block * width, min((block + some.shape[0]) * width, scale.shape[0]))
-        factors = flat_rows(some.transpose(1, 0, 2), 8 * BYTES // X.itemsize)
+        factors = flat_rows(some.transpose(1, 0, 2), 8 * lanes_of(X))
         values = np.empty(factors.shape[1], X.dtype)
         for i in range(X.shape[0]):
             repeat(X[i], width, values)

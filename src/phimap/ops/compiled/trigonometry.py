@@ -36,7 +36,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from phimap.ops.compiled.vectors import BYTES, Vector, add, larger, load, multiply, store
+from phimap.ops.compiled.vectors import BYTES, CONTRACT, Vector, add, lanes_of, larger, load, multiply, store
 
 _LIMITS = {np.dtype(np.float32): 2.0**13, np.dtype(np.float64): 2.0**26}
 
@@ -68,9 +68,6 @@ _COSINE = {
     ),
 }
 
-# Products may be added without being rounded first, where the processor can.
-_CONTRACT = ("contract",)
-
 
 def limit(dtype: Any) -> float:
     """Return the largest the magnitude of x for which `cos_sin` and `cos_shift` hold their error: 2^13 or 2^26."""
@@ -94,7 +91,7 @@ def _both(_, vector):
             return ir.Constant(integers, [value] * vector.lanes)
 
         def times_plus(a, b, c):
-            return builder.fadd(builder.fmul(a, b, flags=_CONTRACT), c, flags=_CONTRACT)
+            return builder.fadd(builder.fmul(a, b, flags=CONTRACT), c, flags=CONTRACT)
 
         def polynomial(coefficients):
             value = real(coefficients[-1])
@@ -155,7 +152,7 @@ def _cos_shift_at(row, shift, scale, cosines, j, peaks):
 def _cos_sin(projected, scale, out, first, half, peak):
     """Fill `out` as `cos_sin` says; write the bits of the largest |P| of each lane to `peak`."""
     n, k = projected.shape
-    lanes = BYTES // projected.itemsize
+    lanes = lanes_of(projected)
     peaks = load(peak, 0)
     for i in range(n):
         row = projected[i]
@@ -173,7 +170,7 @@ def _cos_sin(projected, scale, out, first, half, peak):
 def _cos_shift(projected, shift, scale, out, first, peak):
     """Fill `out` as `cos_shift` says; write the bits of the largest |P + shift| of each lane to `peak`."""
     n, k = projected.shape
-    lanes = BYTES // projected.itemsize
+    lanes = lanes_of(projected)
     peaks = load(peak, 0)
     for i in range(n):
         row = projected[i]

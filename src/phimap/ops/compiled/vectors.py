@@ -16,6 +16,8 @@ from numba.extending import intrinsic, models, register_model
 
 # Of the vector registers of x86 processors with AVX2; others split them.
 BYTES = 32
+# Products may be added without being rounded first, where the processor can.
+CONTRACT = ("contract",)
 
 
 class Vector(types.Type):
@@ -38,6 +40,12 @@ def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any, 
     """Pointer to `lanes` entries of a contiguous array, from the flat index on."""
     entry = builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
     return builder.bitcast(entry, ir.VectorType(context.get_data_type(array_type.dtype), lanes).as_pointer())
+
+
+def _lanes_of(_, array):
+    lanes = Vector(array.dtype).lanes
+    # A constant of the compiled code, where the item size of an array is read and divided by.
+    return types.intp(array), lambda context, *_: context.get_constant(types.intp, lanes)
 
 
 def _load(_, array, index):
@@ -85,11 +93,88 @@ def _multiply(_, one, other):
     return one(one, other), lambda context, builder, signature, arguments: builder.fmul(*arguments)
 
 
+def _subtract(_, one, other):
+    return one(one, other), lambda context, builder, signature, arguments: builder.fsub(*arguments)
+
+
+def _multiply_add(_, a, b, c):
+    def generate(context, builder, signature, arguments):
+        product = builder.fmul(arguments[0], arguments[1], flags=CONTRACT)
+        return builder.fadd(product, arguments[2], flags=CONTRACT)
+
+    return a(a, b, c), generate
+
+
+def _multiply_subtract(_, a, b, c):
+    def generate(context, builder, signature, arguments):
+        product = builder.fmul(arguments[0], arguments[1], flags=CONTRACT)
+        return builder.fsub(product, arguments[2], flags=CONTRACT)
+
+    return a(a, b, c), generate
+
+
+def _fill(builder: Any, vector: Any, scalar: Any) -> Any:
+    """A vector, of this type of LLVM, of one scalar."""
+    single = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None))
+
+
+def _broadcast(_, scalar):
+    vector = Vector(scalar)
+
+    def generate(context, builder, signature, arguments):
+        return _fill(builder, context.get_value_type(vector), arguments[0])
+
+    return vector(scalar), generate
+
+
+def _spread(_, vector, value):
+    def generate(context, builder, signature, arguments):
+        scalar = context.cast(builder, arguments[1], types.float64, vector.dtype)
+        return _fill(builder, context.get_value_type(vector), scalar)
+
+    return vector(vector, types.float64), generate
+
+
 def _larger(_, one, other):
     def generate(context, builder, signature, arguments):
         return builder.select(builder.icmp_signed(">", *arguments), *arguments)
 
     return one(one, other), generate
+
+
+def _transpose(_, source, i, step, before, target, j, target_step, after):
+    vector = before
+
+    def generate(context, builder, signature, arguments):
+        source_array, first, distance, early, target_array, first_target, target_distance, late = arguments
+        lanes = range(vector.lanes)
+
+        def places(array_type, array, index, step):
+            for lane in lanes:
+                offset = builder.add(index, builder.mul(step, ir.Constant(step.type, lane)))
+                yield _place(context, builder, array_type, array, offset, vector.lanes)
+
+        rows = [builder.load(place, align=1) for place in places(signature.args[0], source_array, first, distance)]
+        rows = [builder.fmul(row, early) for row in rows]
+        # Bit by bit, rows and lanes exchange that bit of their numbers.
+        for bit in (1, 2, 4):
+            if bit >= vector.lanes:
+                break
+            upper = [lane if not lane & bit else vector.lanes + lane - bit for lane in lanes]
+            lower = [lane + bit if not lane & bit else vector.lanes + lane for lane in lanes]
+            masks = [ir.Constant(ir.VectorType(ir.IntType(32), vector.lanes), mask) for mask in (upper, lower)]
+            for one in lanes:
+                if not one & bit:
+                    pair = rows[one], rows[one + bit]
+                    rows[one], rows[one + bit] = (builder.shuffle_vector(*pair, mask) for mask in masks)
+        targets = places(signature.args[4], target_array, first_target, target_distance)
+        for row, place in zip(rows, targets, strict=True):
+            builder.store(builder.fmul(row, late), place, align=1)
+        return context.get_dummy_value()
+
+    arguments = (source, types.intp, types.intp, before, target, types.intp, types.intp, after)
+    return types.void(*arguments), generate
 
 
 def _within(stride: int) -> Any:
@@ -105,26 +190,38 @@ def _within(stride: int) -> Any:
             swapped = builder.shuffle_vector(values, values, partners)
             signs = ir.Constant(context.get_value_type(vector), [-1.0 if lane & stride else 1.0 for lane in lanes])
             # A product with 1 or -1 is exact, so that contraction to one instruction changes no bit.
-            return builder.fadd(builder.fmul(values, signs, flags=("contract",)), swapped, flags=("contract",))
+            return builder.fadd(builder.fmul(values, signs, flags=CONTRACT), swapped, flags=CONTRACT)
 
         return vector(vector), generate
 
     return intrinsic(within)
 
 
+#: ``lanes_of(array)``: how many of its entries make a vector.
+lanes_of: Any = intrinsic(_lanes_of)
 #: ``load(array, index)``: the vector of a contiguous array, flat, from `index` on.
 load: Any = intrinsic(_load)
 #: ``store(array, index, vector)``: write it there.
 store: Any = intrinsic(_store)
 #: ``flip(vector, signs, index)``: its product with as many int8 signs from `index` on.
 flip: Any = intrinsic(_flip)
-#: ``add(a, b)``, ``multiply(a, b)``: sums and products of floats.
+#: ``add(a, b)``, ``subtract(a, b)``, ``multiply(a, b)``: sums, differences and products of floats.
 add: Any = intrinsic(_add)
+subtract: Any = intrinsic(_subtract)
 multiply: Any = intrinsic(_multiply)
+#: ``multiply_add(a, b, c)``, ``multiply_subtract(a, b, c)``: ``a b + c`` and ``a b - c``, rounded once or twice.
+multiply_add: Any = intrinsic(_multiply_add)
+multiply_subtract: Any = intrinsic(_multiply_subtract)
+#: ``broadcast(scalar)``: a vector of one number; ``spread(vector, number)``: one of the kind of `vector`.
+broadcast: Any = intrinsic(_broadcast)
+spread: Any = intrinsic(_spread)
 #: ``larger(a, b)``: the larger of signed integers.
 larger: Any = intrinsic(_larger)
 #: ``butterfly(a, b)``: ``(a + b, a - b)``.
 butterfly: Any = intrinsic(_butterfly)
+#: ``transpose(source, i, step, before, target, j, target_step, after)``: write the transpose of the square of the
+#: vectors from i on, step apart, to places from j on, target_step apart, with two vectors as factors before and after.
+transpose: Any = intrinsic(_transpose)
 #: ``within_k(vector)``: butterflies between lanes k apart.
 within_1: Any = _within(1)
 within_2: Any = _within(2)

@@ -1,0 +1,236 @@
+"""Cyclic convolutions of rows with given generators, by Fourier transforms of several rows at once.
+
+As many rows as a vector has lanes go through the stages together, one in each lane, so that every step acts on whole
+vectors whatever the length, an even product of 2, 3 and 5. A row x of N real numbers is read as ``x[2 j] + i x[2 j +
+1]``, M = N / 2 complex ones. With Z their transform, that of a convolution is ``A_k Z_k + B_k conj(Z_{-k})``, where A
+and B come from the generator: no transform of real rows has to be made of Z.
+
+A forward stage splits sequences of n numbers into R of m = n / R (decimation in frequency); the inverse undoes the
+stages one by one, the last first. Frequencies stay in the order in which the forward stages leave them, in which A
+and B are given: nothing is sorted.
+
+References
+----------
+Gentleman, Sande (1966), *Fast Fourier transforms: for fun and profit*.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+
+from phimap.ops.compiled.fourier_steps import (
+    forward_2,
+    forward_3,
+    forward_4,
+    forward_5,
+    inverse_2,
+    inverse_3,
+    inverse_4,
+    inverse_5,
+    times,
+)
+from phimap.ops.compiled.vectors import (
+    BYTES,
+    add,
+    broadcast,
+    lanes_of,
+    load,
+    multiply,
+    multiply_add,
+    multiply_subtract,
+    store,
+    transpose,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages of transforms of one length.
+
+    Attributes
+    ----------
+    radices : ndarray of intp
+    twiddles : ndarray of floats
+        For each stage, for each of its m steps, real and imaginary parts of the R - 1 factors.
+    order : ndarray of intp, shape (length,)
+        Frequencies in the order in which the forward stages leave them.
+    opposite : ndarray of intp, shape (length,)
+        For each place in that order, the place of the negative frequency.
+    """
+
+    radices: np.ndarray
+    twiddles: np.ndarray
+    order: np.ndarray
+    opposite: np.ndarray
+
+
+@lru_cache(maxsize=16)
+def plan(length: int, dtype: np.dtype) -> Plan:
+    """Plan complex transforms of a length that is a product of 2, 3 and 5."""
+    radices, rest = [], length
+    for radix in (4, 2, 3, 5):
+        while rest % radix == 0:
+            radices.append(radix)
+            rest //= radix
+    if rest != 1:
+        raise ValueError(
+            f"`generators` must have a length that is a product of 2, 3 and 5, got {2 * length}. Fit again."
+        )
+    parts, order, width, done = [np.empty(0)], np.zeros(1, np.intp), length, 1
+    for radix in radices:
+        steps = width // radix
+        angles = -2 * math.pi / width * np.outer(np.arange(steps), np.arange(1, radix))
+        parts.append(np.stack([np.cos(angles), np.sin(angles)], axis=-1).ravel())
+        order = (order[:, None] + done * np.arange(radix)).ravel()
+        width, done = steps, done * radix
+    opposite = np.argsort(order)[-order % length]
+    return Plan(np.array(radices, np.intp), np.concatenate(parts).astype(dtype), order, opposite)
+
+
+def lane_spectra(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarray:
+    """Spectra of the rows of `X` (n, d) times `factors` (d,), padded with zeros to `length`: for `convolutions`.
+
+    `length` is an even product of 2, 3 and 5. Returns (groups, lanes length): for each frequency the real parts of a
+    group of rows, then the imaginary parts.
+    """
+    # Compiled code checks no bounds; a damaged model file may name any length.
+    if length % 2 or X.shape[1] > length:
+        raise ValueError(f"`generators` must have an even length of {X.shape[1]} or more, got {length}. Fit again.")
+    lanes = BYTES // X.itemsize
+    spectra = np.empty((-(-X.shape[0] // lanes), lanes * length), X.dtype)
+    stages = plan(length // 2, X.dtype)
+    _lane_spectra(X, factors, stages.radices, stages.twiddles, spectra)
+    return spectra
+
+
+def convolutions(spectra: np.ndarray, generators: np.ndarray, offset: int, scale: np.ndarray, out: np.ndarray) -> None:
+    """Set `out` (n, s) to scale (s,) times entries of cyclic convolutions, those of each generator in turn.
+
+    `spectra` is what `lane_spectra` made of n rows, generators (B, length); of each convolution the entries from
+    `offset` on are used, s in all. O(n B length log(length)); scratch of one group.
+    """
+    n_generators, length = generators.shape
+    if not 0 <= offset < length or out.shape[1] > n_generators * (length - offset) or scale.shape != out.shape[1:]:
+        raise ValueError("`offset`, `scale` and `generators` must belong together. Fit the map again.")
+    half = length // 2
+    stages = plan(half, out.dtype)
+    even, odd = (np.fft.fft(generators[:, parity::2], axis=1)[:, stages.order] / half for parity in (0, 1))
+    delay = np.exp(-2j * math.pi / half * stages.order)
+    direct, opposite = even + 0.5j * (1 - delay) * odd, 0.5j * (1 + delay) * odd
+    parts = np.stack([direct.real, direct.imag, opposite.real, opposite.imag], axis=-1).astype(out.dtype)
+    _convolutions(spectra, parts, stages.opposite, offset, scale, stages.radices, stages.twiddles, out)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lane_spectra(X, factors, radices, twiddles, spectra):
+    """Fill `spectra` as `lane_spectra` says."""
+    n, d = X.shape
+    lanes = lanes_of(X)
+    flat = X.reshape(-1)
+    ones = load(np.ones(lanes, X.dtype), 0)
+    for group in range(spectra.shape[0]):
+        first = lanes * group
+        values = spectra[group]
+        n_rows = min(lanes, n - first)
+        whole = d - d % lanes if n_rows == lanes else 0
+        for j in range(0, whole, lanes):
+            transpose(flat, first * d + j, d, load(factors, j), values, lanes * j, lanes, ones)
+        values[lanes * whole :] = 0
+        for lane in range(n_rows):
+            for j in range(whole, d):
+                values[lanes * j + lane] = factors[j] * X[first + lane, j]
+        _forward(values, radices, twiddles)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _convolutions(spectra, parts, opposite, offset, scale, radices, twiddles, out):
+    """Fill `out` as `convolutions` says; parts (B, length / 2, 4)."""
+    n, s = out.shape
+    n_generators, half, _ = parts.shape
+    lanes = lanes_of(out)
+    values, flat = np.empty(2 * lanes * half, out.dtype), out.reshape(-1)
+    ones = load(np.ones(lanes, out.dtype), 0)
+    step = 2 * half - offset
+    for group in range(spectra.shape[0]):
+        first = lanes * group
+        n_rows = min(lanes, n - first)
+        for g in range(n_generators):
+            _multiply_spectra(spectra[group], parts[g], opposite, values)
+            _inverse(values, radices, twiddles)
+            start = g * step
+            width = min(step, s - start)
+            whole = width - width % lanes if n_rows == lanes else 0
+            for c in range(0, whole, lanes):
+                factors = load(scale, start + c)
+                transpose(values, lanes * (offset + c), lanes, ones, flat, first * s + start + c, s, factors)
+            for lane in range(n_rows):
+                for c in range(whole, width):
+                    out[first + lane, start + c] = scale[start + c] * values[lanes * (offset + c) + lane]
+
+
+@njit(nogil=True, error_model="numpy")
+def _multiply_spectra(spectra, parts, opposite, values):
+    """Set values to the spectra of a group's convolutions with one generator, parts (length / 2, 4)."""
+    lanes = lanes_of(values)
+    for k in range(parts.shape[0]):
+        i, j = 2 * lanes * k, 2 * lanes * opposite[k]
+        a, p = times(load(spectra, i), load(spectra, i + lanes), broadcast(parts[k, 0]), broadcast(parts[k, 1]))
+        b, q = load(spectra, j), load(spectra, j + lanes)
+        real, imag = broadcast(parts[k, 2]), broadcast(parts[k, 3])
+        store(values, i, add(a, multiply_add(b, real, multiply(q, imag))))
+        store(values, i + lanes, add(p, multiply_subtract(b, imag, multiply(q, real))))
+
+
+@njit(nogil=True, error_model="numpy")
+def _forward(x, radices, twiddles):
+    """Transform the sequence of complex vectors x in place."""
+    lanes = lanes_of(x)
+    length = x.shape[0] // (2 * lanes)
+    width, factors = length, 0
+    for radix in radices:
+        steps = width // radix
+        for start in range(0, length, width):
+            for k in range(steps):
+                t = factors + 2 * k * (radix - 1)
+                if radix == 4:
+                    forward_4(x, start + k, steps, twiddles, t)
+                elif radix == 2:
+                    forward_2(x, start + k, steps, twiddles, t)
+                elif radix == 3:
+                    forward_3(x, start + k, steps, twiddles, t)
+                else:
+                    forward_5(x, start + k, steps, twiddles, t)
+        factors += 2 * steps * (radix - 1)
+        width = steps
+
+
+@njit(nogil=True, error_model="numpy")
+def _inverse(x, radices, twiddles):
+    """Undo `_forward`, but for the factor of the length.
+
+    Where real and imaginary parts change places, a forward transform is an inverse one: the steps read and write
+    them so.
+    """
+    lanes = lanes_of(x)
+    length = x.shape[0] // (2 * lanes)
+    steps, factors = 1, twiddles.shape[0]
+    for radix in radices[::-1]:
+        width = steps * radix
+        factors -= 2 * steps * (radix - 1)
+        for start in range(0, length, width):
+            for k in range(steps):
+                t = factors + 2 * k * (radix - 1)
+                if radix == 4:
+                    inverse_4(x, start + k, steps, twiddles, t)
+                elif radix == 2:
+                    inverse_2(x, start + k, steps, twiddles, t)
+                elif radix == 3:
+                    inverse_3(x, start + k, steps, twiddles, t)
+                else:
+                    inverse_5(x, start + k, steps, twiddles, t)
+        steps = width

@@ -1,0 +1,218 @@
+"""Steps of Fourier transforms on sequences of complex vectors, in place.
+
+A sequence x holds each entry as a vector of real parts and one of imaginary parts. A forward step of radix R
+transforms the entries i, i + m, ..., i + (R - 1) m and multiplies all but the first by factors, R - 1 pairs of
+`twiddles` from t on. An inverse step multiplies by their conjugates and transforms back, unnormalised: it is a
+forward step on real and imaginary parts that changed places, its factors first.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from phimap.ops.compiled.vectors import (
+    add,
+    broadcast,
+    lanes_of,
+    load,
+    multiply,
+    multiply_add,
+    multiply_subtract,
+    spread,
+    store,
+    subtract,
+)
+
+# Real and imaginary parts of roots of unity of order 3 and 5, and of the square of the latter.
+_HEIGHT = 0.8660254037844386
+_COS_1, _COS_2 = 0.30901699437494742, -0.80901699437494742
+_SIN_1, _SIN_2 = 0.95105651629515357, 0.58778525229247313
+
+
+@njit(nogil=True, forceinline=True)
+def times(a, p, b, q):
+    """``(a + i p) (b + i q)``."""
+    return multiply_subtract(a, b, multiply(p, q)), multiply_add(a, q, multiply(p, b))
+
+
+@njit(nogil=True, forceinline=True)
+def _get(x, i):
+    """Real and imaginary parts of entry i."""
+    lanes = lanes_of(x)
+    return load(x, 2 * lanes * i), load(x, 2 * lanes * i + lanes)
+
+
+@njit(nogil=True, forceinline=True)
+def _put(x, i, a, p):
+    """Set entry i to a + i p."""
+    lanes = lanes_of(x)
+    store(x, 2 * lanes * i, a)
+    store(x, 2 * lanes * i + lanes, p)
+
+
+@njit(nogil=True, forceinline=True)
+def _put_turned(x, i, a, p, twiddles, t):
+    """Set entry i to a + i p times a factor."""
+    a, p = times(a, p, broadcast(twiddles[t]), broadcast(twiddles[t + 1]))
+    _put(x, i, a, p)
+
+
+@njit(nogil=True, forceinline=True)
+def _get_turned(x, i, twiddles, t):
+    """Entry i with its parts changed about, times a factor."""
+    p, a = _get(x, i)
+    return times(a, p, broadcast(twiddles[t]), broadcast(twiddles[t + 1]))
+
+
+@njit(nogil=True, forceinline=True)
+def _two(a, p, b, q):
+    """The transform of two numbers, a + i p and b + i q."""
+    return add(a, b), add(p, q), subtract(a, b), subtract(p, q)
+
+
+@njit(nogil=True, forceinline=True)
+def _turned_pair(a, p, b, q):
+    """``(a + i p) - i (b + i q)`` and ``(a + i p) + i (b + i q)``."""
+    return add(a, q), subtract(p, b), subtract(a, q), add(p, b)
+
+
+@njit(nogil=True, forceinline=True)
+def _three(a, p, b, q, c, r):
+    """The transform of three numbers."""
+    b, q, c, r = _two(b, q, c, r)
+    half, height = spread(a, -0.5), spread(a, _HEIGHT)
+    middle, middle_imag = multiply_add(half, b, a), multiply_add(half, q, p)
+    one, one_imag, two, two_imag = _turned_pair(middle, middle_imag, multiply(height, c), multiply(height, r))
+    return add(a, b), add(p, q), one, one_imag, two, two_imag
+
+
+@njit(nogil=True, forceinline=True)
+def _four(a, p, b, q, c, r, d, s):
+    """The transform of four numbers."""
+    a, p, c, r = _two(a, p, c, r)
+    b, q, d, s = _two(b, q, d, s)
+    zero, zero_imag, two, two_imag = _two(a, p, b, q)
+    one, one_imag, three, three_imag = _turned_pair(c, r, d, s)
+    return zero, zero_imag, one, one_imag, two, two_imag, three, three_imag
+
+
+@njit(nogil=True, forceinline=True)
+def _five(a, p, b, q, c, r, d, s, e, t):
+    """The transform of five numbers."""
+    b, q, e, t = _two(b, q, e, t)
+    c, r, d, s = _two(c, r, d, s)
+    cos_1, cos_2, sin_1, sin_2 = spread(a, _COS_1), spread(a, _COS_2), spread(a, _SIN_1), spread(a, _SIN_2)
+    zero, zero_imag = add(a, add(b, c)), add(p, add(q, r))
+    m = multiply_add(cos_2, c, multiply_add(cos_1, b, a))
+    m_imag = multiply_add(cos_2, r, multiply_add(cos_1, q, p))
+    n, n_imag = multiply_add(sin_1, e, multiply(sin_2, d)), multiply_add(sin_1, t, multiply(sin_2, s))
+    one, one_imag, four, four_imag = _turned_pair(m, m_imag, n, n_imag)
+    m = multiply_add(cos_1, c, multiply_add(cos_2, b, a))
+    m_imag = multiply_add(cos_1, r, multiply_add(cos_2, q, p))
+    n, n_imag = multiply_subtract(sin_2, e, multiply(sin_1, d)), multiply_subtract(sin_2, t, multiply(sin_1, s))
+    two, two_imag, three, three_imag = _turned_pair(m, m_imag, n, n_imag)
+    return zero, zero_imag, one, one_imag, two, two_imag, three, three_imag, four, four_imag
+
+
+@njit(nogil=True, forceinline=True)
+def forward_2(x, i, m, twiddles, t):
+    """Forward step on two entries."""
+    a, p = _get(x, i)
+    b, q = _get(x, i + m)
+    a, p, b, q = _two(a, p, b, q)
+    _put(x, i, a, p)
+    _put_turned(x, i + m, b, q, twiddles, t)
+
+
+@njit(nogil=True, forceinline=True)
+def forward_3(x, i, m, twiddles, t):
+    """Forward step on three entries."""
+    a, p = _get(x, i)
+    b, q = _get(x, i + m)
+    c, r = _get(x, i + 2 * m)
+    a, p, b, q, c, r = _three(a, p, b, q, c, r)
+    _put(x, i, a, p)
+    _put_turned(x, i + m, b, q, twiddles, t)
+    _put_turned(x, i + 2 * m, c, r, twiddles, t + 2)
+
+
+@njit(nogil=True, forceinline=True)
+def forward_4(x, i, m, twiddles, t):
+    """Forward step on four entries."""
+    a, p = _get(x, i)
+    b, q = _get(x, i + m)
+    c, r = _get(x, i + 2 * m)
+    d, s = _get(x, i + 3 * m)
+    a, p, b, q, c, r, d, s = _four(a, p, b, q, c, r, d, s)
+    _put(x, i, a, p)
+    _put_turned(x, i + m, b, q, twiddles, t)
+    _put_turned(x, i + 2 * m, c, r, twiddles, t + 2)
+    _put_turned(x, i + 3 * m, d, s, twiddles, t + 4)
+
+
+@njit(nogil=True, forceinline=True)
+def forward_5(x, i, m, twiddles, t):
+    """Forward step on five entries."""
+    a, p = _get(x, i)
+    b, q = _get(x, i + m)
+    c, r = _get(x, i + 2 * m)
+    d, s = _get(x, i + 3 * m)
+    e, v = _get(x, i + 4 * m)
+    a, p, b, q, c, r, d, s, e, v = _five(a, p, b, q, c, r, d, s, e, v)
+    _put(x, i, a, p)
+    _put_turned(x, i + m, b, q, twiddles, t)
+    _put_turned(x, i + 2 * m, c, r, twiddles, t + 2)
+    _put_turned(x, i + 3 * m, d, s, twiddles, t + 4)
+    _put_turned(x, i + 4 * m, e, v, twiddles, t + 6)
+
+
+@njit(nogil=True, forceinline=True)
+def inverse_2(x, i, m, twiddles, t):
+    """Inverse step on two entries."""
+    p, a = _get(x, i)
+    b, q = _get_turned(x, i + m, twiddles, t)
+    a, p, b, q = _two(a, p, b, q)
+    _put(x, i, p, a)
+    _put(x, i + m, q, b)
+
+
+@njit(nogil=True, forceinline=True)
+def inverse_3(x, i, m, twiddles, t):
+    """Inverse step on three entries."""
+    p, a = _get(x, i)
+    b, q = _get_turned(x, i + m, twiddles, t)
+    c, r = _get_turned(x, i + 2 * m, twiddles, t + 2)
+    a, p, b, q, c, r = _three(a, p, b, q, c, r)
+    _put(x, i, p, a)
+    _put(x, i + m, q, b)
+    _put(x, i + 2 * m, r, c)
+
+
+@njit(nogil=True, forceinline=True)
+def inverse_4(x, i, m, twiddles, t):
+    """Inverse step on four entries."""
+    p, a = _get(x, i)
+    b, q = _get_turned(x, i + m, twiddles, t)
+    c, r = _get_turned(x, i + 2 * m, twiddles, t + 2)
+    d, s = _get_turned(x, i + 3 * m, twiddles, t + 4)
+    a, p, b, q, c, r, d, s = _four(a, p, b, q, c, r, d, s)
+    _put(x, i, p, a)
+    _put(x, i + m, q, b)
+    _put(x, i + 2 * m, r, c)
+    _put(x, i + 3 * m, s, d)
+
+
+@njit(nogil=True, forceinline=True)
+def inverse_5(x, i, m, twiddles, t):
+    """Inverse step on five entries."""
+    p, a = _get(x, i)
+    b, q = _get_turned(x, i + m, twiddles, t)
+    c, r = _get_turned(x, i + 2 * m, twiddles, t + 2)
+    d, s = _get_turned(x, i + 3 * m, twiddles, t + 4)
+    e, v = _get_turned(x, i + 4 * m, twiddles, t + 6)
+    a, p, b, q, c, r, d, s, e, v = _five(a, p, b, q, c, r, d, s, e, v)
+    _put(x, i, p, a)
+    _put(x, i + m, q, b)
+    _put(x, i + 2 * m, r, c)
+    _put(x, i + 3 * m, s, d)
+    _put(x, i + 4 * m, v, e)
