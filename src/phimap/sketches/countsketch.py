@@ -36,10 +36,17 @@ class CountSketchRecord(MapRecord):
 
     def sketch(self, ops: Ops, X: Array) -> Array:
         """The sketch of the rows of `X` (r, n_features), dense or CSR, as a new array (r, n_components)."""
-        return ops.countsketch(X, self.buckets, self.signs, self.n_components)
+        out = ops.empty((X.shape[0], self.n_components))
+        self.apply(ops, X, out)
+        return out
+
+    @property
+    def scratch_width(self) -> int:
+        # Rows are read once, in place, and may be sparse: what counts is the features to which they are scattered.
+        return self.n_components
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        ops.copy(self.sketch(ops, X), out, first)
+        ops.countsketch(X, self.buckets, self.signs, self.n_components, out, first)
 
 
 class CountSketch(Sketch):
