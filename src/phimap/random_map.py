@@ -64,7 +64,7 @@ def evaluate(record: MapRecord, ops: Ops, X: Array, out: Array, n_jobs: int | No
 
     def apply(start: int) -> None:
         tile = slice(start, start + rows)
-        record.apply(ops, X[tile], out[tile])
+        record.apply(ops, ops.rows(X, start, start + rows), out[tile])
         if not (record.bounded or ops.is_finite(out[tile])):
             raise ValueError(
                 f"`X` is too large: in rows {start} to {min(start + rows, X.shape[0]) - 1} features overflow "

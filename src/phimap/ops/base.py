@@ -57,6 +57,10 @@ class Ops(ABC):
     def is_sparse(self, X: Array) -> bool:
         """Whether `X` is CSR."""
 
+    def rows(self, X: Array, start: int, stop: int) -> Array:
+        """Rows `start` to `stop` of `X`, dense or CSR, without a copy."""
+        return X[start:stop]
+
     @abstractmethod
     def contiguous(self, X: Array) -> Array:
         """`X`, copied if its rows do not follow each other in memory."""

@@ -48,6 +48,14 @@ class NumpyOps(Ops):
     def is_sparse(self, X: Array) -> bool:
         return sparse.issparse(X)
 
+    def rows(self, X: Array, start: int, stop: int) -> Array:
+        if not sparse.issparse(X):
+            return X[start:stop]
+        # Slicing would copy the entries.
+        bounds = X.indptr[start : stop + 1]
+        entries = slice(bounds[0], bounds[-1])
+        return type(X)((X.data[entries], X.indices[entries], bounds - bounds[0]), shape=(len(bounds) - 1, X.shape[1]))
+
     def contiguous(self, X: Array) -> Array:
         return np.ascontiguousarray(X)
 
