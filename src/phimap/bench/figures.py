@@ -21,6 +21,9 @@ _PANELS = {
 }
 
 
+_LOGARITHMIC = ("error", "seconds")
+
+
 def double_descent(points: Sequence[Point], dataset: str, path: Path) -> None:
     """Training, test and approximation error of one set against features over rows, medians and quartiles.
 
@@ -62,19 +65,20 @@ def curves(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
     """
     chosen = [entry for entry in entries if entry["dataset"] == dataset]
     panels = {name: label for name, label in _PANELS.items() if np.isfinite([entry[name] for entry in chosen]).any()}
-    figure = Figure(figsize=(4.2 * len(panels), 3.9), layout="constrained")
+    styles = _styles(list(dict.fromkeys(entry["projection"] for entry in chosen)))
+    figure = Figure(figsize=(4.6 * len(panels), 4.8), layout="constrained")
     axes = np.atleast_1d(figure.subplots(1, len(panels)))
     for axis, (name, label) in zip(axes, panels.items(), strict=True):
-        for number, projection in enumerate(dict.fromkeys(entry["projection"] for entry in chosen)):
+        for projection, style in styles.items():
             points = sorted((e for e in chosen if e["projection"] == projection), key=lambda e: e["n_directions"])
             x = [point["n_directions"] for point in points]
             mean, spread = (np.array([point[key] for point in points]) for key in (name, f"{name}_deviation"))
-            # Ten colours, then the same ones dashed: more lines than that can only be told apart by the legend.
-            style = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
+            # Of the same width below the mean as above it on a logarithmic axis, where a difference could be negative.
+            low = mean**2 / (mean + spread) if name in _LOGARITHMIC else mean - spread
             axis.plot(x, mean, marker="o", markersize=3, label=projection, **style)
-            axis.fill_between(x, mean - spread, mean + spread, color=style["color"], alpha=0.15, linewidth=0)
+            axis.fill_between(x, low, mean + spread, color=style["color"], alpha=0.6 / (4 + len(styles)), linewidth=0)
         axis.set(xscale="log", xlabel="directions s", ylabel=label)
-        if name in ("error", "seconds"):
+        if name in _LOGARITHMIC:
             axis.set_yscale("log")
         widths = sorted({entry["n_directions"] for entry in chosen})
         axis.set_xticks(widths, [f"{width:,}" for width in widths])
@@ -84,3 +88,12 @@ def curves(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)), frameon=False, fontsize=8)
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
+
+
+def _styles(projections: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Lines of the projections: the baseline black, ten colours for the others, then the same ones dashed."""
+    others = [name for name in projections if name != "gaussian"]
+    styles: dict[str, dict[str, Any]] = {"gaussian": {"color": "k", "linewidth": 2}} if others != projections else {}
+    for number, name in enumerate(others):
+        styles[name] = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
+    return styles
