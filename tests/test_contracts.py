@@ -23,6 +23,7 @@ CHECKED = [
     pm.FourierFeatures(),
     pm.ArcCosineFeatures(),
     pm.ActivationFeatures(),
+    pm.DotProductFeatures(),
     pm.NTKFeatures(),
     pm.NTKGradientFeatures(),
     pm.NTKTensorFeatures(),
@@ -153,9 +154,9 @@ def test_zero_rows_give_what_the_kernel_gives(name):
     Z = phi.transform(X)
     assert np.isfinite(Z).all()
     exact = phi.kernel_(X)[3]
-    if name == "fourier-offset":
+    if name in ("fourier-offset", "dot-product-gaussian"):
         assert abs(Z[3] @ Z[3] - exact[3]) < 5 / np.sqrt(64)
-    elif name in DATA_DEPENDENT_MAPS or name.startswith(("fourier", "activation")):
+    elif name in DATA_DEPENDENT_MAPS or name.startswith(("fourier", "activation", "dot-product")):
         assert np.isclose(Z[3] @ Z[3], exact[3], atol=rounding(Z) * 64)
     else:
         # Homogeneous kernels vanish there, and so must the features; steps use the convention step(0) = 0.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from phimap.features import (
         ActivationFeatures,
         ArcCosineFeatures,
+        DotProductFeatures,
         FourierFeatures,
         NTKFeatures,
         NTKGradientFeatures,
@@ -35,6 +36,7 @@ _HOMES = {
     "save": "phimap.io.model",
     "ActivationFeatures": "phimap.features",
     "ArcCosineFeatures": "phimap.features",
+    "DotProductFeatures": "phimap.features",
     "FourierFeatures": "phimap.features",
     "NTKFeatures": "phimap.features",
     "NTKGradientFeatures": "phimap.features",
@@ -48,6 +50,7 @@ _HOMES = {
 __all__ = [
     "ActivationFeatures",
     "ArcCosineFeatures",
+    "DotProductFeatures",
     "FourierFeatures",
     "KernelClassifier",
     "KernelRegressor",

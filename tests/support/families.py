@@ -87,6 +87,18 @@ def feature_maps() -> dict[str, RandomMap]:
         "arccosine-1-simplex": pm.ArcCosineFeatures(1, projection="simplex", **fixed),
         **{f"activation-{name}": pm.ActivationFeatures(name, **fixed) for name in ("cos", "erf", "gelu", "sign")},
         "activation-softplus-sorf": pm.ActivationFeatures("softplus", projection="sorf", **fixed),
+        "dot-product": pm.DotProductFeatures(kernels.Polynomial(degree=6, gamma=0.2), **fixed),
+        **{
+            f"dot-product-{method}": pm.DotProductFeatures(
+                kernels.Polynomial(degree=3, gamma=0.5), method=method, exact_degrees=(), adaptive=False, **fixed
+            )
+            for method in ("polysketch", "complex-to-real", "tensorsketch", "maclaurin", "compact-maclaurin")
+        },
+        "dot-product-gaussian": pm.DotProductFeatures(kernels.Gaussian(length_scale=4.0), **fixed),
+        "dot-product-taylor": pm.DotProductFeatures(
+            kernels.Taylor([0.3, 1.0, 0.5, 0.2], homogeneous=True), adaptive=False, **fixed
+        ),
+        "dot-product-ntk": pm.DotProductFeatures(kernels.NTK(depth=2), **fixed),
         "ntk-1": pm.NTKFeatures(1, **fixed),
         "ntk-3": pm.NTKFeatures(3, projection="sorf", **fixed),
         "ntk-countsketch": pm.NTKFeatures(2, sketch="countsketch", **fixed),
@@ -114,6 +126,8 @@ MAPS = feature_maps()
 """Every kind of map, unfitted."""
 
 BIASED_MAPS = {
+    "dot-product-gaussian",
+    "dot-product-ntk",
     "fourier-sparse-sign",
     "fourier-sorf",
     "fourier-rom",

@@ -3,6 +3,7 @@
 from phimap.features.activation import ActivationFeatures
 from phimap.features.arccosine import ArcCosineFeatures
 from phimap.features.base import FeatureMap
+from phimap.features.dot_product import DotProductFeatures
 from phimap.features.fourier import FourierFeatures
 from phimap.features.ntk import NTKFeatures
 from phimap.features.ntk_gradient import NTKGradientFeatures
@@ -12,6 +13,7 @@ from phimap.features.nystroem import NystroemFeatures
 __all__ = [
     "ActivationFeatures",
     "ArcCosineFeatures",
+    "DotProductFeatures",
     "FeatureMap",
     "FourierFeatures",
     "NTKFeatures",

@@ -1,0 +1,106 @@
+"""Moments of a sample of rows: what the variance of a sketched power series depends on."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from phimap.ops import single_threaded_blas
+
+# Rows whose pairs the variances are averaged over, and rows that the principal directions are computed from.
+_PAIR_ROWS, _SPECTRUM_ROWS = 256, 1024
+# Principal directions at most.
+_MOST_DIRECTIONS = 128
+
+
+class Moments:
+    """Rows split into ``x = a e + u``: positions a along a direction e, and deviations u.
+
+    Attributes
+    ----------
+    n_features : int
+    known : bool
+        Whether they are from data; else they are those of orthogonal unit rows.
+    direction : ndarray of shape (d,) or None
+        The unit vector e; without it u = x and a = 1.
+    basis : ndarray of shape (d, k)
+        Leading principal directions of the deviations.
+    positions : ndarray of shape (r,)
+    products, squares : ndarrays of shape (r, r)
+        ``<u, v>`` and ``|u|^2 |v|^2`` for pairs of rows.
+    """
+
+    def __init__(self, rows: np.ndarray, n_features: int, direction: np.ndarray | None, known: bool):
+        self.n_features, self.direction, self.known = n_features, direction, known
+        positions, deviations = np.ones(len(rows)), rows
+        if direction is not None:
+            positions = rows @ direction
+            deviations = rows - np.outer(positions, direction)
+        self.basis = _principal(deviations, _MOST_DIRECTIONS) if known else np.empty((rows.shape[1], 0))
+        chosen = spaced_rows(len(rows), _PAIR_ROWS)
+        self.positions = positions[chosen]
+        deviations = deviations[chosen]
+        self.products = deviations @ deviations.T
+        self.squares = np.multiply.outer(self.products.diagonal(), self.products.diagonal())
+        inside = np.cumsum(np.square(deviations @ self.basis), axis=1)
+        self._inside = np.hstack([np.zeros((len(chosen), 1)), inside])
+        self._pairs = ~np.eye(len(chosen), dtype=bool) if len(chosen) > 1 else np.ones((1, 1), dtype=bool)
+
+    @classmethod
+    def of_rows(cls, rows: np.ndarray) -> list[Self]:
+        """Of rows (r, d) of data: as they are, and split along the direction of their mean."""
+        mean = rows.mean(axis=0)
+        length = np.linalg.norm(mean)
+        directions = [None, mean / length] if length > 0 else [None]
+        return [cls(rows, rows.shape[1], direction, known=True) for direction in directions]
+
+    @classmethod
+    def unknown(cls, n_features: int) -> Self:
+        """Of data of which nothing is known."""
+        return cls(np.eye(2), n_features, None, known=False)
+
+    def deviation(self, *factors: np.ndarray) -> float:
+        """Root of the mean over pairs of distinct rows of a product of arrays that broadcast to (r, r)."""
+        values = np.broadcast_to(prod_of(factors), self.products.shape)
+        return float(np.sqrt(max(values[self._pairs].mean(), 0.0)))
+
+    def squared_cosines(self) -> np.ndarray:
+        """Of the deviations (r, r); 0 where one is zero."""
+        zero = np.zeros_like(self.products)
+        return np.minimum(np.divide(self.products**2, self.squares, out=zero, where=self.squares > 0), 1.0)
+
+    def split(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Squared norms (r,) of the deviations within the first k principal directions, and of the rest."""
+        total = self.products.diagonal()
+        inside = np.minimum(self._inside[:, k], total)
+        return inside, total - inside
+
+
+def prod_of(factors: tuple[np.ndarray, ...]) -> np.ndarray:
+    """The product of arrays that broadcast to one shape."""
+    result = factors[0]
+    for factor in factors[1:]:
+        result = result * factor
+    return result
+
+
+def spaced_rows(n_rows: int, most: int = _SPECTRUM_ROWS) -> np.ndarray:
+    """Evenly spaced row numbers, `most` of them where there are that many."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
+
+
+def _principal(rows: np.ndarray, k: int) -> np.ndarray:
+    """The leading right singular vectors (d, k) of rows, by subspace iteration from fixed vectors.
+
+    Any orthonormal basis gives an unbiased map; this one a small error.
+    """
+    k = min(k, *rows.shape)
+    start = np.random.default_rng(0).standard_normal((rows.shape[1], min(k + 8, rows.shape[1])))
+    with single_threaded_blas():
+        basis = np.linalg.qr(start)[0]
+        for _ in range(3):
+            basis = np.linalg.qr(rows.T @ (rows @ basis))[0]
+        projected = rows @ basis
+        _, turned = np.linalg.eigh(projected.T @ projected)
+        return np.ascontiguousarray((basis @ turned)[:, ::-1][:, :k])

@@ -1,0 +1,179 @@
+"""Maps of kernels with a power series: some terms of it carried exactly, the others by sketches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.ops import Array, Ops
+from phimap.random_map import MapRecord
+from phimap.records import Record
+from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
+
+
+@dataclass(frozen=True)
+class MonomialsRecord(MapRecord):
+    """Exact features of ``<P u, P v>^j``, with P the projection onto the span of a basis or the identity.
+
+    Attributes
+    ----------
+    n_features : int
+    basis : ndarray of shape (n_features, k) or None
+        Orthonormal columns; None is the identity.
+    columns : ndarray of intp, shape (j, n_components)
+        The coordinates whose product is taken.
+    weights : ndarray of shape (n_components,)
+        Roots of the multinomial coefficients.
+    """
+
+    n_features: int
+    basis: np.ndarray | None
+    columns: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def n_components(self) -> int:
+        return self.columns.shape[1]
+
+    @property
+    def scratch_width(self) -> int:
+        return 2 * self.n_features + 2 * self.n_components
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        coordinates = X if self.basis is None else ops.matmul(X, self.basis)
+        if self.columns.shape[0] == 1:
+            ops.copy(coordinates, out, first)
+            return
+        product = ops.gather_product(coordinates, self.columns[0], coordinates, self.columns[1], 1.0)
+        for columns in self.columns[2:]:
+            product = product * coordinates[:, columns]
+        ops.copy(product * self.weights, out, first)
+
+
+@dataclass(frozen=True)
+class RestRecord(MapRecord):
+    """Sketch of what the leading coordinates leave of the first or second power.
+
+    With P the projection onto the span of the basis and r = u - P u, ``<u, v> - <P u, P v> = <r, s>`` and
+    ``<u, v>^2 - <P u, P v>^2 = <r, s> <u', v'>`` with ``u' = r + sqrt(2) P u``.
+
+    Attributes
+    ----------
+    basis, transposed : ndarrays of shape (n_features, k) and (k, n_features)
+    sketch : SRHTRecord or TensorSRHTRecord
+        Of r for the first power; of ``r (x) u'`` for the second.
+    """
+
+    basis: np.ndarray
+    transposed: np.ndarray
+    sketch: SRHTRecord | TensorSRHTRecord
+
+    @property
+    def n_features(self) -> int:
+        return self.basis.shape[0]
+
+    @property
+    def n_components(self) -> int:
+        return self.sketch.n_components
+
+    @property
+    def scratch_width(self) -> int:
+        return 3 * self.n_features + self.sketch.scratch_width
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        leading = ops.matmul(ops.matmul(X, self.basis), self.transposed)
+        rest = X - leading
+        if isinstance(self.sketch, SRHTRecord):
+            self.sketch.apply(ops, rest, out, first)
+        else:
+            ops.copy(self.sketch.sketch_product(ops, rest, rest + 2**0.5 * leading), out, first)
+
+
+@dataclass(frozen=True)
+class SeriesTerm(Record):
+    """Features of one part of the series: polynomials of the position times features of the deviation.
+
+    Attributes
+    ----------
+    polynomials : ndarray of shape (n_powers, 1) or (n_powers, n_components)
+        Of all features, or of each.
+    deviation : MapRecord or None
+        Applied to the deviations; None is the constant 1, whose features are the polynomials.
+    """
+
+    polynomials: np.ndarray
+    deviation: MapRecord | None
+
+    @property
+    def n_components(self) -> int:
+        return self.polynomials.shape[1] if self.deviation is None else self.deviation.n_components
+
+
+@dataclass(frozen=True)
+class SeriesRecord(MapRecord):
+    """A sum of terms ``g_j(a b) <u, v>^j`` of rows ``x = a e + u``, times a weight of each row.
+
+    Attributes
+    ----------
+    n_features : int
+    weight : {"one", "norm", "gaussian"}
+        1; the norm, with rows divided by it first; ``exp(-|x|^2 / 2)``.
+    shift : ndarray of shape (n_features,) or None
+        Subtracted from rows before anything else.
+    scale : ndarray of shape (n_features,) or None
+        Multiplies rows, column by column, next.
+    direction : ndarray of shape (n_features,) or None
+        The unit vector e; without it a = 1 and u = x.
+    terms : tuple of SeriesTerm
+    """
+
+    n_features: int
+    weight: str
+    shift: np.ndarray | None
+    scale: np.ndarray | None
+    direction: np.ndarray | None
+    terms: tuple[SeriesTerm, ...]
+
+    @property
+    def n_components(self) -> int:
+        return sum(term.n_components for term in self.terms)
+
+    @property
+    def scratch_width(self) -> int:
+        widest = max((term.deviation.scratch_width for term in self.terms if term.deviation is not None), default=0)
+        return 2 * self.n_features + widest
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        deviations, powers = self._split(ops, X)
+        for term in self.terms:
+            factors = ops.matmul(powers, term.polynomials)
+            if term.deviation is None:
+                ops.copy(factors, out, first)
+            else:
+                term.deviation.apply(ops, deviations, out, first)
+                out[:, first : first + term.n_components] *= factors
+            first += term.n_components
+
+    def _split(self, ops: Ops, X: Array) -> tuple[Array, Array]:
+        """Deviations u (r, d), and the powers of the positions a, each times the row's weight (r, n_powers)."""
+        X = ops.dense(X)
+        if self.shift is not None:
+            X = X - self.shift
+        if self.scale is not None:
+            X = X * self.scale
+        n_powers = self.terms[0].polynomials.shape[0]
+        powers = ops.empty((X.shape[0], n_powers))
+        powers[:, 0] = 1.0
+        if self.weight == "norm":
+            norms = ops.row_norms(X)
+            X = ops.scale_rows(X, ops.reciprocal(norms))
+            powers[:, 0] = norms
+        elif self.weight == "gaussian":
+            powers[:, 0] = ops.exp(-0.5 * ops.row_norms(X) ** 2)
+        if self.direction is None:
+            return X, powers
+        positions = ops.matmul(X, self.direction[:, None])
+        for k in range(1, n_powers):
+            powers[:, k] = powers[:, k - 1] * positions[:, 0]
+        return X - positions * self.direction, powers

@@ -1,0 +1,48 @@
+"""Power series of kernels, given or fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from phimap.kernels.base import DotProductKernel
+
+# Weight of the value at 1, where a kernel of unit rows has its diagonal, among those at all other cosines: that of
+# the diagonal in a matrix of 2,000 rows.
+_DIAGONAL = 1 / 2000
+# Weight of Chebyshev nodes beside the cosines of data, so that other cosines are not forgotten.
+_ELSEWHERE = 1e-3
+_NODES = 400
+
+
+def checked_coefficients(kernel: DotProductKernel, degree: int, n_features: int) -> np.ndarray:
+    """Taylor coefficients (degree + 1,) of a kernel; an error if one is negative or not finite."""
+    coefficients = np.asarray(kernel.taylor_coefficients(degree, n_features), dtype=np.float64)
+    bad = np.flatnonzero(~(np.isfinite(coefficients) & (coefficients >= 0)))
+    if bad.size:
+        raise ValueError(
+            f"`kernel` must have finite Taylor coefficients that are not negative, got {coefficients[bad[0]]} for "
+            f"degree {bad[0]}. Use a kernel with such coefficients."
+        )
+    return coefficients
+
+
+def fitted_coefficients(kappa: Callable, degree: int, cosines: np.ndarray | None = None) -> np.ndarray:
+    """Coefficients (degree + 1,), none negative, of the polynomial nearest to a function on [-1, 1].
+
+    The squared error is averaged over Chebyshev nodes or, where they are given, over cosines (k,) of data.
+    """
+    from scipy.optimize import nnls
+
+    places = (np.arange(_NODES) + 0.5) / _NODES
+    chebyshev = np.cos(np.pi * places)
+    if cosines is None:
+        nodes, weights = chebyshev, np.full(_NODES, 1 / _NODES)
+    else:
+        nodes = np.concatenate([np.quantile(cosines, places), chebyshev])
+        weights = np.repeat([1 / _NODES, _ELSEWHERE / _NODES], _NODES)
+    nodes, weights = np.append(nodes, 1.0), np.append(weights, _DIAGONAL)
+    roots = np.sqrt(weights)
+    system = np.vander(nodes, degree + 1, increasing=True) * roots[:, None]
+    return nnls(system, kappa(nodes) * roots)[0]
