@@ -46,6 +46,11 @@ class FourierRecord(MapRecord):
         return self.n_pairs + self.projection.n_directions
 
     @property
+    def peak(self) -> float:
+        """The largest magnitude of a feature."""
+        return 1.0 if self.normalize_output else float(np.abs(self.scale).max())
+
+    @property
     def n_pairs(self) -> int:
         """Directions that give a cosine and a sine."""
         return self.projection.n_directions - self.shift.shape[0]

@@ -149,3 +149,49 @@ def transpose(plane, out):
                 mask ^= mask << np.uint64(size)
             for r in range(min(64, out.shape[0] - 64 * word)):
                 out[64 * word + r, group] = block[r]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _mixed(state):
+    """SplitMix64's output function (Steele, Lea and Flood 2014, Figure 13)."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def hash_dense(X, out):
+    """Set out uint64 (n,) to sums over the entries of X float64 (n, d), C-contiguous, of a hash of value and column.
+
+    A zero adds nothing, so that rows stored sparse have the same sums.
+    """
+    bits = X.view(np.uint64)
+    for i in range(X.shape[0]):
+        total = np.uint64(0)
+        for j in range(X.shape[1]):
+            if X[i, j] != 0:
+                total += _mixed(_mixed(bits[i, j]) + np.uint64(j))
+        out[i] = _mixed(total)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def hash_csr(data, indices, indptr, out):
+    """Set out as `hash_dense` does, from the parts of a CSR matrix, data being float64."""
+    bits = data.view(np.uint64)
+    for i in range(out.shape[0]):
+        total = np.uint64(0)
+        for e in range(indptr[i], indptr[i + 1]):
+            if data[e] != 0:
+                total += _mixed(_mixed(bits[e]) + np.uint64(indices[e]))
+        out[i] = _mixed(total)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def round_codes(Z, keys, dither, peak, last, codes):
+    """Round Z (r, m) to codes uint8 (r, m) from 0, which is -peak, to last, which is peak; keys (r,), dither (m,)."""
+    factor = 0.5 * last / peak
+    for i in range(Z.shape[0]):
+        for j in range(Z.shape[1]):
+            chance = np.int64(_mixed(keys[i] ^ dither[j]) >> np.uint64(11)) * 2.0**-53
+            code = np.int64(np.floor((Z[i, j] + peak) * factor + chance))
+            codes[i, j] = min(max(code, 0), last)

@@ -1,0 +1,133 @@
+"""The dual kernel of a ternary function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtr, owens_t
+
+from phimap._validation import check_finite, check_real
+from phimap.kernels.base import Kernel
+from phimap.kernels.geometry import Rows, angles, row_norms
+
+# Rows of a tile whose probabilities are formed at a time: their temporaries are a fraction of the tile.
+_ROWS = 16
+
+
+class TernaryKernel(Kernel):
+    r"""The dual kernel of a ternary function: an infinitely wide layer of such units.
+
+    .. math:: k(x, y) = \mathbb{E}_{w \sim N(0, I)}\, \sigma(\langle w, x - c\rangle)\, \sigma(\langle w, y - c\rangle)
+
+    with ``sigma(t) = height * (1 if t > upper, -1 if t < lower, else 0)``; with equal thresholds it is never 0.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Thresholds, ``lower <= upper``; -inf below leaves the values 0 and `height`.
+    height : float, default=1.0
+    center : array-like of shape (d,) or None, default=None
+        The point c; None is the origin.
+    length_scale : float or array-like of shape (d,), default=1.0
+        Divides the rows, once they are centred.
+
+    Notes
+    -----
+    **Error.** Orthant probabilities of two Gaussians by Owen's function T: some 1e-15 ``height^2`` each.
+
+    **Cost.** One matrix product and eight evaluations of T an entry.
+
+    **Differs from the source in** nothing; the source gives the expectation only.
+
+    References
+    ----------
+    Owen (1956), *Tables for computing bivariate normal probabilities*, Equation 2.1; Ali, Liao, Couillet (2022),
+    *Random matrices in service of ML footprint: ternary random features with no performance loss*, Equation 3.
+
+    Examples
+    --------
+    >>> from phimap.kernels import TernaryKernel
+    >>> TernaryKernel(0.0, 0.0)([[1.0, 0.0], [0.0, 2.0]]).round(4)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(self, lower: float, upper: float, height: float = 1.0, *, center: Any = None, length_scale: Any = 1.0):
+        self.lower = lower
+        self.upper = upper
+        self.height = height
+        self.center = center
+        self.length_scale = length_scale
+
+    def _check_parameters(self, n_features: int) -> None:
+        if self.lower != -np.inf:
+            check_real("lower", self.lower)
+        if check_real("upper", self.upper) < self.lower:
+            raise ValueError(f"`upper` must be at least `lower`={self.lower}, got {self.upper}.")
+        check_real("height", self.height, above=0.0)
+        for name, value in (("center", self.center), ("length_scale", self.length_scale)):
+            if value is None:
+                continue
+            given = np.asarray(value, dtype=np.float64)
+            if given.shape not in ((), (n_features,)):
+                raise ValueError(f"`{name}` must have {n_features} entries, got shape {given.shape}.")
+            check_finite(given.reshape(-1), name)
+        if not np.min(self.length_scale) > 0:
+            raise ValueError(f"`length_scale` must be positive, got {self.length_scale}.")
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        X, Y = self._scaled(X), self._scaled(Y)
+        values = angles(X, Y)
+        (above, below), (other_above, other_below) = (self._deviations(row_norms(rows)) for rows in (X, Y))
+        for start in range(0, values.shape[0], _ROWS):
+            rows = slice(start, start + _ROWS)
+            up, down, angle = above[rows, None], below[rows, None], values[rows].copy()
+            values[rows] = _orthant(up, other_above, angle) + _orthant(down, other_below, angle)
+            values[rows] -= _orthant(up, other_below, np.pi - angle) + _orthant(down, other_above, np.pi - angle)
+        values *= self.height**2
+        return values
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        above, below = self._deviations(row_norms(self._scaled(X)))
+        return self.height**2 * (ndtr(-above) + ndtr(-below))
+
+    def _scaled(self, X: Rows) -> Rows:
+        if self.center is not None:
+            X = (X.toarray() if sparse.issparse(X) else X) - np.asarray(self.center, dtype=np.float64)
+        elif sparse.issparse(X) and np.ndim(self.length_scale):
+            X = X.toarray()
+        return X / np.asarray(self.length_scale, dtype=np.float64)
+
+    def _deviations(self, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Standard Gaussians that u and -u must exceed to be above and below (n,), infinite for a zero row."""
+        binary = self.lower == self.upper
+        always = (self.upper < 0, self.lower >= 0 if binary else self.lower > 0)
+        above, below = (
+            np.where(norms > 0, threshold / np.where(norms > 0, norms, 1.0), -np.inf if certain else np.inf)
+            for threshold, certain in zip((self.upper, -self.lower), always, strict=True)
+        )
+        return above, below
+
+
+def _orthant(h: np.ndarray, k: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Probability that standard Gaussians at an angle exceed h and k, arrays that broadcast to that of the angles."""
+    h, k = np.broadcast_arrays(h, k)
+    finite = np.isfinite(h) & np.isfinite(k)
+    tiny = np.finfo(np.float64).tiny
+    first, second = (np.where(finite, np.where(u == 0, tiny, u), 1.0) for u in (h, k))
+    total = 0.5 * (ndtr(-first) + ndtr(-second))
+    total -= owens_t(first, _slope(first, second, angle)) + owens_t(second, _slope(second, first, angle))
+    total -= 0.5 * ((np.signbit(first) != np.signbit(second)).astype(np.float64))
+    return np.where(finite, np.maximum(total, 0.0), ndtr(-h) * ndtr(-k))
+
+
+def _slope(h: np.ndarray, k: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """``(k - h cos) / (h sin)`` without cancellation where the angle is near 0 or pi."""
+    sine = np.sin(angle)
+    near = angle < 0.5 * np.pi
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        part = np.where(near, k - h, k + h) / (h * sine)
+        slope = np.where(near, part + np.tan(0.5 * angle), part - 1.0 / np.tan(0.5 * angle))
+    return np.where(np.isnan(slope), 0.0, slope)
