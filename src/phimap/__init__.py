@@ -24,9 +24,12 @@ if TYPE_CHECKING:
         NTKGradientFeatures,
         NTKTensorFeatures,
         NystroemFeatures,
+        QuantizedFeatures,
+        TernaryFeatures,
     )
     from phimap.io.model import load, save
     from phimap.learn import KernelClassifier, KernelRegressor
+    from phimap.packed import PackedArray
 
 __version__ = version("phimap")
 
@@ -42,6 +45,9 @@ _HOMES = {
     "NTKGradientFeatures": "phimap.features",
     "NTKTensorFeatures": "phimap.features",
     "NystroemFeatures": "phimap.features",
+    "QuantizedFeatures": "phimap.features",
+    "TernaryFeatures": "phimap.features",
+    "PackedArray": "phimap.packed",
     "KernelClassifier": "phimap.learn",
     "KernelRegressor": "phimap.learn",
     "suggest": "phimap.advice",
@@ -58,6 +64,9 @@ __all__ = [
     "NTKGradientFeatures",
     "NTKTensorFeatures",
     "NystroemFeatures",
+    "PackedArray",
+    "QuantizedFeatures",
+    "TernaryFeatures",
     "config",
     "features",
     "kernels",

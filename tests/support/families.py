@@ -30,6 +30,8 @@ KERNELS = [
     *(kernels.ActivationKernel(name) for name in ("abs", "cos", "erf", "gelu", "relu", "sign", "sin", "step")),
     kernels.ActivationKernel("softplus"),
     kernels.ActivationKernel(np.tanh),
+    kernels.TernaryKernel(-0.5, 1.2, 1.3),
+    kernels.TernaryKernel(0.4, 0.4, length_scale=2.0),
     kernels.NNGP(depth=2),
     kernels.NTK(depth=1),
     kernels.NTK(depth=3),
@@ -110,6 +112,10 @@ def feature_maps() -> dict[str, RandomMap]:
         "nngp": pm.NTKFeatures(2, relu_components=64, **fixed),
         "nystroem": pm.NystroemFeatures(kernels.Matern(nu=1.5), **fixed),
         "nystroem-ntk": pm.NystroemFeatures(kernels.NTK(depth=2), **fixed),
+        "ternary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), sparsity=0.5, **fixed),
+        "ternary-relu": pm.TernaryFeatures("relu", sparsity=0.0, **fixed),
+        "ternary-binary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), levels=2, **fixed),
+        "quantized": pm.QuantizedFeatures(pm.FourierFeatures(**fixed), bits=4, random_state=0),
         "countsketch": pm.sketches.CountSketch(**fixed),
         "osnap": pm.sketches.OSNAP(**fixed),
         "srht": pm.sketches.SRHT(**fixed),
@@ -145,5 +151,5 @@ BIASED_MAPS = {
 """Maps whose kernel estimate is biased at finite width: structured directions, rules of a finite degree, normalised
 outputs, depth."""
 
-DATA_DEPENDENT_MAPS = {"nystroem", "nystroem-ntk"}
+DATA_DEPENDENT_MAPS = {"nystroem", "nystroem-ntk", "ternary", "ternary-relu", "ternary-binary", "quantized"}
 """Maps whose randomness is in the choice among the data, so that averages over seeds say nothing."""

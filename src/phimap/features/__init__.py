@@ -9,6 +9,8 @@ from phimap.features.ntk import NTKFeatures
 from phimap.features.ntk_gradient import NTKGradientFeatures
 from phimap.features.ntk_tensor import NTKTensorFeatures
 from phimap.features.nystroem import NystroemFeatures
+from phimap.features.quantized import QuantizedFeatures
+from phimap.features.ternary import TernaryFeatures
 
 __all__ = [
     "ActivationFeatures",
@@ -20,4 +22,6 @@ __all__ = [
     "NTKGradientFeatures",
     "NTKTensorFeatures",
     "NystroemFeatures",
+    "QuantizedFeatures",
+    "TernaryFeatures",
 ]
