@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from phimap.ops.numpy_ops import NumpyOps
-from phimap.sketches import CountSketch
+from phimap.sketches import OSNAP, CountSketch
 from tests.support.statistics import is_at_most, is_mean
 
 OPS = NumpyOps(np.dtype(np.float64))
@@ -16,8 +16,8 @@ OPS = NumpyOps(np.dtype(np.float64))
 def dense_matrix(record):
     """The sketch as a matrix (m, d), written entry by entry."""
     S = np.zeros((record.n_components, record.n_features))
-    for j, (bucket, sign) in enumerate(zip(record.buckets[:, 0], record.signs[:, 0], strict=True)):
-        S[bucket, j] = sign
+    for j in range(record.n_features):
+        S[record.buckets[j], j] = record.signs[j]
     return S
 
 
@@ -32,19 +32,40 @@ def test_sketch_is_its_matrix(d, m, layout, rng):
     np.testing.assert_allclose(sketch.transform(layout(X)), X @ S.T, atol=atol)
 
 
-def inner_products(x, y, m, seed, n_draws=6000):
+@pytest.mark.parametrize(("m", "nonzeros", "copies"), [(12, 1, 1), (12, 4, 4), (13, 4, 4), (3, 4, 3), (1, 4, 1)])
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_columns_of_osnap_have_one_entry_in_each_block(m, nonzeros, copies, layout, rng):
+    X = rng.standard_normal((6, 30)) * (rng.random((6, 30)) < 0.5)
+    sketch = OSNAP(m, nonzeros=nonzeros, random_state=1).fit(X)
+    S = dense_matrix(sketch.record_)
+    entries = S[S != 0].reshape(-1)
+    np.testing.assert_array_max_ulp(np.abs(entries), np.full(entries.size, copies**-0.5))
+    assert len(np.unique(entries)) == 2
+    for block in np.split(S, m * np.arange(1, copies) // copies):
+        assert ((block != 0).sum(axis=0) == 1).all()
+        # Thirty columns leave most of at most 12 rows not empty.
+        assert (block != 0).any(axis=1).sum() > len(block) / 2
+    np.testing.assert_allclose(sketch.transform(layout(X)), X @ S.T, atol=1e-13)
+
+
+def test_osnap_rejects_columns_without_entries():
+    with pytest.raises(ValueError, match=r"`nonzeros` must be at least 1, got 0"):
+        OSNAP(4, nonzeros=0).fit(np.ones((2, 3)))
+
+
+def inner_products(x, y, single, seed, n_draws=6000):
     rng = np.random.default_rng(seed)
-    single = CountSketch(m)
     records = (single.sample(x.size, rng) for _ in range(n_draws))
     return np.array([a @ b for a, b in (record.sketch(OPS, np.stack([x, y])) for record in records)])
 
 
-def test_variance_is_that_of_the_theory_and_attains_its_bound(rng, seed):
+@pytest.mark.parametrize("single", [CountSketch(8), OSNAP(8, nonzeros=4)])
+def test_variance_is_that_of_the_theory_and_attains_its_bound(single, rng, seed):
     """False-alarm rate 1e-6; mutants: a missing factor, and half the width."""
     d, m = 60, 8
     x, y = rng.standard_normal((2, d))
     y = x + 0.5 * y
-    products = inner_products(x, y, m, seed)
+    products = inner_products(x, y, single, seed)
     assert is_mean(products, x @ y)
     squares = (products - x @ y) ** 2
     variance = ((x @ x) * (y @ y) + (x @ y) ** 2 - 2 * (x**2 @ y**2)) / m
@@ -70,5 +91,6 @@ def test_signs_are_needed(rng, seed):
 
 def test_zero_stays_zero():
     X = np.zeros((3, 5))
-    assert not CountSketch(4, random_state=0).fit_transform(X).any()
-    assert not CountSketch(4, random_state=0).fit_transform(sparse.csr_matrix(X)).any()
+    for sketch in (CountSketch(4, random_state=0), OSNAP(4, random_state=0)):
+        assert not sketch.fit_transform(X).any()
+        assert not sketch.fit_transform(sparse.csr_matrix(X)).any()

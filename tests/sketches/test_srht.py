@@ -9,7 +9,7 @@ from scipy import linalg
 import phimap as pm
 from phimap.ops import ops_for
 from phimap.sketches.spectra import FourierSamples, HadamardSamples
-from tests.support.statistics import is_mean
+from tests.support.statistics import is_at_most, is_mean
 
 DTYPES = [np.float32, np.float64]
 
@@ -119,6 +119,37 @@ def test_products_of_two_vectors_are_unbiased(n_components, form):
     samples, exact = np.array(samples), (X @ X.T) * (Y @ Y.T)
     assert is_mean(samples, exact)
     assert not is_mean(samples * n_components / (n_components + 1), exact)
+
+
+@pytest.mark.parametrize("form", ["fourier", "hadamard"])
+def test_rows_without_replacement_come_equally_often(form, rng):
+    record = pm.sketches.TensorSRHT(80, form=form).sample_product((8, 8), rng)
+    samples = record.samples
+    for number, rows in enumerate(samples.rows):
+        if isinstance(samples, FourierSamples):
+            rows = np.where(samples.orientations[number] < 0, 8 - rows, rows)
+        np.testing.assert_array_equal(np.bincount(rows, minlength=8), rows.size // 8)
+        assert (np.diff(rows[:8]) != 1).any()
+
+
+def test_variance_without_replacement_is_that_of_the_theory(rng, seed):
+    """False-alarm rate 1e-6; the formula leaves out terms of order 1 / d, mutant: rows with replacement."""
+    d, m = 120, 240
+    x = 1 + rng.standard_normal(d)
+    y = x + 0.3 * rng.standard_normal(d)
+    x, y = x / np.linalg.norm(x), y / np.linalg.norm(y)
+    s = x @ y
+    squares = {}
+    for replace in (False, True):
+        sketch, streams = pm.sketches.TensorSRHT(m, replace=replace), np.random.default_rng(seed)
+        ops = ops_for(x)
+        pairs = (sketch.sample(d, streams).sketch_product(ops, *[np.stack([x, y])] * 2) for _ in range(1500))
+        squares[replace] = np.array([(a @ b - s * s) ** 2 for a, b in pairs])
+    # All rows are drawn once: f = 1.
+    theory = (1 + s**4) / m
+    assert is_at_most(squares[False], 1.25 * theory)
+    assert not is_at_most(squares[True], 1.25 * theory)
+    assert is_at_most(squares[True], (1 + 2 * s * s + 3 * s**4) / m)
 
 
 def test_unknown_form_is_an_error():
