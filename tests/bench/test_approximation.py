@@ -112,6 +112,16 @@ def test_widths_and_rows_can_be_chosen():
     assert "orthogonal (0." in result.output
 
 
+@pytest.mark.parametrize(("first", "published"), [(2, "ssf"), (3, "")])
+def test_published_methods_stand_beside_the_same_widths_only(monkeypatch, first, published):
+    monkeypatch.setitem(approximation.PUBLISHED, "set", (["ssf"], ["orthogonal", "qmc"]))
+    X, y = np.zeros((5, 3), np.float32), np.zeros(5)
+    widths = [3 * multiple for multiple in (first, 4, 16, 32)]
+    rows = [row for width in widths for row in made_up("gaussian", [1.0, 1.1], width)]
+    table = approximation._best_table(rows, [datasets.Dataset("set", X, y, X, y)])
+    assert [line[2] for line in table.rows] == [published, "orthogonal, qmc"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
