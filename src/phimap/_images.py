@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from phimap._validation import check_integer
-
 Shape = tuple[int, int, int]
 
 
@@ -24,7 +22,7 @@ def as_image_shape(image_shape: Any, n_features: int) -> Shape:
             f"`image_shape` must be (height, width) or (height, width, channels), got {image_shape!r}. "
             "Name the shape of one image."
         )
-    height, width, *rest = (check_integer("image_shape", int(size), least=1) for size in image_shape)
+    height, width, *rest = (int(size) for size in image_shape)
     shape = (height, width, rest[0] if rest else 1)
     if prod(shape) != n_features:
         raise ValueError(

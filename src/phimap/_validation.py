@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from phimap._images import flat_images
 from phimap.ops import is_tensor
 
 
@@ -16,12 +17,15 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
     """`X` (n, d) as a C-contiguous float32 or float64 array, CSR matrix or tensor, free of NaN and infinity.
 
     Sets or checks ``n_features_in_`` (and the column names of a data frame) on `estimator`. Integers become
-    float64. The input is never written to.
+    float64. Images (n, height, width, channels) become flat rows, and their shape ``image_shape_`` of the estimator;
+    images of bytes become float32, or stay where the estimator takes bytes. The input is never written to.
     """
+    X = _flat(estimator, X, reset=reset)
+    bytes_too = [np.uint8] if getattr(estimator, "_takes_bytes", False) else []
     if is_tensor(X):
         from phimap.ops.torch_ops import check_tensor
 
-        X = check_tensor(X)
+        X = X if bytes_too and str(X.dtype) == "torch.uint8" and X.ndim == 2 else check_tensor(X)
         if reset:
             estimator.n_features_in_ = X.shape[1]
         elif X.shape[1] != estimator.n_features_in_:
@@ -36,11 +40,25 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
             reset=reset,
             accept_sparse="csr",
             accept_large_sparse=False,
-            dtype=[np.float64, np.float32],
+            dtype=[np.float64, np.float32, *bytes_too],
             order="C",
             ensure_all_finite=False,
         )
     check_finite(X)
+    return X
+
+
+def _flat(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Rows of images `X` (n, h, w, c); anything but four axes is handed on as it is."""
+    X, shape = flat_images(X)
+    if shape is not None and X.dtype == np.uint8 and not getattr(estimator, "_takes_bytes", False):
+        X = X.astype(np.float32)
+    if reset:
+        estimator.image_shape_ = shape
+    elif shape is not None and getattr(estimator, "image_shape_", None) not in (None, shape):
+        raise ValueError(
+            f"`X` must hold images of the shape seen in fit, {estimator.image_shape_}, got {shape}. Resize the images."
+        )
     return X
 
 

@@ -31,6 +31,8 @@ class MapRecord(Record, ABC):
 
     #: Whether features are bounded whatever the input, so that no tile need be searched for overflow.
     bounded: ClassVar[bool] = False
+    #: Rows a tile should have at least; None leaves it to the backend.
+    least_tile_rows: ClassVar[int | None] = None
 
     @abstractmethod
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -77,7 +79,7 @@ def evaluate(record: MapRecord, ops: Ops, X: Array, out: Array, n_jobs: int | No
 def tile_rows(record: MapRecord, ops: Ops) -> int:
     """Rows of one tile of a map."""
     rows = ops.tile_bytes // (ops.dtype.itemsize * max(1, record.scratch_width))
-    return int(np.clip(rows, ops.least_tile_rows, _MOST_TILE_ROWS))
+    return int(np.clip(rows, record.least_tile_rows or ops.least_tile_rows, _MOST_TILE_ROWS))
 
 
 class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):

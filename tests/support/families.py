@@ -110,6 +110,11 @@ def feature_maps() -> dict[str, RandomMap]:
         "ntk-gradient-1": pm.NTKGradientFeatures(1, 64, random_state=0),
         "ntk-gradient-3": pm.NTKGradientFeatures(3, 12, random_state=0),
         "nngp": pm.NTKFeatures(2, relu_components=64, **fixed),
+        "ntk-sketch": pm.NTKSketch(3, **fixed),
+        "ntk-sketch-fixed": pm.NTKSketch(1, exact_degrees=(), adaptive=False, **fixed),
+        "cntk": pm.CNTKSketch(2, **fixed),
+        "cntk-flatten": pm.CNTKSketch(3, pooling="flatten", **fixed),
+        "cntk-degree": pm.CNTKSketch(3, degree=6, **fixed),
         "nystroem": pm.NystroemFeatures(kernels.Matern(nu=1.5), **fixed),
         "nystroem-ntk": pm.NystroemFeatures(kernels.NTK(depth=2), **fixed),
         "ternary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), sparsity=0.5, **fixed),
@@ -132,6 +137,11 @@ MAPS = feature_maps()
 """Every kind of map, unfitted."""
 
 BIASED_MAPS = {
+    "cntk",
+    "cntk-flatten",
+    "cntk-degree",
+    "ntk-sketch",
+    "ntk-sketch-fixed",
     "dot-product-gaussian",
     "dot-product-ntk",
     "fourier-sparse-sign",

@@ -266,6 +266,28 @@ class Ops(ABC):
         """Exact kernel values (r, l) between the rows of `X`, dense or CSR, and `landmarks` (l, d)."""
 
     @abstractmethod
+    def floating(self, X: Array) -> Array:
+        """Dense `X` in the dtype of the backend; bytes become numbers."""
+
+    @abstractmethod
+    def windows(
+        self,
+        F: Array,
+        shape: tuple[int, int],
+        part: slice,
+        filter_size: int,
+        exact: int,
+        signs: Array,
+        folded: int,
+    ) -> Array:
+        """Direct sums of features over q x q windows, with zeros outside: (r, q^2 exact + folded).
+
+        `F` (n h w, d) holds the features of the pixels of n images of `shape` (h, w), `part` names r pixels. The first
+        `exact` features of a window's pixels stand side by side; feature j of the rest of the s-th pixel is added to
+        column ``j mod folded`` behind them, times ``signs[s, j]``, (q^2, d - exact).
+        """
+
+    @abstractmethod
     def pixel_pairs(
         self, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
     ) -> np.ndarray:

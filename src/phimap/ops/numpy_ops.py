@@ -286,6 +286,30 @@ class NumpyOps(Ops):
     def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         return kernel(X, landmarks)
 
+    def floating(self, X: Array) -> Array:
+        return X.astype(self.dtype, copy=False)
+
+    def windows(
+        self,
+        F: Array,
+        shape: tuple[int, int],
+        part: slice,
+        filter_size: int,
+        exact: int,
+        signs: Array,
+        folded: int,
+    ) -> Array:
+        from phimap.ops.compiled.windows import windows
+
+        # The compiled loop reads where it is told to; a damaged model file may name any place.
+        n_rest = F.shape[1] - exact
+        if exact < 0 or signs.shape != (filter_size**2, n_rest) or (n_rest and folded < 1):
+            raise ValueError("`signs` must have one entry for each folded feature and pixel of a window. Fit again.")
+        first, last, _ = part.indices(F.shape[0])
+        out = self.empty((last - first, filter_size**2 * exact + folded))
+        windows(F, *shape, first, filter_size, exact, signs, folded, out)
+        return out
+
     def pixel_pairs(
         self, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
     ) -> np.ndarray:

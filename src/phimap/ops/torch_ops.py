@@ -223,6 +223,36 @@ class TorchOps(Ops):
     def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
         return self.constant(kernel(self.to_host(X), self.to_host(landmarks)))
 
+    def floating(self, X: Array) -> Array:
+        return X.to(_TORCH_DTYPES[self.dtype])
+
+    def windows(
+        self,
+        F: Array,
+        shape: tuple[int, int],
+        part: slice,
+        filter_size: int,
+        exact: int,
+        signs: Array,
+        folded: int,
+    ) -> Array:
+        height, width = shape
+        pixels = torch.arange(F.shape[0], device=F.device)[part]
+        i, j = torch.div(pixels, width, rounding_mode="floor") % height, pixels % width
+        radius, n_rest = filter_size // 2, F.shape[1] - exact
+        out = torch.zeros((pixels.shape[0], filter_size**2 * exact + folded), dtype=F.dtype, device=F.device)
+        rest = out[:, filter_size**2 * exact :]
+        for shift in range(filter_size**2):
+            down, right = shift // filter_size - radius, shift % filter_size - radius
+            inside = (i + down >= 0) & (i + down < height) & (j + right >= 0) & (j + right < width)
+            source = F[(pixels + down * width + right).clamp(0, F.shape[0] - 1)] * inside[:, None]
+            out[:, shift * exact : (shift + 1) * exact] = source[:, :exact]
+            turned = source[:, exact:] * signs[shift]
+            for block in range(0, n_rest, max(folded, 1)):
+                piece = turned[:, block : block + folded]
+                rest[:, : piece.shape[1]] += piece
+        return out
+
     def pixel_pairs(
         self, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
     ) -> np.ndarray:

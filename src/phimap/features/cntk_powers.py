@@ -1,0 +1,49 @@
+"""Polynomials of kappa_1 and kappa_0 for `CNTKSketch`, fitted on the cosines that a layer can reach."""
+
+from __future__ import annotations
+
+from math import pi
+
+import numpy as np
+
+from phimap.kernels.arccosine import relu_dual, step_dual
+from phimap.random_map import MapRecord
+from phimap.sketches import PolySketch
+
+# Nodes of the fit, many more than coefficients.
+_N_NODES = 200
+# Weight of the end 1 in the fit, where neighbouring pixels are: all but exact.
+_END_WEIGHT = 1e3
+
+
+def residual_powers(
+    order: int, layer: int, degree: int, n_features: int, n_components: int, rng: np.random.Generator
+) -> MapRecord | None:
+    """Sketches of the powers 2, ..., `degree` whose sum estimates kappa less its degrees 0 and 1; None for no power."""
+    weights = fitted_weights(order, layer, degree)
+    if not weights:
+        return None
+    total = sum(weights.values())
+    # The variance of a power's sketch is near its squared weight over its width, so widths go with weights.
+    widths = {power: max(1, round(n_components * weight / total)) for power, weight in weights.items()}
+    return PolySketch(inner_components=n_components).sample_powers(n_features, widths, rng, weights)
+
+
+def fitted_weights(order: int, layer: int, degree: int) -> dict[int, float]:
+    """Non-negative coefficients of the powers from 2 on, of kappa_1 (order 1) or kappa_0 (order 0) beyond degree 1.
+
+    The first layer sees cosines in [-1, 1], where kappa is half of a line and an even or odd rest; later ones see
+    kappa_1 of cosines, which are not negative.
+    """
+    from scipy.optimize import nnls
+
+    low = -1.0 if layer == 1 else 0.0
+    nodes = low + (1.0 - low) * 0.5 * (1.0 - np.cos((np.arange(_N_NODES) + 0.5) * pi / _N_NODES))
+    nodes = np.append(nodes, 1.0)
+    angle = np.arccos(nodes)
+    rest = relu_dual(angle) - 1 / pi - nodes / 2 if order else step_dual(angle) - 0.5 - nodes / pi
+    weight = np.ones(nodes.shape[0])
+    weight[-1] = _END_WEIGHT
+    powers = np.arange(2, degree + 1)
+    coefficients, _ = nnls(weight[:, None] * nodes[:, None] ** powers, weight * rest)
+    return {int(power): float(c) for power, c in zip(powers, coefficients, strict=True) if c > 0}
