@@ -23,6 +23,7 @@ from phimap.learn.statistics import RidgeStatistics
 from phimap.learn.stream import FeatureStream
 from phimap.learn.survey import Survey
 from phimap.ops import Array, ops_for
+from phimap.packed import PackedArray
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 
@@ -284,13 +285,15 @@ class KernelModel(BaseEstimator, ABC):
         """Fit from the n x n Gram matrix of the rows: where they are fewer than features, or few altogether."""
         with stages.stage("features", n_rows) as advance:
             features = self._features()
-            rows: list[np.ndarray] = []
+            rows: list[Any] = []
             targets: list[np.ndarray] = []
             for X, y in batches:
-                rows.append(np.array(features(X)))
+                Z = features(X)
+                rows.append(Z if isinstance(Z, PackedArray) else np.array(Z))
                 targets.append(self._encode(y))
                 advance(X.shape[0])
-            Z, Y = np.concatenate(rows), np.concatenate(targets)
+            join = PackedArray.concatenate if isinstance(rows[0], PackedArray) else np.concatenate
+            Z, Y = join(rows), np.concatenate(targets)
         with stages.stage("regularisation"):
             self.solution_ = solve_ridge_dual(
                 Z, Y, alpha=self._alpha(), rng=self._streams()["probes"], n_jobs=self.n_jobs

@@ -86,15 +86,32 @@ def held_out_rows(centred: np.ndarray, Y: np.ndarray, eps: float, rng: RandomSta
     tested, kept = np.split(order, [centred.shape[0] // 10])
     mean_z, mean_y = centred[kept].mean(axis=0), Y[kept].mean(axis=0)
     rows = centred[kept] - mean_z
-    ops = ops_for(rows)
-    between = ops.matmul_rows(centred[tested] - mean_z, np.ascontiguousarray(rows.T), n_jobs)
+    between = ops_for(rows).matmul_rows(centred[tested] - mean_z, np.ascontiguousarray(rows.T), n_jobs)
+    return _held_out_dual(gram_of_rows(rows, n_jobs), between, Y[kept] - mean_y, Y[tested] - mean_y, eps, n_jobs)
+
+
+def held_out_gram(products: np.ndarray, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> System:
+    """As `held_out_rows`, from the inner products (n, n) of the rows."""
+    order = named_streams(rng, "held-out")["held-out"].permutation(products.shape[0])
+    tested, kept = np.split(order, [products.shape[0] // 10])
+    matrix, between = products[np.ix_(kept, kept)], products[np.ix_(tested, kept)]
+    means, mean_y = matrix.mean(axis=0), Y[kept].mean(axis=0)
+    matrix += means.mean() - means - means[:, None]
+    between += means.mean() - means - between.mean(axis=1, keepdims=True)
+    gram = BlockTriangle.from_dense(matrix)
+    return _held_out_dual(gram, between, Y[kept] - mean_y, Y[tested] - mean_y, eps, n_jobs)
+
+
+def _held_out_dual(
+    matrix: BlockTriangle, between: np.ndarray, rhs: np.ndarray, wanted: np.ndarray, eps: float, n_jobs: int | None
+) -> System:
+    """The system of the kept rows; `between` (h, k) are products of held-out and kept ones, all centred."""
+    ops = ops_for(between)
 
     def project(vectors: np.ndarray) -> np.ndarray:
         return ops.matmul_rows(between, np.ascontiguousarray(vectors), n_jobs)
 
-    score = _squared_error(Y[tested] - mean_y)
-    matrix = gram_of_rows(rows, n_jobs)
-    return System(matrix, Y[kept] - mean_y, matrix, eps, "held-out", score, project)
+    return System(matrix, rhs, matrix, eps, "held-out", _squared_error(wanted), project)
 
 
 def _squared_error(targets: np.ndarray) -> Callable[[ShiftedInverse, np.ndarray], np.ndarray]:

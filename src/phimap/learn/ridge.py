@@ -8,10 +8,12 @@ import numpy as np
 
 from phimap._random import RandomState
 from phimap.learn.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
-from phimap.learn.criteria import System, gcv_system, gram_of_rows, held_out_rows, held_out_system, leave_one_out
+from phimap.learn.criteria import System, gcv_system, held_out_system, leave_one_out
+from phimap.learn.rows import DenseRows, PackedRows
 from phimap.learn.search import Choice, choose
 from phimap.learn.statistics import RidgeStatistics
-from phimap.ops import Array, run_tasks
+from phimap.ops import Array
+from phimap.packed import PackedArray
 from phimap.records import Record
 
 #: Up to this number of rows the leave-one-out error is computed exactly, by an eigendecomposition of that order.
@@ -115,14 +117,19 @@ def solve_ridge(
 
 
 def solve_ridge_dual(
-    Z: np.ndarray, Y: np.ndarray, alpha: float | str = "auto", *, rng: RandomState = 0, n_jobs: int | None = None
+    Z: np.ndarray | PackedArray,
+    Y: np.ndarray,
+    alpha: float | str = "auto",
+    *,
+    rng: RandomState = 0,
+    n_jobs: int | None = None,
 ) -> RidgeSolution:
     """Solve the problem of `solve_ridge` from rows, through their n x n Gram matrix.
 
     Parameters
     ----------
-    Z : ndarray of shape (n, m)
-        Features, float32 or float64.
+    Z : ndarray or PackedArray of shape (n, m)
+        Features, float32 or float64; packed ones are unpacked tile by tile where their products are no counts.
     Y : ndarray of shape (n, t)
     alpha, rng, n_jobs
         As in `solve_ridge`. ``"auto"`` minimises the exact leave-one-out error for up to 2,048 rows, the error on a
@@ -146,22 +153,21 @@ def solve_ridge_dual(
     **Cost.** n^2 m flops for K, and factorisations of order n.
     """
     n = Z.shape[0]
-    mean_z, mean_y = Z.mean(axis=0, dtype=np.float64), Y.mean(axis=0)
-    centred = Z.astype(np.float64) - mean_z
+    rows = PackedRows(Z, n_jobs) if isinstance(Z, PackedArray) else DenseRows(Z, n_jobs)
+    mean_y = Y.mean(axis=0)
     eps = float(np.finfo(Z.dtype).eps)
-    matrix, rhs = gram_of_rows(centred, n_jobs), Y - mean_y
+    matrix, rhs = rows.gram(), Y - mean_y
     chosen = None
     if alpha == "auto":
         if n <= LEAVE_ONE_OUT_ROWS:
             system = System(matrix, rhs, matrix, eps, "leave-one-out", leave_one_out(n), exact=True)
         else:
-            system = held_out_rows(centred, Y, eps, rng, n_jobs)
+            system = rows.held_out(Y, eps, rng)
         chosen = choose(system, rng, n_jobs)
         alpha = chosen.alpha
     A, residual, alpha = _solve(matrix, rhs, float(alpha), n_jobs, chosen)
-    blocks = np.array_split(centred, -(-centred.shape[1] // 512), axis=1)
-    W = np.concatenate(run_tasks(lambda block: block.T @ A, blocks, n_jobs))
-    return _solution(W, mean_y - mean_z @ W, alpha, chosen, residual, "dual")
+    W = rows.combine(A)
+    return _solution(W, mean_y - rows.mean @ W, alpha, chosen, residual, "dual")
 
 
 def _solution(

@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap.learn.cholesky import BlockTriangle
 from phimap.ops import Array, is_tensor, ops_for, run_tasks
+from phimap.packed import PackedArray
 from phimap.records import Record
 
 # Columns of a block row that one task multiplies: its float32 product (512 x 2048) stays in cache until it is added.
@@ -62,13 +63,14 @@ class RidgeStatistics(Record):
         """Features m."""
         return self.gram.size
 
-    def update(self, Z: Array, Y: np.ndarray, n_jobs: int | None = None, *, sign: int = 1) -> None:
+    def update(self, Z: Array | PackedArray, Y: np.ndarray, n_jobs: int | None = None, *, sign: int = 1) -> None:
         """Add rows, or take rows away that were added.
 
         Parameters
         ----------
-        Z : array of shape (r, m)
-            Features, float32 or float64; a tensor's Gram matrix is formed where it lives.
+        Z : array or PackedArray of shape (r, m)
+            Features, float32 or float64; a tensor's Gram matrix is formed where it lives, that of bits, or of signs
+            and zeros, by counting.
         Y : ndarray of shape (r, t)
             Targets in float64.
         n_jobs : int, optional
@@ -78,9 +80,13 @@ class RidgeStatistics(Record):
         """
         if Y.shape[0] == 0:
             return
+        if isinstance(Z, PackedArray) and not Z.is_countable:
+            Z = Z.to_dense()
         ops = ops_for(Z)
         mean_y = Y.mean(axis=0)
-        if is_tensor(Z):
+        if isinstance(Z, PackedArray):
+            self._count(Z, Y, sign, n_jobs)
+        elif is_tensor(Z):
             sums = ops.column_sums(Z)
             self._add_gram(sign * ops.cross_products(Z, Z))
             self.cross += sign * (ops.cross_products(Z, ops.constant(Y - mean_y)) + np.outer(sums, mean_y))
@@ -163,6 +169,25 @@ class RidgeStatistics(Record):
         # The small tasks last, so that the threads end together.
         tasks += [(i, None) for i in range(gram.n_blocks)]
         run_tasks(add, tasks, n_jobs)
+
+    def _count(self, Z: PackedArray, Y: np.ndarray, sign: int, n_jobs: int | None) -> None:
+        """Add the products of a packed batch; those of its features are exact."""
+        gram, columns = self.gram, Z.transposed(n_jobs)
+
+        def add(task: tuple[int, int]) -> None:
+            i, left = task
+            right = min(left + _STRIP, self.n_components)
+            first = gram.rows(i).start
+            product = columns[gram.rows(i)].gram(columns[left:right])
+            gram.panel(i)[:, left - first : right - first] += sign * product
+
+        tasks = [
+            (i, left) for i in range(gram.n_blocks) for left in range(gram.rows(i).start, self.n_components, _STRIP)
+        ]
+        run_tasks(add, tasks, n_jobs)
+        products = replace(columns, dtype=np.dtype(np.float64)).dot(np.column_stack([Y, np.ones(len(Y))]), n_jobs)
+        self.cross += sign * products[:, :-1]
+        self.sum_z += sign * products[:, -1]
 
     def _add_gram(self, product: np.ndarray) -> None:
         """Add a full matrix (m, m)."""

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from phimap.features.packable import PackableRecord, pack_rows
 from phimap.learn.scaling import Scaling
 from phimap.ops import Array, ops_for, to_device
+from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, evaluate
 
 
@@ -28,14 +30,16 @@ class FeatureStream:
         self._bound: Any = None
         self._buffer: Any = None
 
-    def __call__(self, X: Array) -> Array:
-        """Features (r, m) of the rows of `X`; overwritten by the next call."""
+    def __call__(self, X: Array) -> Array | PackedArray:
+        """Features (r, m) of the rows of `X`; dense ones are overwritten by the next call."""
         X = to_device(X, self._device)
         ops = ops_for(X)
         if self._bound is None or self._bound[0].dtype != ops.dtype:
             self._bound = (ops, self._scaling.bind(ops), self._record.bind(ops))
             self._buffer = None
         ops, scaling, record = self._bound
+        if isinstance(record, PackableRecord) and record.packed:
+            return pack_rows(record, ops, scaling.apply(ops, X), self._n_jobs)
         if self._buffer is None or self._buffer.shape[0] < X.shape[0]:
             self._buffer = ops.empty((X.shape[0], record.n_components))
         out = self._buffer[: X.shape[0]]
@@ -45,5 +49,7 @@ class FeatureStream:
     def times(self, X: Array, coef: np.ndarray) -> np.ndarray:
         """Features of the rows of `X` times `coef` (m, t): (r, t) on the host."""
         Z = self(X)
+        if isinstance(Z, PackedArray):
+            return Z.dot(coef, self._n_jobs)
         ops = self._bound[0]
         return ops.to_host(ops.matmul_rows(Z, ops.constant(coef), self._n_jobs))
