@@ -1,8 +1,8 @@
 """Speed of Fourier features by projection, against the bare product, the write of the output, and scikit-learn.
 
-MNIST scaled to [0, 1], 20,000 rows in float32, 8,192 features as pairs of 4,096 directions; then 4,096 columns.
-MNIST scaled to [0, 1], 20,000 rows in float32, 8,192 features as pairs of 4,096 directions; then 4,096 columns.
-threads; the write is filling an array of the size of the output.
+MNIST scaled to [0, 1], 20,000 rows in float32, 8,192 features as pairs of 4,096 directions; then a quarter of the rows
+with 4,096 Gaussian columns. The product is NumPy's X @ W on all BLAS threads; the write is filling a new array of the
+size of the output. Last, Walsh-Hadamard transforms of 2^24 numbers against a copy of them, both on two threads.
 
     python benchmarks/features.py --data DIR [--rows 20000] [--rounds 3]
 """
@@ -19,6 +19,8 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 
 import phimap as pm
+from phimap.ops import run_tasks
+from phimap.ops.numpy_ops import NumpyOps
 from phimap.projections import REGISTRY
 
 
@@ -67,6 +69,27 @@ def measure(X: np.ndarray, length_scale: float, rounds: int, projections: list[s
         print(f"  not measured: {line}")
 
 
+def measure_hadamard(rounds: int) -> None:
+    """Transforms of rows of each width in place, in two slabs on two threads, and copies of the slabs."""
+    ops = NumpyOps(np.dtype(np.float32))
+    values = np.zeros(2**24, np.float32)
+    copies = np.empty_like(values)
+    half = values.size // 2
+
+    def on_two(task: Callable[[slice], object]) -> None:
+        run_tasks(task, [slice(0, half), slice(half, None)], 2)
+
+    tasks: dict[str, Callable[[], object]] = {
+        "np.copyto": lambda: on_two(lambda part: np.copyto(copies[part], values[part]))
+    }
+    for width in (8, 32, 128, 512, 4096):
+        tasks[f"width {width:,}"] = lambda width=width: on_two(lambda part: ops.fwht(values[part].reshape(-1, width)))
+    times = best_times(tasks, 5 * rounds)
+    print("Walsh-Hadamard transforms of 2^24 float32 (milliseconds; ratio to the copy)")
+    for name, seconds in times.items():
+        print(f"  {name:<20}{1e3 * seconds:8.1f}{seconds / times['np.copyto']:8.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     data = os.environ.get("PHIMAP_DATA")
@@ -80,6 +103,7 @@ def main() -> None:
     measure(X, 10.0, arguments.rounds, arguments.projections)
     wide = np.random.default_rng(0).standard_normal((arguments.rows // 4, 4096), dtype=np.float32)
     measure(wide, 90.0, arguments.rounds, arguments.projections)
+    measure_hadamard(arguments.rounds)
 
 
 if __name__ == "__main__":
