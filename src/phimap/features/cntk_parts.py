@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import pi
 
 import numpy as np
+from scipy.special import gammaln
 
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
@@ -16,8 +17,6 @@ from phimap.random_map import MapRecord
 from phimap.records import Record
 from phimap.sketches.srht import hadamard_signs, padded_width
 
-# E|g| and E[g sign g] of a standard Gaussian g: the degrees 0 and 1 of |g| and of the sign, carried exactly.
-_MEAN_SIZE = (2 / pi) ** 0.5
 # Widest inputs of dense orthogonal directions: up to there a product is as quick as three Hadamard transforms.
 _WIDEST_DENSE = 64
 
@@ -91,27 +90,31 @@ class WindowRecord(Record):
 class ResidualRecord(MapRecord):
     """Random features of kappa_1 or kappa_0 on unit rows, without the degrees 0 and 1.
 
-    ``(|g| - E|g|) / sqrt(2)`` or ``(sign(g) - E[g sign g] g) / sqrt(2)`` for projections g of unit variance.
+    ``(|g| - c) / sqrt(2)`` or ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
 
     Attributes
     ----------
     projection : ProjectionRecord
     order : int
         1 for kappa_1, 0 for kappa_0.
+    share : float
+        The number c that removes the degrees 0 and 1.
     """
 
     projection: ProjectionRecord
     order: int
+    share: float
 
     @classmethod
     def draw(cls, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> ResidualRecord:
         if n_features > _WIDEST_DENSE:
             law = StandardGaussianLaw(n_features)
-            return cls(SORF(radii="fixed").sample(law, n_components, rng), order)
+            share = _share(padded_width(n_features))
+            return cls(SORF(radii="fixed").sample(law, n_components, rng), order, share)
         blocks = drawn_blocks(
             lambda size, child: haar_orthogonal(n_features, child, size), n_components, n_features, rng
         )
-        return cls(DenseRecord(np.ascontiguousarray(blocks.T) * n_features**0.5), order)
+        return cls(DenseRecord(np.ascontiguousarray(blocks.T) * n_features**0.5), order, _share(n_features))
 
     @property
     def n_features(self) -> int:
@@ -128,7 +131,7 @@ class ResidualRecord(MapRecord):
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         scale = (2 * self.n_components) ** -0.5
         for columns, g in self.projection.blocks(ops, X):
-            values = abs(g) - _MEAN_SIZE if self.order else ops.activations["sign"](g) - _MEAN_SIZE * g
+            values = abs(g) - self.share if self.order else ops.activations["sign"](g) - self.share * g
             ops.copy(values * scale, out, first + columns.start)
 
 
@@ -173,3 +176,12 @@ def _distinct(length: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     n_rounds = -(-n_rows // length)
     rounds = [rng.permutation(length) for _ in range(n_rounds)] or [np.empty(0, np.intp)]
     return np.concatenate(rounds)[:n_rows].astype(np.intp)
+
+
+def _share(n_features: int) -> float:
+    """The c for directions of length root d: ``c^2 - 2 c E|g| = -2 / pi``, so that just ``2 / pi`` is taken away.
+
+    For Gaussian g it is their E|g|; on the sphere E|g| is larger, for few features by much.
+    """
+    mean = float(np.exp(gammaln(n_features / 2) - gammaln((n_features + 1) / 2))) * (n_features / pi) ** 0.5
+    return mean - max(mean**2 - 2 / pi, 0.0) ** 0.5
