@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -79,33 +80,46 @@ class PolySketchRecord(MapRecord):
     def apply_all(self, ops: Ops, X: Array) -> list[Array]:
         """The sketches of ``x^(x (p - j)) (x) e1^(x j)`` for j = 0, ..., p: p + 1 arrays (r, n_components).
 
-        The last, which does not depend on x, has a single row.
+        The last, which does not depend on x, has a single row. See `cases`.
+        """
+        return [features for _, features in sorted(self.cases(ops, X), key=itemgetter(0))]
+
+    def cases(self, ops: Ops, X: Array) -> Iterator[tuple[int, Array]]:
+        """What `apply_all` gives, as pairs of j and the features, one at a time and in no order.
+
         Entry j is what `apply_product` gives where e1 stands in the factors `unit_factors(j)` names. The inner product
         of entries j estimates ``<x, y>^(p - j)``.
 
         Of two branches the first holds x alone or e1 alone, and the second runs through all its own cases: one
         transform of the first serves them all. That leaves O(p) transforms and products, where replacing one factor
-        after the other takes O(p log p).
+        after the other takes O(p log p), and of every node only one case is held at a time.
         """
         unit = ops.constant(np.eye(1, self.n_features))
         whole = Evaluation(self.tree, ops, [X] * self.degree)
         units = Evaluation(self.tree, ops, [unit] * self.degree)
 
-        def cases(index: int) -> list[Array]:
+        def vectors(index: int) -> Iterator[tuple[int, Array]]:
             if index < 0:
-                return [whole.vector(index), units.vector(index)]
+                yield 0, whole.vector(index)
+                yield 1, units.vector(index)
+                return
             node = self.tree.nodes[index]
-            right, n_left = spectra(node.right), self._degree(node.left)
             left, left_units = whole.spectrum(node.left), units.spectrum(node.left)
-            few = [node.samples.product(ops, left, other) for other in right]
-            return few + [node.samples.product(ops, left_units, other) for other in right[-n_left:]]
+            n_left, n_right = self._degree(node.left), self._degree(node.right)
+            for n_units, right in spectra(node.right):
+                yield n_units, node.samples.product(ops, left, right)
+                if n_units + n_left > n_right:
+                    yield n_units + n_left, node.samples.product(ops, left_units, right)
 
-        def spectra(index: int) -> list[Array]:
+        def spectra(index: int) -> Iterator[tuple[int, Array]]:
             if index < 0:
-                return [whole.spectrum(index), units.spectrum(index)]
-            return [whole.transform(index, vector) for vector in cases(index)]
+                yield 0, whole.spectrum(index)
+                yield 1, units.spectrum(index)
+                return
+            for n_units, vector in vectors(index):
+                yield n_units, whole.transform(index, vector)
 
-        return cases(self._root)
+        return vectors(self._root)
 
     def _degree(self, index: int) -> int:
         if index < 0:
