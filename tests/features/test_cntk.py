@@ -103,7 +103,6 @@ def test_parts_of_images_add_up_to_the_whole(pooling):
     X = images(2, (24, 20, 2))
     phi = pm.CNTKSketch(2, n_components=32, pooling=pooling, random_state=0).fit(X)
     whole = phi.transform(X)
-    height, width, _ = phi.record_.image_shape
     with pm.config(memory=4 * 12 * 12 * phi.record_._stored_width * 8, n_jobs=1):
         assert len(list(phi.record_._regions(ops_for(X), 1))) > 4
         in_parts = phi.transform(X)
@@ -213,3 +212,20 @@ def test_fitted_weights_are_the_kappas():
             error = np.abs(fitted - kappa(t))
             assert error[-1] < 1e-3
             assert error.max() < (0.01 if order else 0.07)
+
+
+@pytest.mark.parametrize("kernel", [pm.kernels.CNTK(2), pm.NystroemFeatures(pm.kernels.CNTK(2), 64)])
+def test_classifier_takes_images(kernel, tmp_path):
+    """Bars of one direction or the other anywhere: no pixel tells them apart, windows do."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(scale=0.3, size=(300, 8, 8, 1)), rng.integers(2, size=300)
+    for image, label, place in zip(X, y, rng.integers(8, size=300), strict=True):
+        image[(place, slice(None)) if label else (slice(None), place)] += 1.0
+    model = pm.KernelClassifier(kernel, n_components=256, standardize="global", random_state=0)
+    assert model.fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.9
+    assert model.kernel_.image_shape == (8, 8, 1)
+    pm.save(model, tmp_path / "model.phimap")
+    loaded = pm.load(tmp_path / "model.phimap")
+    np.testing.assert_array_equal(loaded.predict(X[200:]), model.predict(X[200:].reshape(100, -1)))
+    linear = pm.KernelClassifier("arccosine", n_components=256, standardize="global", random_state=0)
+    assert linear.fit(X[:200], y[:200]).score(X[200:], y[200:]) < model.score(X[200:], y[200:])

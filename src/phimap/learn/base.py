@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_real, check_samples
 from phimap.kernels import Kernel
 from phimap.learn.batches import ArrayBatches, CheckedBatches, batch_rows, feature_rows, require_reiterable
-from phimap.learn.choices import choose_map
+from phimap.learn.choices import choose_map, with_image_shape
 from phimap.learn.reservoir import Reservoir
 from phimap.learn.ridge import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
 from phimap.learn.scaling import Scaling
@@ -263,7 +263,7 @@ class KernelModel(BaseEstimator, ABC):
             random_state=self._streams()["map"],
             n_jobs=self.n_jobs,
         )
-        self.feature_map_ = clone(chosen).fit(rows)  # pyright: ignore[reportAttributeAccessIssue]
+        self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(rows)
         self.n_samples_seen_ = 0
 
     def _accumulate(self, batches: Iterable[tuple[Array, np.ndarray]], stages: Stages, n_rows: int) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from phimap._validation import check_real
-from phimap.features import ArcCosineFeatures, FeatureMap, FourierFeatures, NTKFeatures, NystroemFeatures
+from phimap.features import ArcCosineFeatures, CNTKSketch, FeatureMap, FourierFeatures, NTKFeatures, NystroemFeatures
 from phimap.kernels import (
+    CNTK,
     NNGP,
     NTK,
     ArcCosine,
@@ -101,7 +103,21 @@ def map_of_kernel(kernel: Kernel, n_components: int, *, random_state: Any, n_job
         return NTKFeatures(kernel.depth, **common)
     if isinstance(kernel, NNGP):
         return NTKFeatures(kernel.depth, relu_components=n_components, **common)
+    if isinstance(kernel, CNTK):
+        shape = {"pooling": kernel.pooling, "image_shape": kernel.image_shape}
+        return CNTKSketch(kernel.depth, kernel.filter_size, **shape, **common)
     return NystroemFeatures(kernel, **common)
+
+
+def with_image_shape(feature_map: RandomMap, image_shape: tuple[int, int, int] | None) -> RandomMap:
+    """An unfitted copy of the map that reads flat rows as images of that shape, where it or its kernel asks for one."""
+    open_places = [
+        name
+        for name, value in feature_map.get_params().items()
+        if name.rpartition("__")[2] == "image_shape" and value is None
+    ]
+    chosen: RandomMap = clone(feature_map)  # pyright: ignore[reportAssignmentType]
+    return chosen.set_params(**dict.fromkeys(open_places, image_shape))
 
 
 def median_length_scale(subset: Any) -> float:
