@@ -9,7 +9,7 @@ from scipy import linalg, stats
 import phimap as pm
 from phimap.kernels import Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
 from phimap.ops.numpy_ops import NumpyOps
-from phimap.projections import ROM, SORF, Orthogonal, as_projection
+from phimap.projections import ROM, SORF, as_projection
 from phimap.projections.dense import haar_orthogonal
 from tests.support.statistics import follows, is_at_most, is_mean
 
@@ -159,20 +159,6 @@ def test_structured_directions_store_no_matrix(name, kernel):
     n_bytes = sum(value.nbytes for value in vars(record).values() if isinstance(value, np.ndarray))
     # 8 bytes of scale and 3 signs for each direction, and 8 bytes of length scale for each feature.
     assert n_bytes == (8 + 3) * s + 8 * d
-
-
-def test_auto_is_orthogonal_where_it_can_be():
-    choices = {
-        Gaussian(): "orthogonal",
-        Matern(nu=2.5): "orthogonal",
-        Laplacian(): "gaussian",
-    }
-    for kernel, name in choices.items():
-        assert as_projection("auto", kernel.spectral_law(5)).name == name
-    assert as_projection("auto", GaussianLaw(2048)).name == "orthogonal"
-    assert as_projection("auto", GaussianLaw(2049)).name == "sorf"
-    projection = Orthogonal()
-    assert as_projection(projection, GaussianLaw(5)) is projection
 
 
 @pytest.mark.parametrize("name", ROTATED)

@@ -29,6 +29,8 @@ class SpectralLaw(ABC):
     has_independent_coordinates: ClassVar[bool] = False
     #: Whether u is a uniform direction times an independent radius, so that `radial_quantile` exists.
     is_rotation_invariant: ClassVar[bool] = False
+    #: Whether w stands in even functions, as cosines are, so that w and -w are one.
+    is_for_even_functions: ClassVar[bool] = True
     #: Whether u is standard Gaussian.
     is_gaussian: ClassVar[bool] = False
     #: Whether u is a standard Gaussian vector times an independent factor, so that `sample_mixing` exists.
@@ -245,6 +247,7 @@ class StandardGaussianLaw(GaussianLaw):
     """
 
     scale: float = field(default=1.0, init=False)
+    is_for_even_functions: ClassVar[bool] = False
     kernel_name: ClassVar[str] = "an activation"
 
     def unit(self, n_features: int) -> SpectralLaw:

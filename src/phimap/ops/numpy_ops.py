@@ -11,7 +11,6 @@ from phimap.ops.activations import FUNCTIONS
 from phimap.ops.base import Array, Ops
 from phimap.ops.threads import run_tasks
 
-
 # Spectra that are transformed at once: they and their transforms stay in an L2 cache of half a megabyte.
 _SPECTRUM_BYTES = 2**17
 
@@ -167,7 +166,7 @@ class NumpyOps(Ops):
 
         from phimap.ops.compiled.fourier_points import add_at
 
-        n_blocks, half = places.shape
+        n_blocks = places.shape[0]
         # The compiled loop writes where it is told to; a damaged model file may name any place.
         if places.min() < 0 or places.max() >= n_blocks * n_points:
             raise ValueError("`places` must hold columns of the spectra. Fit the map again.")

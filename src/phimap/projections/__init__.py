@@ -8,6 +8,7 @@ from phimap.projections.circulant import Circulant
 from phimap.projections.dense import Gaussian, Orthogonal
 from phimap.projections.fastfood import Fastfood
 from phimap.projections.hadamard import ROM, SORF
+from phimap.projections.minimum_energy import MinimumEnergy
 from phimap.projections.p_model import PModel
 from phimap.projections.quadrature import GaussQuadrature, SparseGrid, SphericalRadial
 from phimap.projections.quasi_monte_carlo import MomentMatching, QuasiMonteCarlo
@@ -23,6 +24,7 @@ __all__ = [
     "Fastfood",
     "GaussQuadrature",
     "Gaussian",
+    "MinimumEnergy",
     "MomentMatching",
     "Orthogonal",
     "PModel",
@@ -51,6 +53,7 @@ REGISTRY: dict[str, type[Projection]] = {
         SparseSign,
         QuasiMonteCarlo,
         MomentMatching,
+        MinimumEnergy,
         SphericalStructured,
         GaussQuadrature,
         SparseGrid,
@@ -59,12 +62,14 @@ REGISTRY: dict[str, type[Projection]] = {
     )
 }
 
-# Above this width a QR of order d costs seconds and the structured blocks are as accurate.
-_WIDEST_ORTHOGONAL = 2048
+# Widest input for minimum-energy points: above it they err hardly less than structured ones, and cost more.
+_WIDEST_DESIGN = 64
+# Widest input for Sobol points, which are drawn in time for this many coordinates and gain little beyond.
+_WIDEST_SOBOL = 1024
 
 
 def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
-    """The projection meant by a name, by an object, or by ``"auto"``, which chooses from the law alone.
+    """The projection meant by a name, by an object, or by ``"auto"``, which chooses from the law and its dimension.
 
     Raises
     ------
@@ -78,9 +83,11 @@ def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
     if not isinstance(projection, str):
         raise TypeError(f"`projection` must be a name or a Projection, got {type(projection).__name__}.")
     if projection == "auto":
-        if not law.is_rotation_invariant:
-            return Gaussian()
-        return Orthogonal() if law.n_features <= _WIDEST_ORTHOGONAL else SORF()
+        if law.is_rotation_invariant:
+            return MinimumEnergy() if law.n_features <= _WIDEST_DESIGN else SphericalStructured()
+        if law.has_independent_coordinates and law.n_features <= _WIDEST_SOBOL:
+            return QuasiMonteCarlo()
+        return Gaussian()
     if projection not in REGISTRY:
         names = ", ".join(repr(name) for name in ("auto", *sorted(REGISTRY)))
         raise ValueError(f"`projection` must be one of {names}, or a Projection, got {projection!r}.")

@@ -2,20 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
-from phimap.ops import run_tasks
+from phimap.ops import Array, Ops, run_tasks
 from phimap.projections.base import Projection, ProjectionRecord
-from phimap.projections.dense import DenseRecord, haar_orthogonal
+from phimap.projections.dense import haar_orthogonal
+from phimap.projections.radii import stratified_radii
 
-# Complex points of a block in multiples of those that a basis needs; see the notes of the class.
+# Complex points of a block in multiples of those that a basis needs, and the most of them: see the notes of the class.
 _REDUNDANCY = 8
+_MOST_POINTS = 2048
 # Frequencies that one step of the descent compares, and its sweeps over all coordinates.
 _CANDIDATES = 16
 _SWEEPS = 2
+# From this many coordinates on random frequencies are as good as chosen ones, to the percent.
+_MOST_CHOSEN = 128
 # A pair of equal or opposite points has infinite energy: this keeps it finite, and worse than any other.
 _CLOSEST = 4 * np.finfo(np.float64).eps
+# Widest input that is rotated by a Haar matrix: its product is then a small part of the work.
+_WIDEST_HAAR = 128
+# Directions to a group of blocks, so that narrow inputs do not cost a call for every few directions.
+_GROUP = 1024
+
+
+@dataclass(frozen=True)
+class SphereRecord(ProjectionRecord):
+    """Blocks ``F_n P D_1 F_h D_2`` on inputs taken as h complex numbers, real and imaginary parts in turn.
+
+    F is an unnormalised Fourier matrix of its order, D_i a diagonal of phases; P puts h numbers at the frequencies.
+
+    Attributes
+    ----------
+    input_scale : ndarray of shape (n_features,)
+        The law's inverse length scales, applied to the input.
+    rotation : ndarray of shape (n_features, 2 h), or None
+        Rotation of the input before all blocks.
+    phases : ndarray of shape (n_blocks, 2, h, 2)
+        Cosines and sines.
+    places : ndarray of intp, shape (n_blocks, h)
+        Frequencies of a block, counted on through the blocks of a group.
+    n_points : int
+        Complex points n of a block.
+    together : int
+        Blocks of a group, which are computed at once.
+    scale : ndarray of shape (n_directions,)
+    """
+
+    input_scale: np.ndarray
+    rotation: np.ndarray | None
+    phases: np.ndarray
+    places: np.ndarray
+    n_points: int
+    together: int
+    scale: np.ndarray
+
+    @property
+    def n_features(self) -> int:
+        return self.input_scale.shape[0]
+
+    @property
+    def n_directions(self) -> int:
+        return self.scale.shape[0]
+
+    @property
+    def scratch_width(self) -> int:
+        # The scaled and the rotated or padded row, and the values of a group.
+        half = self.places.shape[1]
+        return self.n_features + 2 * half + 2 * self.together * self.n_points
+
+    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
+        X = ops.scale_columns(ops.dense(X), self.input_scale)
+        rows, half = X.shape[0], self.places.shape[1]
+        if self.rotation is not None:
+            X = ops.matmul(X, self.rotation)
+        elif self.n_features < 2 * half:
+            padded = ops.empty((rows, 2 * half))
+            ops.copy(X, padded)
+            ops.zero(padded, self.n_features, 2 * half)
+            X = padded
+        X = ops.contiguous(X)
+        for first in range(0, self.places.shape[0], self.together):
+            some = slice(first, first + self.together)
+            columns = slice(2 * self.n_points * first, min(2 * self.n_points * some.stop, self.n_directions))
+            arguments = self.phases[some], self.places[some], self.n_points, self.scale[columns]
+            yield columns, ops.fourier_blocks(X, *arguments)
 
 
 class SphericalStructured(Projection):
@@ -25,21 +99,24 @@ class SphericalStructured(Projection):
     the complex vector ``exp(2 pi i k_l j / n) / sqrt(m)``, which gives two real unit vectors in dimension 2 m, itself
     and i times itself. The frequencies are chosen by coordinate descent on the discrete Riesz 0-energy, the sum of
     ``-log`` of all distances between the points and their opposites; a random rotation makes each direction uniform.
-    Radii are the law's quantiles at stratified points, in random order.
+    Radii are the law's quantiles at stratified points, in random order. For activations, which are not even, the
+    energy leaves opposites out, and so do the frequencies zero: the points of a block then add up to zero.
 
     Notes
     -----
-    **Error.** Unbiased: each direction is uniform on the sphere and each radius follows the law. For even d, up to d
-    directions are orthogonal. A block has at most 8 d: its points lie on a torus, which leaves most of the sphere
-    out however many they are, while the independent rotations of several blocks average this out.
+    **Error.** Each radius follows the law. Up to d = 128 each direction is uniform on the sphere, so that estimates
+    are unbiased; beyond, the rotations are products of random phases and Fourier transforms, which leave a bias far
+    below the error. For even d, up to d directions are orthogonal. A block has at most 8 d: its points lie on a
+    torus, which leaves most of the sphere out however many they are, while the rotations of several blocks average
+    this out.
 
-    **Cost.** For s directions, O(s d^2) flops in `fit` for the rotations and O(s d) for the descent; O(s d) numbers
-    stored and O(s d) flops a row.
+    **Cost.** O(s log d) flops a row, by Fourier transforms, and O(s) memory; up to d = 128 there is one rotation
+    more, d^2 numbers. In `fit` O(s d) for the descent.
 
     **Differs from the source in** the random rotations, without which the map is deterministic and biased; in blocks;
     in the energy, which counts opposites, since cosines do not tell a direction from its opposite; in n, which need
-    not be prime; in the descent, which compares random candidates; and in the stored matrix in place of a fast
-    Fourier transform.
+    not be prime; in the descent, which compares random candidates and leaves off above 256 inputs, where random
+    frequencies are as good; in m, which is rounded up to a product of small primes above d = 128.
 
     References
     ----------
@@ -51,40 +128,65 @@ class SphericalStructured(Projection):
     needs_rotation_invariance = True
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
-        d = law.n_features
+        d, even = law.n_features, law.is_for_even_functions
+        block_rng, rotation_rng, radius_rng = rng.spawn(3)
         half = -(-d // 2)
-        n_points = max(half, min(_REDUNDANCY * half, -(-n_directions // 2)))
-        n_blocks = -(-n_directions // (2 * n_points))
+        rotation = None
+        if d <= _WIDEST_HAAR:
+            rotation = haar_orthogonal(2 * half, rotation_rng)[:d]
+        else:
+            half = _fast_length(half)
+        most = max(half, min(_REDUNDANCY * half, _MOST_POINTS))
+        n_blocks = -(-n_directions // (2 * most))
+        n_points = _fast_length(max(half if even else 2, -(-n_directions // (2 * n_blocks))))
+        together = min(n_blocks, max(1, _GROUP // (2 * n_points)))
 
-        def block(child: np.random.Generator) -> np.ndarray:
-            points = structured_points(spread_frequencies(half, n_points, child), n_points)
-            # For odd d one coordinate too many is cut off: a uniform vector stays uniform in its direction.
-            directions = (child.permutation(points) @ haar_orthogonal(2 * half, child))[:, :d]
-            return directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        def block(child: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+            return child.uniform(0, 2 * np.pi, (2, half)), spread_frequencies(half, n_points, even, child)
 
-        directions = np.concatenate(run_tasks(block, rng.spawn(n_blocks)))[:n_directions]
-        strata = (rng.permutation(n_directions) + rng.random(n_directions)) / n_directions
-        # Rounding alone can reach 1, where the radius is infinite.
-        radii = law.radial_quantile(np.minimum(strata, 1 - np.finfo(np.float64).epsneg))
-        return DenseRecord(np.ascontiguousarray((directions * radii[:, None] * law.scale).T))
+        angles, frequencies = map(np.array, zip(*run_tasks(block, block_rng.spawn(n_blocks)), strict=True))
+        offsets = n_points * (np.arange(n_blocks) % together)
+        # A uniform direction in dimension 2 m times a radius of the law there has, cut to d coordinates, the law.
+        radii = radius_rng.permutation(stratified_radii(law.unit(2 * half), 1, n_directions, radius_rng)[0])
+        return SphereRecord(
+            np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,)).copy(),
+            rotation,
+            np.stack([np.cos(angles), np.sin(angles)], axis=-1),
+            frequencies + offsets[:, None],
+            n_points,
+            together,
+            # Unnormalised, both transforms multiply the norm of a row by the root of h.
+            radii / half,
+        )
 
 
-def spread_frequencies(half: int, n_points: int, rng: np.random.Generator) -> np.ndarray:
-    """Distinct frequencies (half,) below `n_points` of low Riesz energy, by coordinate descent from a random start."""
-    order = rng.permutation(n_points)
-    chosen, spare = order[:half], order[half:]
-    if half == n_points:
-        # All rows of the matrix: the points are a basis, which no choice improves.
+def _fast_length(least: int) -> int:
+    """The next length, from `least` on, whose complex Fourier transform is fast."""
+    from scipy.fft import next_fast_len
+
+    return next_fast_len(least, real=False)  # pyright: ignore[reportReturnType]
+
+
+def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Generator) -> np.ndarray:
+    """Frequencies (half,) below `n_points` of low Riesz energy, by coordinate descent from a random start.
+
+    They are distinct, or as often the same as must be. Unless integrands are `even` zero is left out: the points then
+    add up to zero, which makes odd functions of degree one exact.
+    """
+    order = rng.permutation(n_points) if even else 1 + rng.permutation(n_points - 1)
+    chosen, spare = np.resize(order, half), order[half:]
+    if not spare.size or half > _MOST_CHOSEN:
+        # All rows of the matrix are a basis or a simplex, which no choice improves.
         return chosen
     differences = np.arange(1, n_points)
     roots = np.exp(2j * np.pi * np.arange(n_points) / n_points)
     products = roots[np.outer(differences, chosen) % n_points].sum(axis=1)
-    energy = _energy(products[:, None] / half)[0]
+    energy = _energy(products[:, None] / half, even)[0]
     for coordinate in np.tile(np.arange(half), _SWEEPS):
         candidates = rng.choice(spare.size, min(_CANDIDATES, spare.size), replace=False)
         rest = products - roots[differences * chosen[coordinate] % n_points]
         trials = rest[:, None] + roots[np.outer(differences, spare[candidates]) % n_points]
-        energies = _energy(trials / half)
+        energies = _energy(trials / half, even)
         best = int(energies.argmin())
         if energies[best] < energy:
             energy, products = energies[best], trials[:, best]
@@ -93,19 +195,12 @@ def spread_frequencies(half: int, n_points: int, rng: np.random.Generator) -> np
     return chosen
 
 
-def structured_points(frequencies: np.ndarray, n_points: int) -> np.ndarray:
-    """Real unit vectors (2 n_points, 2 m) of the columns of m rows of the Fourier matrix, and i times them."""
-    phases = 2 * np.pi / n_points * (np.outer(np.arange(n_points), frequencies) % n_points)
-    real, imaginary = np.cos(phases), np.sin(phases)
-    points = np.concatenate([np.hstack([real, imaginary]), np.hstack([-imaginary, real])])
-    return points / np.sqrt(frequencies.size)
-
-
-def _energy(products: np.ndarray) -> np.ndarray:
+def _energy(products: np.ndarray, even: bool) -> np.ndarray:
     """Riesz 0-energy a point (k,) from the inner products (n - 1, k) of the first complex point with the others.
 
     The distances of v to w and to -w multiply to ``2 sqrt(1 - <v, w>^2)``, and i times a point turns real parts
-    into imaginary ones.
+    into imaginary ones, of either sign.
     """
-    squares = np.stack([np.real(products), np.imag(products)]) ** 2
-    return -0.5 * np.log(np.maximum(1 - squares, _CLOSEST)).sum(axis=(0, 1))
+    real, imaginary = np.real(products), np.imag(products)
+    gaps = np.stack([(1 - real**2) if even else (1 - real) ** 2, 1 - imaginary**2])
+    return -0.5 * np.log(np.maximum(gaps, _CLOSEST)).sum(axis=(0, 1))
