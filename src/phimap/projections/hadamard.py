@@ -73,9 +73,9 @@ class ROM(Projection):
     -----
     **Error.** Biased: for the Gaussian kernel at distance tau length scales by at most ``6 tau / sqrt(d)``.
     In practice close to that of orthogonal directions for d above some 30, worse below. Two factors err about a
-    tenth more than three at most from s = 4 d on, and up to a fifth more at s = d (letter, MNIST). One factor is no choice
-    for sparse or standardised data: at s = 16 d it errs four times as much as independent draws on standardised MNIST,
-    of whose pixels a few make most of a distance.
+    tenth more than three at most from s = 4 d on, and up to a fifth more at s = d (letter, MNIST). One factor is no
+    choice for sparse or standardised data: at s = 16 d it errs four times as much as independent draws on standardised
+    MNIST, where a few rare pixels make most of a distance.
 
     **Cost.** O(t s log p) flops a row and O(s) memory; no matrix is stored. Cosines included, two factors take five
     sixths of the time of three.
