@@ -29,6 +29,7 @@ CHECKED = [
     pm.NTKGradientFeatures(),
     pm.NTKTensorFeatures(),
     pm.CNTKSketch(),
+    pm.CNTKGradientFeatures(width=4),
     pm.NystroemFeatures(),
     pm.TernaryFeatures(),
     pm.QuantizedFeatures(),

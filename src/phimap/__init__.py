@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from phimap.features import (
         ActivationFeatures,
         ArcCosineFeatures,
+        CNTKGradientFeatures,
         CNTKSketch,
         DotProductFeatures,
         FourierFeatures,
@@ -41,6 +42,7 @@ _HOMES = {
     "save": "phimap.io.model",
     "ActivationFeatures": "phimap.features",
     "ArcCosineFeatures": "phimap.features",
+    "CNTKGradientFeatures": "phimap.features",
     "CNTKSketch": "phimap.features",
     "DotProductFeatures": "phimap.features",
     "FourierFeatures": "phimap.features",
@@ -60,6 +62,7 @@ _HOMES = {
 __all__ = [
     "ActivationFeatures",
     "ArcCosineFeatures",
+    "CNTKGradientFeatures",
     "CNTKSketch",
     "DotProductFeatures",
     "FourierFeatures",

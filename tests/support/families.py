@@ -112,6 +112,8 @@ def feature_maps() -> dict[str, RandomMap]:
         "nngp": pm.NTKFeatures(2, relu_components=64, **fixed),
         "ntk-sketch": pm.NTKSketch(3, **fixed),
         "ntk-sketch-fixed": pm.NTKSketch(1, exact_degrees=(), adaptive=False, **fixed),
+        "cntk-gradient": pm.CNTKGradientFeatures(2, width=16, random_state=0),
+        "cntk-gradient-flatten": pm.CNTKGradientFeatures(3, width=16, pooling="flatten", random_state=0),
         "cntk": pm.CNTKSketch(2, **fixed),
         "cntk-flatten": pm.CNTKSketch(3, pooling="flatten", **fixed),
         "cntk-degree": pm.CNTKSketch(3, degree=6, **fixed),
@@ -137,6 +139,8 @@ MAPS = feature_maps()
 """Every kind of map, unfitted."""
 
 BIASED_MAPS = {
+    "cntk-gradient",
+    "cntk-gradient-flatten",
     "cntk",
     "cntk-flatten",
     "cntk-degree",

@@ -4,6 +4,7 @@ from phimap.features.activation import ActivationFeatures
 from phimap.features.arccosine import ArcCosineFeatures
 from phimap.features.base import FeatureMap
 from phimap.features.cntk import CNTKSketch
+from phimap.features.cntk_gradient import CNTKGradientFeatures
 from phimap.features.dot_product import DotProductFeatures
 from phimap.features.fourier import FourierFeatures
 from phimap.features.ntk import NTKFeatures
@@ -17,6 +18,7 @@ from phimap.features.ternary import TernaryFeatures
 __all__ = [
     "ActivationFeatures",
     "ArcCosineFeatures",
+    "CNTKGradientFeatures",
     "CNTKSketch",
     "DotProductFeatures",
     "FeatureMap",

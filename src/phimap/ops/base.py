@@ -270,6 +270,10 @@ class Ops(ABC):
         """Dense `X` in the dtype of the backend; bytes become numbers."""
 
     @abstractmethod
+    def reversed(self, X: Array) -> Array:
+        """`X` with its first axis from last to first."""
+
+    @abstractmethod
     def windows(
         self,
         F: Array,

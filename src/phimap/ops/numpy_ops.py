@@ -288,6 +288,9 @@ class NumpyOps(Ops):
     def floating(self, X: Array) -> Array:
         return X.astype(self.dtype, copy=False)
 
+    def reversed(self, X: Array) -> Array:
+        return X[::-1]
+
     def windows(
         self,
         F: Array,

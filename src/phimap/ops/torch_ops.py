@@ -226,6 +226,9 @@ class TorchOps(Ops):
     def floating(self, X: Array) -> Array:
         return X.to(_TORCH_DTYPES[self.dtype])
 
+    def reversed(self, X: Array) -> Array:
+        return torch.flip(X, (0,))
+
     def windows(
         self,
         F: Array,
