@@ -124,10 +124,71 @@ def test_sparse_landmarks_are_taken_from_sparse_rows(rng):
     [
         ({"landmarks": np.full((2, 3), np.nan)}, ValueError, r"landmarks contains NaN at row 0, column 0"),
         ({"landmarks": np.ones((9, 3))}, ValueError, r"`landmarks` must be of shape \(at most n_components=8"),
-        ({"landmarks": "k-means"}, ValueError, r"`landmarks` must be one of 'uniform', got 'k-means'"),
+        (
+            {"landmarks": "k-means"},
+            ValueError,
+            r"`landmarks` must be one of 'uniform', 'leverage', 'rpcholesky', got 'k-means'",
+        ),
         ({"kernel": "gaussian"}, TypeError, r"`kernel` must be a Kernel, got str"),
     ],
 )
 def test_bad_parameters_name_the_rule(params, error, message):
     with pytest.raises(error, match=message):
         pm.NystroemFeatures(**({"n_components": 8} | params)).fit(np.ones((4, 3)))
+
+
+@pytest.fixture(scope="module")
+def clustered():
+    """Many rows in one place and few in others, where uniform landmarks are a waste."""
+    rng = np.random.default_rng(5)
+    centres = 4 * rng.standard_normal((60, 4))
+    return np.concatenate([0.05 * rng.standard_normal((1200, 4)), centres + 0.3 * rng.standard_normal((60, 4))])
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=1.5)], ids=repr)
+@pytest.mark.parametrize("landmarks", ["leverage", "rpcholesky"])
+def test_chosen_landmarks_err_no_more_than_uniform_ones(landmarks, kernel, clustered):
+    K = kernel(clustered)
+
+    def error(how):
+        draws = [
+            pm.NystroemFeatures(kernel, 40, landmarks=how, random_state=s).fit_transform(clustered) for s in range(5)
+        ]
+        return np.mean([np.trace(K - Z @ Z.T) / np.trace(K) for Z in draws])
+
+    assert error(landmarks) < 0.7 * error("uniform")
+
+
+@pytest.mark.parametrize("landmarks", ["leverage", "rpcholesky"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_chosen_landmarks_of_low_rank_data(landmarks, dtype, rng):
+    """Thirty distinct rows among 300 and a request for 200 landmarks: rank-safe, and exact."""
+    X = np.repeat(rng.standard_normal((30, 3)), 10, axis=0).astype(dtype)
+    Z = pm.NystroemFeatures(Gaussian(), 200, landmarks=landmarks, random_state=0).fit_transform(X)
+    assert Z.shape == (300, 200)
+    assert Z.dtype == dtype
+    np.testing.assert_allclose(Z @ Z.T, Gaussian()(X), atol=2e3 * np.finfo(dtype).eps ** 0.5)
+
+
+def test_pivots_follow_the_law_of_sequential_draws():
+    """Pairs of pivots of a 4 x 4 kernel matrix; chi-squared with a false-alarm rate of 1e-6."""
+    from scipy import stats
+
+    from phimap.features.landmarks import rpcholesky
+
+    rows = np.array([[0.0], [0.3], [1.0], [3.0]])
+    K = Gaussian()(rows)
+    expected = np.zeros((4, 4))
+    for i in range(4):
+        left = np.maximum(np.diag(K) - K[:, i] ** 2 / K[i, i], 0)
+        left[i] = 0
+        expected[i] = K[i, i] / np.trace(K) * left / left.sum()
+    counts = np.zeros((4, 4))
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+        i, j = rpcholesky(Gaussian(), rows, 2, rng)
+        counts[i, j] += 1
+    kept = expected > 0
+    assert counts[~kept].sum() == 0
+    statistic = (np.square(counts - 1000 * expected)[kept] / (1000 * expected[kept])).sum()
+    assert statistic < stats.chi2(kept.sum() - 1).isf(1e-6)

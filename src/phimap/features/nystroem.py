@@ -9,6 +9,7 @@ import numpy as np
 
 from phimap._validation import check_choice, check_finite
 from phimap.features.base import FeatureMap
+from phimap.features.landmarks import CHOICES, most_candidates, uniform
 from phimap.kernels import Gaussian, Kernel
 from phimap.ops import Array, Ops, ops_for, single_threaded_blas
 from phimap.random_map import MapRecord
@@ -57,9 +58,11 @@ class NystroemFeatures(FeatureMap):
         Any kernel; None is ``Gaussian(length_scale=1.0)``.
     n_components : int, default=1024
         Output width m.
-    landmarks : {"uniform"} or array of shape (n_landmarks, n_features), default="uniform"
-        ``"uniform"`` takes `n_components` distinct rows of the data at random (all of them where there are fewer).
-        An array gives the landmarks.
+    landmarks : {"uniform", "leverage", "rpcholesky"} or array of shape (n_landmarks, n_features), default="uniform"
+        ``"uniform"`` takes `n_components` distinct rows of the data at random (all of them where there are fewer),
+        ``"leverage"`` draws them by ridge leverage scores, ``"rpcholesky"`` as pivots of a Cholesky factorisation,
+        each in proportion to what the others leave of ``k(x, x)``: both among 20,000 random rows at most. An array
+        gives the landmarks.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the named streams; None is fresh entropy.
     n_jobs : int or None, default=None
@@ -119,17 +122,20 @@ class NystroemFeatures(FeatureMap):
         kernel = Gaussian() if self.kernel is None else self.kernel
         if not isinstance(kernel, Kernel):
             raise TypeError(f"`kernel` must be a Kernel, got {type(kernel).__name__}.")
-        landmarks, dtype = self._landmarks(X, streams["landmarks"])
+        landmarks, dtype = self._landmarks(kernel, X, streams["landmarks"])
         self.kernel_ = kernel
         return NystroemRecord(kernel, *_pivoted_whitening(kernel, landmarks, dtype), self.n_components)
 
-    def _landmarks(self, X: Array, rng: np.random.Generator) -> tuple[np.ndarray, np.dtype]:
+    def _landmarks(self, kernel: Kernel, X: Array, rng: np.random.Generator) -> tuple[np.ndarray, np.dtype]:
         """Landmarks (r, d) in float64 and the dtype whose rounding they carry."""
         ops = ops_for(X)
         if isinstance(self.landmarks, str):
-            check_choice("landmarks", self.landmarks, ("uniform",))
-            chosen = rng.permutation(X.shape[0])[: self.n_components]
-            return np.asarray(ops.to_host(ops.dense(X[chosen])), dtype=np.float64), ops.dtype
+            choose = CHOICES[check_choice("landmarks", self.landmarks, tuple(CHOICES))]
+            order = rng.permutation(X.shape[0])
+            order = order[: self.n_components if choose is uniform else most_candidates(self.n_components)]
+            rows = np.asarray(ops.to_host(ops.dense(X[order])), dtype=np.float64)
+            # Uniform landmarks are the permutation itself.
+            return rows if choose is uniform else rows[choose(kernel, rows, self.n_components, rng)], ops.dtype
         given = np.array(self.landmarks, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != X.shape[1] or given.shape[0] > self.n_components:
             raise ValueError(

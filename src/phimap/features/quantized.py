@@ -53,8 +53,9 @@ class QuantizedRecord(PackableRecord):
 
     @property
     def code(self) -> tuple[tuple[float, ...], float, float]:
-        step = 2 * self.peak / (2**self.bits - 1)
-        return tuple(2.0**k for k in range(self.bits)), -(2**self.bits - 1) / 2, step
+        last = 2**self.bits - 1
+        # In half steps the grid has whole numbers, of which every second is used.
+        return tuple(2.0 ** (k + 1) for k in range(self.bits)), -last, self.peak / last
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         packed = PackedArray.zeros(X.shape[0], self.n_components, *self.code, ops.dtype)
@@ -95,7 +96,7 @@ class QuantizedFeatures(PackableFeatures):
     kernel_ : Kernel
         That of the map.
     scale_ : float
-        Step of the grid.
+        Half a step of the grid.
     record_ : QuantizedRecord
     n_features_in_ : int
 

@@ -13,6 +13,7 @@ from phimap.learn.cholesky import BlockTriangle
 from phimap.learn.spectral import ExactShiftedInverse, Images, ShiftedInverse
 from phimap.learn.statistics import RidgeStatistics
 from phimap.ops import Array, ops_for
+from phimap.packed import PackedArray
 
 # Standard deviations of the estimated degrees of freedom that must be left to the residuals for GCV to mean anything:
 # the score divides by their square, which is then known within a fifth.
@@ -58,9 +59,10 @@ def gcv_system(statistics: RidgeStatistics) -> System:
     return System(matrix, rhs, statistics.gram, statistics.eps, "gcv", score, coarse=coarse)
 
 
-def held_out_system(statistics: RidgeStatistics, Z: Array, Y: np.ndarray, n_jobs: int | None) -> System:
+def held_out_system(statistics: RidgeStatistics, Z: Array | PackedArray, Y: np.ndarray, n_jobs: int | None) -> System:
     """Give the primal system without the rows (Z, Y) of the statistics, judged by the squared error on them."""
-    return _system_without(statistics.without(Z, Y, n_jobs), Z, Y, n_jobs)
+    rest = statistics.without(Z, Y, n_jobs)
+    return _system_without(rest, Z.to_dense() if isinstance(Z, PackedArray) else Z, Y, n_jobs)
 
 
 def _system_without(rest: RidgeStatistics, Z: Array, Y: np.ndarray, n_jobs: int | None) -> System:

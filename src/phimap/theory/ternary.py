@@ -15,6 +15,8 @@ from phimap.theory.moments import GaussianMoments, gaussian_moments
 _FARTHEST = 8.0
 # Steps of the first search for a d0; a root or a minimum is then refined to rounding.
 _GRID = 400
+# Moments that miss by less than this share of the variance are matched.
+_MATCHED = 1e-8
 # Below this share of the variance a linear term is rounding.
 _NEGLIGIBLE = 1e-10
 
@@ -196,6 +198,8 @@ def _best(wanted: GaussianMoments, tau: float, levels: int) -> Ternary:
     lower, upper = np.sort(np.resize(thresholds, 2)) * tau**0.5
     found = Ternary(float(lower), float(upper), squared**0.5)
     got = found.moments(tau)
+    if error <= _MATCHED:
+        return found
     warnings.warn(
         f"no ternary function has the moments d1={wanted.d1:.3g}, d2={wanted.d2:.3g} of this target at tau={tau:.3g}; "
         f"the best has d1={got.d1:.3g}, d2={got.d2:.3g}, with a residual of {error:.2g} of the variance.",

@@ -1,0 +1,108 @@
+"""Rows of the data that serve as landmarks: at random, by ridge leverage scores, by randomly pivoted Cholesky."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from phimap.config import memory_budget
+from phimap.kernels import Kernel
+from phimap.ops import single_threaded_blas
+
+# Rows proposed together: their kernel columns are one matrix product.
+_BLOCK = 64
+# Rows among which landmarks are looked for; more cost time and hardly change what is found.
+_MOST_ROWS = 20_000
+
+
+def most_candidates(n_landmarks: int) -> int:
+    """Rows whose kernel values with all landmarks fit a quarter of the byte budget, at most 20,000."""
+    return max(n_landmarks, min(_MOST_ROWS, memory_budget() // (4 * 8 * n_landmarks)))
+
+
+def uniform(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+    """Indices of distinct rows at random."""
+    return rng.permutation(rows.shape[0])[:n_landmarks]
+
+
+def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+    """Indices of distinct rows, drawn in proportion to ridge leverage scores estimated with uniform landmarks.
+
+    With Z the Nystroem features of the pilot landmarks the score of a row is ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x) -
+    |z|^2) / lam``, no less than with all rows (Musco and Musco 2017, Lemma 4); lam is a half of m's share of what
+    m / 2 eigenvalues leave of the trace.
+    """
+    n = rows.shape[0]
+    if n <= n_landmarks:
+        return np.arange(n)
+    diagonal = kernel.diag(rows)
+    with single_threaded_blas():
+        Z = _partial_cholesky(kernel, rows, uniform(kernel, rows, n_landmarks, rng))
+        values, vectors = np.linalg.eigh(Z.T @ Z)
+        left = max(diagonal.sum() - values[-max(1, n_landmarks // 2) :].sum(), 0.0)
+        lam = max(2 * left / n_landmarks, n * np.finfo(np.float64).eps * diagonal.max())
+        scores = np.square((Z @ vectors) / np.sqrt(np.maximum(values, 0) + lam)).sum(axis=1)
+    scores += np.maximum(diagonal - np.square(Z).sum(axis=1), 0) / lam
+    # The order of exponential clocks is that of draws without replacement; rows of score 0 come last.
+    with np.errstate(divide="ignore"):
+        clocks = rng.exponential(size=n) / np.minimum(scores, 1.0)
+    return np.argsort(clocks)[:n_landmarks]
+
+
+def rpcholesky(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+    """Indices of pivots of a Cholesky factorisation, each drawn in proportion to what is left of the diagonal.
+
+    Pivots are proposed in blocks from the diagonal at the block's start and accepted with the probability that makes
+    them the sequential draws (Epperly, Tropp, Webber 2024, Algorithm 2.1).
+    """
+    n = rows.shape[0]
+    diagonal = kernel.diag(rows).astype(np.float64)
+    floor = n * np.finfo(np.float64).eps * diagonal.max(initial=0.0)
+    factor = np.empty((n, min(n, n_landmarks)))
+    pivots: list[int] = []
+    with single_threaded_blas():
+        while len(pivots) < factor.shape[1] and diagonal.sum() > n * floor:
+            done = len(pivots)
+            proposed = rng.choice(n, _BLOCK, p=diagonal / diagonal.sum())
+            rest = kernel(rows[proposed]) - factor[proposed, :done] @ factor[proposed, :done].T
+            before = rest.diagonal().copy()
+            accepted = _accept(rest, before, rng.random(_BLOCK), floor)[: factor.shape[1] - done]
+            chosen = proposed[accepted]
+            columns = kernel(rows, rows[chosen]) - factor[:, :done] @ factor[chosen, :done].T
+            lower = np.linalg.cholesky(columns[chosen] + floor * np.eye(chosen.size))
+            new = np.linalg.solve(lower, columns.T).T
+            factor[:, done : done + chosen.size] = new
+            diagonal = np.maximum(diagonal - np.square(new).sum(axis=1), 0.0)
+            diagonal[chosen] = 0.0
+            pivots += chosen.tolist()
+    return np.array(pivots, dtype=np.intp)
+
+
+def _accept(rest: np.ndarray, before: np.ndarray, chance: np.ndarray, floor: float) -> np.ndarray:
+    """Which of the proposed pivots are accepted; `rest` (b, b), what is left of their kernel matrix, is overwritten."""
+    accepted = []
+    for i in range(before.size):
+        if rest[i, i] > floor and chance[i] * before[i] < rest[i, i]:
+            accepted.append(i)
+            column = rest[:, i] / rest[i, i] ** 0.5
+            rest -= np.outer(column, column)
+    return np.array(accepted, dtype=np.intp)
+
+
+def _partial_cholesky(kernel: Kernel, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Nystroem features (n, m) of all rows for these landmarks."""
+    K = kernel(rows[chosen])
+    # The ridge is the rounding of the kernel matrix, which may be singular.
+    ridge = chosen.size * np.finfo(np.float64).eps * K.diagonal().max(initial=0.0)
+    values, vectors = np.linalg.eigh(K)
+    kept = values > ridge
+    return kernel(rows, rows[chosen]) @ (vectors[:, kept] / np.sqrt(values[kept]))
+
+
+#: Ways to choose landmarks by name.
+CHOICES: dict[str, Callable[[Kernel, np.ndarray, int, np.random.Generator], np.ndarray]] = {
+    "uniform": uniform,
+    "leverage": leverage,
+    "rpcholesky": rpcholesky,
+}

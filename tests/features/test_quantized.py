@@ -1,0 +1,96 @@
+"""Low-precision features: unbiased, pure, and as small as they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import phimap as pm
+from tests.support.statistics import is_mean
+
+BITS = pytest.mark.parametrize("bits", [1, 2, 4, 8])
+
+
+def rows(n=40, d=5):
+    return np.random.default_rng(2).standard_normal((n, d))
+
+
+def features(bits=4, width=96, **params):
+    return pm.QuantizedFeatures(pm.FourierFeatures(n_components=width, random_state=0), bits, random_state=0, **params)
+
+
+@BITS
+def test_features_are_on_the_grid_next_to_those_of_the_map(bits):
+    X = rows()
+    phi = features(bits).fit(X)
+    Z, exact = phi.transform(X), phi.feature_map_.transform(X)
+    step = 2 * phi.scale_
+    assert step == pytest.approx(2 / np.sqrt(48) / (2**bits - 1))
+    codes = Z / step + (2**bits - 1) / 2
+    np.testing.assert_allclose(codes, np.rint(codes), atol=1e-9)
+    assert codes.min() > -0.5
+    assert codes.max() < 2**bits - 0.5
+    assert np.abs(Z - exact).max() <= step * (1 + 1e-9)
+    packed = features(bits, packed=True).fit(X).transform(X)
+    np.testing.assert_array_equal(packed.to_dense(), Z)
+    assert packed.nbytes == 40 * 2 * 8 * bits
+    integers = features(bits, output="integer").fit(X).transform(X)
+    assert integers.dtype == (np.int16 if bits == 8 else np.int8)
+    np.testing.assert_allclose(phi.scale_ * integers, Z, rtol=1e-12)
+
+
+@BITS
+def test_rounding_is_unbiased_and_so_is_the_kernel(bits, seed):
+    """Over keys of the columns; false-alarm rate 1e-6, mutant: a shift by a quarter of a step."""
+    X = rows(5)
+    phi = features(bits, 8).fit(X)
+    exact = phi.feature_map_.transform(X)
+    rng = np.random.default_rng(seed)
+    draws = []
+    for _ in range(1000):
+        phi.record_ = replace(phi.record_, dither=rng.integers(-(2**63), 2**63, 8))
+        draws.append(phi.transform(X))
+    draws = np.stack(draws)
+    # Next to a point of the grid a thousand draws may all be that point.
+    share = (exact / phi.scale_ + 2**bits - 1) / 2 % 1
+    varied = (share > 0.05) & (share < 0.95)
+    assert varied.mean() > 0.7
+    assert is_mean(draws[:, varied], exact[varied])
+    assert not is_mean(draws[:, varied], exact[varied] + phi.scale_ / 2)
+    pairs = np.triu_indices(5, 1)
+    grams = (draws @ draws.transpose(0, 2, 1))[:, pairs[0], pairs[1]]
+    assert is_mean(grams, (exact @ exact.T)[pairs])
+
+
+def test_a_row_is_rounded_by_its_content_alone():
+    X = rows()
+    phi = features(2).fit(X)
+    Z = phi.transform(X)
+    np.testing.assert_array_equal(phi.transform(X[::-1]), Z[::-1])
+    shifted = np.where(np.abs(X) < 0.5, 0.0, X)
+    np.testing.assert_array_equal(phi.transform(sparse.csr_array(shifted)), phi.transform(shifted))
+    # Minus zero is zero.
+    np.testing.assert_array_equal(phi.transform(np.where(shifted == 0, -0.0, shifted)), phi.transform(shifted))
+
+
+def test_map_without_a_seed_takes_one_from_the_rounding():
+    X = rows()
+    phi = pm.QuantizedFeatures(pm.FourierFeatures(n_components=16), random_state=5)
+    np.testing.assert_array_equal(phi.fit(X).transform(X), phi.fit(X).transform(X))
+    assert phi.feature_map.random_state is None
+
+
+@pytest.mark.parametrize(
+    ("phi", "error", "message"),
+    [
+        (features(3), ValueError, r"`bits` must be 1, 2, 4 or 8, got 3"),
+        (pm.QuantizedFeatures(pm.ArcCosineFeatures(1)), ValueError, r"`feature_map` must be bounded"),
+        (pm.QuantizedFeatures(pm.kernels.Gaussian()), AttributeError, r"n_components"),
+    ],
+)
+def test_bad_parameters_name_the_remedy(phi, error, message):
+    with pytest.raises(error, match=message):
+        phi.fit(rows())
