@@ -13,4 +13,6 @@ EXPERIMENTS = {
     "ntk-spectral": ("ntk_spectral", "Han et al. (2021), Figure 1: condition numbers of the regularised estimates"),
     "ntk-uci-classification": ("ntk_classification", "Han et al. (2021), Table 1: accuracy on the UCI collection"),
     "ntk-uci-regression": ("ntk_regression", "Zandieh et al. (2021), Table 2, and Han et al. (2021), Table 2"),
+    "cntk-cifar10": ("cntk", "Zandieh et al. (2021), Table 1 and Figure 2b: accuracy on CIFAR-10 against width"),
+    "cntk-mnist": ("cntk", "the same on MNIST"),
 }
