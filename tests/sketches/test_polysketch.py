@@ -10,6 +10,7 @@ import phimap as pm
 from phimap.ops import ops_for
 from phimap.ops.numpy_ops import NumpyOps
 from phimap.sketches import OSNAP, PolySketch, TensorSketch
+from phimap.sketches.polysketch import PolySketchRecord
 from tests.support.statistics import is_at_most, is_mean
 
 OPS = NumpyOps(np.dtype(np.float64))
@@ -157,10 +158,9 @@ def test_sparse_rows_and_tensors_get_the_same_map(leaf, rng):
     atol = 1e-12 * np.abs(expected).max()
     np.testing.assert_allclose(rows.transform(sparse.csr_matrix(X)), expected, atol=atol)
     np.testing.assert_allclose(dense.transform(torch.tensor(X)).numpy(), expected, atol=atol)
-    ops = ops_for(torch.tensor(X))
-    for case, tensor in zip(
-        dense.record_.apply_all(OPS, X), dense.record_.bind(ops).apply_all(ops, torch.tensor(X)), strict=True
-    ):
+    ops, record = ops_for(torch.tensor(X)), dense.record_
+    assert isinstance(record, PolySketchRecord)
+    for case, tensor in zip(record.apply_all(OPS, X), record.bind(ops).apply_all(ops, torch.tensor(X)), strict=True):
         np.testing.assert_allclose(tensor.numpy(), case, atol=1e-10 * max(1, np.abs(case).max()))
 
 
@@ -176,6 +176,7 @@ def test_degree_one_is_a_sketch_of_the_vector(rng):
     Z = PolySketch(8, degree=1, random_state=0).fit_transform(X)
     np.testing.assert_allclose(Z @ Z.T, X @ X.T, atol=1e-12 * np.abs(X @ X.T).max())
     osnap = PolySketch(8, degree=1, leaf="osnap", random_state=0).fit(X)
+    assert isinstance(osnap.record_, PolySketchRecord)
     assert osnap.record_.tree.leaves[0].buckets.shape == OSNAP(8).sample(8, rng).buckets.shape
 
 

@@ -125,6 +125,7 @@ def test_products_of_two_vectors_are_unbiased(n_components, form):
 def test_rows_without_replacement_come_equally_often(form, rng):
     record = pm.sketches.TensorSRHT(80, form=form).sample_product((8, 8), rng)
     samples = record.samples
+    assert isinstance(samples, FourierSamples | HadamardSamples)
     for number, rows in enumerate(samples.rows):
         if isinstance(samples, FourierSamples):
             rows = np.where(samples.orientations[number] < 0, 8 - rows, rows)
