@@ -27,6 +27,13 @@ class Record:
             raise TypeError(f"a record named {cls.__name__} exists already; records need distinct names.")
         Record.registry[cls.__name__] = cls
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays held, on the host; bound to float32, floats take half."""
+        if not is_dataclass(self):
+            raise TypeError(f"{type(self).__name__} must be a frozen dataclass.")
+        return sum(_n_bytes(getattr(self, f.name)) for f in fields(self))
+
     def bind(self, ops: Ops) -> Self:
         """The same record with its arrays as constants of a backend, in the backend's dtype and on its device."""
         if not is_dataclass(self):
@@ -42,6 +49,16 @@ def _bind(value: Any, ops: Ops) -> Any:
     if isinstance(value, tuple):
         return tuple(_bind(item, ops) for item in value)
     return value
+
+
+def _n_bytes(value: Any) -> int:
+    if isinstance(value, Record):
+        return value.n_bytes
+    if isinstance(value, tuple):
+        return sum(map(_n_bytes, value))
+    if hasattr(value, "indptr"):
+        return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
+    return getattr(value, "nbytes", 0)
 
 
 def equal_records(one: Any, other: Any) -> bool:

@@ -45,6 +45,11 @@ class ProjectionRecord(Record, ABC):
         The values are the caller's to overwrite.
         """
 
+    @property
+    @abstractmethod
+    def n_flops(self) -> int:
+        """Additions and multiplications that `blocks` takes for one dense row, transforms by their usual counts."""
+
     def apply(self, ops: Ops, X: Array) -> Array:
         """``X @ W.T`` (r, n_directions) in one piece."""
         out = ops.empty((X.shape[0], self.n_directions))
@@ -63,6 +68,16 @@ class ProjectionRecord(Record, ABC):
     def scratch_width(self) -> int:
         """Floats of scratch a row that `blocks` holds at a time."""
         return self.n_directions
+
+
+def fourier_flops(length: int) -> int:
+    """Additions and multiplications of one Fourier transform of a real row; of a complex one there are twice as many."""
+    return int(2.5 * length * np.log2(length))
+
+
+def hadamard_flops(width: int) -> int:
+    """Additions of one Walsh-Hadamard transform of a row; the width is a power of two."""
+    return width * (width.bit_length() - 1)
 
 
 class Projection(BaseEstimator, ABC):

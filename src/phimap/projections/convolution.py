@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
-from phimap.projections.base import ProjectionRecord
+from phimap.projections.base import ProjectionRecord, fourier_flops
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
 _BLOCK = 1024
@@ -45,6 +45,12 @@ class ConvolutionRecord(ProjectionRecord):
     @property
     def n_directions(self) -> int:
         return self.scale.shape[0]
+
+    @property
+    def n_flops(self) -> int:
+        n_blocks, length = self.generators.shape
+        # A product of two spectra, six operations for each of half as many complex numbers, and its transform.
+        return self.n_features + fourier_flops(length) * (n_blocks + 1) + 3 * n_blocks * length + self.n_directions
 
     @property
     def scratch_width(self) -> int:

@@ -36,6 +36,10 @@ class DenseRecord(ProjectionRecord):
         return self.matrix.shape[1]
 
     @property
+    def n_flops(self) -> int:
+        return 2 * self.n_features * self.n_directions
+
+    @property
     def scratch_width(self) -> int:
         return min(self.n_directions, _BLOCK)
 

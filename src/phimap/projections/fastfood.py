@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
-from phimap.projections.base import Projection, ProjectionRecord
+from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
 _BLOCK = 1024
@@ -44,6 +44,11 @@ class FastfoodRecord(ProjectionRecord):
     @property
     def n_directions(self) -> int:
         return self.scale.shape[0]
+
+    @property
+    def n_flops(self) -> int:
+        n_blocks, width = self.signs.shape
+        return self.n_features + n_blocks * 2 * (width + hadamard_flops(width)) + self.n_directions
 
     @property
     def scratch_width(self) -> int:

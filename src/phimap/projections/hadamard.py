@@ -10,7 +10,7 @@ import numpy as np
 from phimap._validation import check_choice, check_integer
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
-from phimap.projections.base import Projection, ProjectionRecord
+from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
 _BLOCK = 1024
@@ -49,6 +49,12 @@ class HadamardRecord(ProjectionRecord):
             some = slice(first, min(first + together, n_blocks))
             columns = slice(first * width, min(some.stop * width, self.n_directions))
             yield columns, ops.hadamard_blocks(X, self.signs[some], self.scale[columns])
+
+    @property
+    def n_flops(self) -> int:
+        n_blocks, n_factors, width = self.signs.shape
+        chains = n_blocks * n_factors * (width + hadamard_flops(width))
+        return self.n_features + chains + self.n_directions
 
     @property
     def scratch_width(self) -> int:

@@ -50,6 +50,10 @@ class SparseGridRecord(ProjectionRecord):
         return 0 if self.weights is None else self.weights.shape[0]
 
     @property
+    def n_flops(self) -> int:
+        return self.n_directions - 1
+
+    @property
     def scratch_width(self) -> int:
         return 3 * self.n_features
 

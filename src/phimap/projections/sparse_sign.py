@@ -66,6 +66,11 @@ class SparseSignRecord(ProjectionRecord):
         return sum(block.n_rows for block in self.signs)
 
     @property
+    def n_flops(self) -> int:
+        n_signs = sum(block.indices.shape[0] for block in self.signs)
+        return self.n_features + n_signs + (0 if self.scale is None else self.n_directions)
+
+    @property
     def scratch_width(self) -> int:
         return self.n_features + min(_BLOCK, self.n_directions) * (1 if self.scale is None else 2)
 
