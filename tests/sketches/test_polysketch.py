@@ -10,6 +10,7 @@ import phimap as pm
 from phimap.ops import ops_for
 from phimap.ops.numpy_ops import NumpyOps
 from phimap.sketches import OSNAP, PolySketch, TensorSketch
+from phimap.sketches.countsketch import CountSketchRecord
 from phimap.sketches.polysketch import PolySketchRecord
 from tests.support.statistics import is_at_most, is_mean
 
@@ -177,7 +178,9 @@ def test_degree_one_is_a_sketch_of_the_vector(rng):
     np.testing.assert_allclose(Z @ Z.T, X @ X.T, atol=1e-12 * np.abs(X @ X.T).max())
     osnap = PolySketch(8, degree=1, leaf="osnap", random_state=0).fit(X)
     assert isinstance(osnap.record_, PolySketchRecord)
-    assert osnap.record_.tree.leaves[0].buckets.shape == OSNAP(8).sample(8, rng).buckets.shape
+    leaf = osnap.record_.tree.leaves[0]
+    assert isinstance(leaf, CountSketchRecord)
+    assert leaf.buckets.shape == OSNAP(8).sample(8, rng).buckets.shape
 
 
 @pytest.mark.parametrize("form", FORMS)
