@@ -71,7 +71,7 @@ class ProjectionRecord(Record, ABC):
 
 
 def fourier_flops(length: int) -> int:
-    """Additions and multiplications of one Fourier transform of a real row; of a complex one there are twice as many."""
+    """Additions and multiplications of a Fourier transform of one real row: half of those of a complex one."""
     return int(2.5 * length * np.log2(length))
 
 

@@ -173,8 +173,8 @@ class SparseGrid(Projection):
             if not isinstance(law, StandardGaussianLaw):
                 remedy = f"n_components={widths} for pairs, {sizes} for phases"
             raise ValueError(
-                f"`projection`={self.name!r} has {sizes} directions for {d} features, got {n_directions}. Use {remedy}, "
-                "or projection='orthogonal'."
+                f"`projection`={self.name!r} has {sizes} directions for {d} features, got {n_directions}. "
+                f"Use {remedy}, or projection='orthogonal'."
             )
         weights = np.full(n_directions, 1 / p_squared)
         if n_directions > d + 1:
