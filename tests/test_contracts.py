@@ -127,6 +127,15 @@ def test_sparse_input_is_dense_input(name):
 
 
 @EVERY_MAP
+def test_indices_of_64_bits_are_as_good(name):
+    X = sparse.csr_array(np.where(np.abs(rows(60)) < 0.8, 0, rows(60)))
+    phi = fitted(name, X)
+    expected = phi.transform(X)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    np.testing.assert_array_equal(phi.transform(X), expected)
+
+
+@EVERY_MAP
 def test_tensors_give_the_same_map(name):
     torch = pytest.importorskip("torch")
     X = rows(100)

@@ -39,7 +39,6 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
             X,
             reset=reset,
             accept_sparse="csr",
-            accept_large_sparse=False,
             dtype=[np.float64, np.float32, *bytes_too],
             order="C",
             ensure_all_finite=False,
