@@ -15,4 +15,10 @@ EXPERIMENTS = {
     "ntk-uci-regression": ("ntk_regression", "Zandieh et al. (2021), Table 2, and Han et al. (2021), Table 2"),
     "cntk-cifar10": ("cntk", "Zandieh et al. (2021), Table 1 and Figure 2b: accuracy on CIFAR-10 against width"),
     "cntk-mnist": ("cntk", "the same on MNIST"),
+    "footprint": ("footprint", "Ali et al. (2022), Figures 1, 3, 4, 10 to 15: accuracy against bytes and time"),
+    "spectra": ("spectra", "Ali et al. (2022), Figure 2: spectra of kernel matrices and of their equivalents"),
+    "polynomial": (
+        "polynomial",
+        "Wacker et al. (2022) and Pham, Pagh (2013): error and time of sketches of the polynomial kernel",
+    ),
 }

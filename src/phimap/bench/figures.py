@@ -90,6 +90,55 @@ def curves(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
 
 
+def footprint(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
+    """Test accuracy against bytes a row and against seconds, a line for each method.
+
+    Parameters
+    ----------
+    entries : sequence of dict
+        As given by `phimap.bench.footprint.summary`, of one set.
+    dataset : str
+    path : Path
+        PNG file, replaced only once it is complete.
+    """
+    figure = Figure(figsize=(9.2, 4.8), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, (name, label) in zip(axes, (("bytes", "bytes a row"), ("seconds", "seconds")), strict=True):
+        for method, style in _styles(list(dict.fromkeys(entry["method"] for entry in entries))).items():
+            points = sorted((e for e in entries if e["method"] == method), key=lambda e: e["n_components"])
+            x, y = ([point[key] for point in points] for key in (name, "accuracy"))
+            axis.plot(x, y, marker="o", markersize=3, label=method, **style)
+        axis.set(xscale="log", xlabel=label)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("test accuracy (%)")
+    figure.suptitle(dataset)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
+
+
+def spectra(exact: np.ndarray, equivalent: np.ndarray, name: str, path: Path) -> None:
+    """Histograms of two spectra; eigenvalues beyond the bulk are seen on the logarithmic axis.
+
+    Parameters
+    ----------
+    exact, equivalent : ndarray of shape (n,)
+        Eigenvalues.
+    name : str
+        Of the kernel.
+    path : Path
+        PNG file, replaced only once it is complete.
+    """
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axis = figure.subplots()
+    bins = np.linspace(min(exact.min(), equivalent.min()), max(exact.max(), equivalent.max()), 120).tolist()
+    axis.hist(exact, bins, label="kernel matrix", alpha=0.6)
+    axis.hist(equivalent, bins, label="equivalent", histtype="step", color="k")
+    axis.set(yscale="log", xlabel="eigenvalue", ylabel="eigenvalues", title=name)
+    axis.legend(frameon=False)
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
+
+
 def _styles(projections: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Lines of the projections: the baseline black, ten colours for the others, then the same ones dashed."""
     others = [name for name in projections if name != "gaussian"]

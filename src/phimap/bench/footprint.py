@@ -1,0 +1,217 @@
+"""Test accuracy against the bytes and the seconds that features take: ternary, low-precision, Nystroem, Fourier.
+
+Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
+loss*, Figures 1, 3, 4 and 10 to 15: a linear model on the features of each method, of more and more components.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import phimap as pm
+from phimap.bench.datasets import Dataset, load
+from phimap.bench.experiment import Report, Request, Table
+from phimap.learn.choices import median_length_scale
+from phimap.learn.stages import Stages
+
+WIDTHS = (128, 256, 512, 1024, 2048, 4096)
+_LENGTH_SCALE_ROWS = 1000
+_SETS = ("a8a", "ijcnn1", "magic04", "skin", "MNIST 7-9")
+# Rows to train on; more change no ranking.
+_MOST_ROWS = 20_000
+
+Make = Callable[[Any, int, int], Any]
+
+
+def _quantized(bits: int) -> Make:
+    def make(kernel: Any, width: int, seed: int) -> Any:
+        inner = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=seed)
+        return pm.QuantizedFeatures(inner, bits, packed=True, random_state=seed)
+
+    return make
+
+
+def _fourier(projection: str) -> Make:
+    return lambda kernel, width, seed: pm.FourierFeatures(kernel, width, projection=projection, random_state=seed)
+
+
+def _ternary(**options: Any) -> Make:
+    return lambda kernel, width, seed: pm.TernaryFeatures(kernel, width, packed=True, random_state=seed, **options)
+
+
+#: Methods by name: bits a feature, and how the map is made from kernel, width and seed.
+METHODS: dict[str, tuple[int, Make]] = {
+    "trf": (2, _ternary(sparsity=0.5)),
+    "trf-binary": (1, _ternary(sparsity=0.5, levels=2)),
+    "trf-relu": (2, lambda kernel, width, seed: _ternary(sparsity=0.5)("relu", width, seed)),
+    "lp-rff-1": (1, _quantized(1)),
+    "lp-rff-4": (4, _quantized(4)),
+    "lp-rff-8": (8, _quantized(8)),
+    "nystroem": (32, lambda kernel, width, seed: pm.NystroemFeatures(kernel, width, random_state=seed)),
+    "nystroem-rpcholesky": (
+        32,
+        lambda kernel, width, seed: pm.NystroemFeatures(kernel, width, landmarks="rpcholesky", random_state=seed),
+    ),
+    "rff": (32, _fourier("gaussian")),
+    "orf": (32, _fourier("orthogonal")),
+    "ssf": (32, _fourier("ssf")),
+    "arccosine": (32, lambda kernel, width, seed: pm.ArcCosineFeatures(1, width, random_state=seed)),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One draw of one method.
+
+    Attributes
+    ----------
+    dataset, method : str
+    n_components, seed : int
+    bytes : float
+        Of the features of one row.
+    seconds : float
+        Drawing the map, mapping the training rows and fitting.
+    accuracy : float
+        On the test rows, in percent.
+    error : float
+        Mean squared error of the outputs against targets of -1 and 1 (one-hot for more classes), on the test rows.
+    """
+
+    dataset: str
+    method: str
+    n_components: int
+    seed: int
+    bytes: float
+    seconds: float
+    accuracy: float
+    error: float
+
+
+def run(
+    data: Dataset,
+    methods: Sequence[str] = tuple(METHODS),
+    *,
+    widths: Sequence[int] = WIDTHS,
+    repeats: int = 3,
+    seed: int = 0,
+    most_rows: int = _MOST_ROWS,
+    advance: Callable[[], object] = lambda: None,
+) -> Iterator[Row]:
+    """Train ridge classifiers on every method's features, Gaussian kernel at the median distance.
+
+    Parameters
+    ----------
+    data : Dataset
+    methods : sequence of str
+        Keys of `METHODS`.
+    widths : sequence of int
+        Numbers of features; Nystroem features are left out where there are fewer training rows.
+    repeats : int
+        Draws, with seeds ``seed, seed + 1, ...``; each also draws its training rows.
+    most_rows : int
+        Training and test rows at most.
+    advance : callable
+        Called after each draw.
+
+    Yields
+    ------
+    Row
+    """
+    for draw in range(seed, seed + repeats):
+        rng = np.random.default_rng(draw)
+        chosen, tested = (rng.permutation(len(rows))[:most_rows] for rows in (data.X, data.X_test))
+        X, X_test = data.X[chosen], data.X_test[tested]
+        kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X[:_LENGTH_SCALE_ROWS]))
+        for method in methods:
+            bits, make = METHODS[method]
+            for width in widths:
+                start = time.perf_counter()
+                model = pm.KernelClassifier(make(kernel, width, draw), standardize=False, random_state=draw)
+                model.fit(X, data.y[chosen])
+                seconds = time.perf_counter() - start
+                outputs = model.decision_function(X_test)
+                wanted = model._encode(data.y_test[tested]).reshape(outputs.shape)
+                accuracy = 100.0 * float(np.mean(model.predict(X_test) == data.y_test[tested]))
+                error = float(np.mean(np.square(outputs - wanted)))
+                yield Row(data.name, method, width, draw, width * bits / 8, seconds, accuracy, error)
+                advance()
+
+
+def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Means over draws, one entry for each set, method and width."""
+    groups: dict[tuple[str, str, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.dataset, row.method, row.n_components), []).append(row)
+    return [
+        {"dataset": dataset, "method": method, "n_components": width, "draws": len(members)}
+        | {
+            name: float(np.mean([getattr(row, name) for row in members]))
+            for name in ("bytes", "seconds", "accuracy", "error")
+        }
+        for (dataset, method, width), members in groups.items()
+    ]
+
+
+def report(request: Request, stages: Stages) -> Report:
+    """Measure the sets asked for: means at every width, and a figure of each set."""
+    methods, repeats = request.chosen(METHODS), request.draws(3)
+    widths = request.widths or WIDTHS
+    loaded = [_read(name, request) for name in request.sets or _SETS]
+    rows: list[Row] = []
+    for dataset in loaded:
+        with stages.stage(dataset.name, len(methods) * len(widths) * repeats) as advance:
+            options: dict[str, Any] = {"widths": widths, "repeats": repeats, "seed": request.seed}
+            most = request.rows or _MOST_ROWS
+            rows += run(dataset, methods, most_rows=most, advance=partial(advance, 1), **options)
+    entries = summary(rows)
+    names = [dataset.name for dataset in loaded]
+    figures = {f"footprint_{name.replace(' ', '-')}.png": partial(_figure, entries, name) for name in names}
+    return Report([asdict(row) for row in rows], [_table(entries, name) for name in names], figures)
+
+
+def _read(name: str, request: Request) -> Dataset:
+    if name != "MNIST 7-9":
+        return load(name, request.data, request.seed)
+    data = load("MNIST", request.data, request.seed)
+    kept, kept_test = (np.isin(labels, (7, 9)) for labels in (data.y, data.y_test))
+    return replace(
+        data,
+        name=name,
+        X=data.X[kept],
+        y=(data.y[kept] == 9).astype(np.intp),
+        X_test=data.X_test[kept_test],
+        y_test=(data.y_test[kept_test] == 9).astype(np.intp),
+    )
+
+
+def _table(entries: Sequence[dict[str, Any]], dataset: str) -> Table:
+    rows = [
+        (
+            entry["method"],
+            str(entry["n_components"]),
+            f"{entry['bytes']:.0f}",
+            f"{entry['seconds']:.2f}",
+            f"{entry['accuracy']:.2f}",
+            f"{entry['error']:.4f}",
+        )
+        for entry in sorted(entries, key=lambda entry: (entry["bytes"], -entry["accuracy"]))
+        if entry["dataset"] == dataset
+    ]
+    return Table(
+        f"{dataset}: ridge regression, by bytes a row",
+        ("method", "features", "bytes", "seconds", "accuracy (%)", "test error"),
+        rows,
+    )
+
+
+def _figure(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
+    from phimap.bench.figures import footprint
+
+    footprint([entry for entry in entries if entry["dataset"] == dataset], dataset, path)

@@ -1,0 +1,92 @@
+"""Spectra of centred kernel matrices of mixture data, beside those of their equivalents in high dimension.
+
+Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
+loss*, Figure 2: eigenvalues, and the eigenvector of the largest, for ReLU features of two Gaussian classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import phimap as pm
+from phimap.bench.experiment import Report, Request, Table
+from phimap.learn.stages import Stages
+
+DIMENSION, ROWS = 512, 2048
+#: Kernels, and what their Gaussian moments are those of.
+KERNELS: Mapping[str, tuple[Any, Any]] = {
+    "relu": (pm.kernels.ActivationKernel("relu"), "relu"),
+    "gaussian": (pm.kernels.Gaussian(), pm.kernels.Gaussian()),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One draw of the data.
+
+    Attributes
+    ----------
+    kernel : str
+    n, p, seed : int
+    gap : float
+        Spectral norm of the difference over that of the kernel matrix.
+    overlap : float
+        Of the eigenvectors of the largest eigenvalues.
+    """
+
+    kernel: str
+    n: int
+    p: int
+    seed: int
+    gap: float
+    overlap: float
+
+
+def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[Row, np.ndarray, np.ndarray]:
+    """Compare one kernel with its equivalent on classes a = 1, 2: ``mu_a = 4 e_a``, ``C_a = (1 + 4 (a - 1) / sqrt(p)) I``.
+
+    Returns
+    -------
+    row : Row
+    exact, equivalent : ndarray of shape (n,)
+        Eigenvalues in ascending order.
+    """
+    kernel, activation = KERNELS[name]
+    mixture = pm.theory.GaussianMixture(4 * np.eye(2, p), 1 + 4 * np.arange(2) / p**0.5)
+    X, labels = mixture.sample(n, random_state=seed)
+    K = kernel(X)
+    K += K.mean() - K.mean(axis=0) - K.mean(axis=1, keepdims=True)
+    equivalent = pm.theory.equivalent_kernel(activation, X, labels, mixture=mixture)
+    (values, vectors), (other, other_vectors) = np.linalg.eigh(K), np.linalg.eigh(equivalent)
+    gap = np.abs(np.linalg.eigvalsh(K - equivalent)).max() / values[-1]
+    return Row(name, n, p, seed, float(gap), float(abs(vectors[:, -1] @ other_vectors[:, -1]))), values, other
+
+
+def report(request: Request, stages: Stages) -> Report:
+    """Every kernel on as many draws as are asked for, and a figure of the first draw's eigenvalues."""
+    names, repeats, n = request.chosen(KERNELS), request.draws(1), request.rows or ROWS
+    p = (request.widths or (max(8, n // 4),))[0]
+    found = []
+    with stages.stage("spectra", len(names) * repeats) as advance:
+        for name in names:
+            for seed in range(request.seed, request.seed + repeats):
+                found.append(run(name, n=n, p=p, seed=seed))
+                advance(1)
+    cells = [(row.kernel, str(row.seed), f"{row.gap:.4f}", f"{row.overlap:.5f}") for row, *_ in found]
+    title = f"kernel matrix and equivalent, p = {p}, n = {n}"
+    table = Table(title, ("kernel", "draw", "relative gap", "overlap of leading eigenvectors"), cells)
+    firsts = {row.kernel: spectra for row, *spectra in reversed(found)}
+    figures = {f"spectra_{name}.png": partial(_figure, *firsts[name], name) for name in names}
+    return Report([asdict(row) for row, *_ in found], [table], figures)
+
+
+def _figure(exact: np.ndarray, equivalent: np.ndarray, name: str, path: Path) -> None:
+    from phimap.bench.figures import spectra
+
+    spectra(exact, equivalent, name, path)
