@@ -220,7 +220,7 @@ class DotProductFeatures(FeatureMap):
     >>> import numpy as np, phimap as pm
     >>> X = np.random.default_rng(0).standard_normal((200, 50))
     >>> phi = pm.DotProductFeatures(pm.kernels.Polynomial(degree=3), n_components=2048, random_state=0).fit(X)
-    >>> bool(pm.metrics.relative_error(phi, X) < 0.01)
+    >>> bool(pm.metrics.relative_error(phi, X) < 0.05)
     True
     """
 
