@@ -1,0 +1,266 @@
+"""Error and time of every sketch of the polynomial kernel against its width, degree by degree.
+
+Rows have norm 1, and the kernel is ``<x, y>^p`` or ``(1 + <x, y>)^p``. The second is, up to a factor, the kernel
+``(1 - |x - y|^2 / 4)^p`` of Pennington, Yu, Kumar (2015), *Spherical random features for polynomial kernels*, which
+Wacker, Kanagawa, Filippone (2022), *Improved random features for dot product kernels*, take up for high degrees.
+Scikit-learn's PolynomialCountSketch, the TensorSketch of Pham and Pagh (2013), stands beside ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_approximation import PolynomialCountSketch
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import phimap as pm
+from phimap.bench.datasets import SETS, load
+from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
+from phimap.bench.ntk_error import normalised
+from phimap.bench.uci import REGRESSION, load_regression
+from phimap.features.power_sketches import METHODS as POWERS
+from phimap.io.model import write_whole
+from phimap.kernels import Polynomial
+from phimap.learn.stages import Stages
+
+DEGREES = (2, 3, 7, 10, 20)
+COEF0 = (0, 1)
+WIDTHS = (512, 2048, 8192)
+ERROR_ROWS = 1000
+#: The map of others, and the one of ours that the last table sets against it.
+PEER, OURS = "scikit-learn", "polysketch"
+# Rows that adaptive maps may look at.
+_FIT_ROWS = 20_000
+# Numbers in a piece of rows, times degree and width: scikit-learn holds their transforms all at once.
+_PIECE = 2**25
+
+
+@dataclass(frozen=True)
+class Row:
+    """One draw of one method.
+
+    Attributes
+    ----------
+    dataset, method : str
+    degree, coef0 : int
+        Of the kernel ``(<x, y> + coef0)^degree``.
+    width, seed : int
+    error : float
+        Relative Frobenius error.
+    fit_seconds, seconds : float
+        Drawing the map, mapping the rows of the error.
+    """
+
+    dataset: str
+    method: str
+    degree: int
+    coef0: int
+    width: int
+    seed: int
+    error: float
+    fit_seconds: float
+    seconds: float
+
+
+def _features(degree: int, coef0: int, width: int, seed: int, **options: object) -> Any:
+    kernel = Polynomial(degree, gamma=1.0, coef0=coef0)
+    return pm.DotProductFeatures(kernel, width, random_state=seed, **options)  # pyright: ignore[reportArgumentType]
+
+
+def _plain(sketch: type[pm.sketches.Sketch], degree: int, coef0: int, width: int, seed: int) -> Any:
+    """One sketch of the power of (x, sqrt(coef0))."""
+    power = sketch(width, degree=degree, random_state=seed)  # pyright: ignore[reportCallIssue]
+    return make_pipeline(FunctionTransformer(partial(_extended, value=coef0**0.5)), power) if coef0 else power
+
+
+def _extended(X: np.ndarray, value: float) -> np.ndarray:
+    return np.column_stack([X, np.full(len(X), value, X.dtype)])
+
+
+#: Maps by name, of a degree, a constant, a number of features and a seed: `DotProductFeatures` with each of its
+#: methods and without a look at the data, one sketch of the whole power, and scikit-learn's.
+METHODS: dict[str, Callable[[int, int, int, int], Any]] = {
+    **{method: partial(_features, method=method) for method in POWERS},
+    "oblivious": partial(_features, adaptive=False),
+    "plain-polysketch": partial(_plain, pm.sketches.PolySketch),
+    "plain-tensorsketch": partial(_plain, pm.sketches.TensorSketch),
+    PEER: lambda degree, coef0, width, seed: PolynomialCountSketch(
+        gamma=1.0, degree=degree, coef0=coef0, n_components=width, random_state=seed
+    ),
+}
+
+
+def run(
+    name: str,
+    X: np.ndarray,
+    methods: Sequence[str],
+    *,
+    degrees: Sequence[int] = DEGREES,
+    coef0: Sequence[int] = COEF0,
+    widths: Sequence[int] = WIDTHS,
+    n_rows: int = ERROR_ROWS,
+    repeats: int = 3,
+    seed: int = 0,
+    advance: Callable[[], object] = lambda: None,
+) -> Iterator[Row]:
+    """Measure the methods on one set of rows.
+
+    Parameters
+    ----------
+    name : str
+        For the rows of the result.
+    X : ndarray of shape (n, d)
+        Scaled to norm 1 here.
+    methods : sequence of str
+        Keys of `METHODS`.
+    degrees, coef0, widths : sequence of int
+    n_rows : int
+        Rows of the error, the same for all draws; maps are fitted to others where there are as many.
+    repeats : int
+        Draws, with seeds ``seed, seed + 1, ...``. They take turns, so that a busy minute slows all methods.
+    advance : callable
+        Called after each draw.
+
+    Yields
+    ------
+    Row
+    """
+    X = normalised(X[np.random.default_rng(seed).permutation(len(X))], False)
+    rows = X[:n_rows]
+    others = X[n_rows : n_rows + _FIT_ROWS] if len(X) > 2 * n_rows else X
+    for degree in degrees:
+        for constant in coef0:
+            exact = Polynomial(degree, gamma=1.0, coef0=constant)(rows.astype(np.float64))
+            size = np.linalg.norm(exact)
+            for method in methods:
+                # What the first call compiles or loads is no draw's time.
+                METHODS[method](degree, constant, 64, seed).fit(others[:64]).transform(rows[:2])
+            for draw in range(seed, seed + repeats):
+                for method in methods:
+                    for width in widths:
+                        phi = METHODS[method](degree, constant, width, draw)
+                        start = time.perf_counter()
+                        phi.fit(others)
+                        fitted = time.perf_counter()
+                        piece = max(1, _PIECE // (degree * width))
+                        pieces = [phi.transform(rows[first : first + piece]) for first in range(0, len(rows), piece)]
+                        seconds = time.perf_counter() - fitted
+                        Z = np.concatenate(pieces).astype(np.float64)
+                        error = float(np.linalg.norm(Z @ Z.T - exact) / size)
+                        yield Row(name, method, degree, constant, width, draw, error, fitted - start, seconds)
+                        advance()
+
+
+def report(request: Request, stages: Stages) -> Report:
+    """Measure the sets asked for: a table of each kernel, the ratios to scikit-learn's, a figure of each constant."""
+    repeats, methods = request.draws(3), request.chosen(METHODS)
+    widths = sorted(request.widths or WIDTHS)
+    # Every set is read before the first is measured: a missing file shows at once.
+    loaded = {name: _load(name, request) for name in request.sets or ("MNIST", "letter", "protein")}
+    rows: list[Row] = []
+    for name, X in loaded.items():
+        with stages.stage(name, len(DEGREES) * len(COEF0) * len(methods) * len(widths) * repeats) as advance:
+            options = {"widths": widths, "n_rows": request.rows or ERROR_ROWS, "repeats": repeats}
+            rows += run(name, X, methods, seed=request.seed, advance=partial(advance, 1), **options)
+    tables = [_table(rows, name, coef0, degree) for name in loaded for coef0 in COEF0 for degree in DEGREES]
+    if PEER in methods and OURS in methods:
+        tables.append(_comparison(rows))
+    figures = {
+        f"polynomial_{name}_{coef0}.png": partial(_figure, rows, name, coef0) for name in loaded for coef0 in COEF0
+    }
+    return Report([asdict(row) for row in rows], tables, figures)
+
+
+def _load(name: str, request: Request) -> np.ndarray:
+    """Rows (n, d) of a set, its columns scaled as in the other experiments; those of regression sets to [0, 1]."""
+    if name in SETS:
+        return load(name, request.data, request.seed).X
+    if name not in REGRESSION:
+        raise ValueError(f"--sets must be among {', '.join((*SETS, *REGRESSION))}, got {name!r}.")
+    X, _ = load_regression(name, request.data)
+    widths = np.ptp(X, axis=0)
+    return (X - X.min(axis=0)) / np.where(widths > 0, widths, 1.0)
+
+
+def _kernel(degree: int | str, coef0: int) -> str:
+    return f"({coef0} + <x, y>)^{degree}" if coef0 else f"<x, y>^{degree}"
+
+
+def _of(rows: Sequence[Row], dataset: str, coef0: int, degree: int) -> list[Row]:
+    return [row for row in rows if (row.dataset, row.coef0, row.degree) == (dataset, coef0, degree)]
+
+
+def _table(rows: Sequence[Row], dataset: str, coef0: int, degree: int) -> Table:
+    chosen = _of(rows, dataset, coef0, degree)
+    widths = sorted({row.width for row in chosen})
+    lines = []
+    for method in dict.fromkeys(row.method for row in chosen):
+        by_width = [[row for row in chosen if (row.method, row.width) == (method, width)] for width in widths]
+        errors = [mean_and_deviation([row.error for row in found]) for found in by_width]
+        seconds = [f"{min(row.seconds for row in found):.2g}" for found in by_width]
+        lines.append((method, *errors, *seconds, f"{min(row.fit_seconds for row in by_width[-1]):.2g}"))
+    columns = (f"m = {width:,}" for width in widths), (f"s, {width:,}" for width in widths)
+    title = f"{dataset}, {_kernel(degree, coef0)}: relative error, seconds"
+    return Table(title, ("method", *columns[0], *columns[1], "s, fit"), lines)
+
+
+def _comparison(rows: Sequence[Row]) -> Table:
+    """Error and time of ours over those of scikit-learn's map, at the largest width."""
+    widest = max(row.width for row in rows)
+    degrees = sorted({row.degree for row in rows})
+    lines = []
+    for dataset, coef0 in dict.fromkeys((row.dataset, row.coef0) for row in rows):
+        cells = []
+        for degree in degrees:
+            ratios = []
+            for measure, statistic in (("error", np.mean), ("seconds", np.min)):
+                of_widest = [row for row in _of(rows, dataset, coef0, degree) if row.width == widest]
+                ours, peer = (
+                    statistic([getattr(row, measure) for row in of_widest if row.method == method])
+                    for method in (OURS, PEER)
+                )
+                ratios.append(f"{ours / peer:.2g}")
+            cells.append(", ".join(ratios))
+        lines.append((dataset, _kernel("p", coef0), *cells))
+    title = f"error and seconds of {OURS} over those of PolynomialCountSketch, m = {widest:,}"
+    return Table(title, ("data set", "kernel", *(f"p = {degree}" for degree in degrees)), lines)
+
+
+def _figure(rows: Sequence[Row], dataset: str, coef0: int, path: Path) -> None:
+    """Error above, seconds below, against the width, a column for each degree."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    degrees = sorted({row.degree for row in rows})
+    figure = Figure(figsize=(3.2 * len(degrees), 6.2), layout="constrained")
+    axes = figure.subplots(2, len(degrees), squeeze=False, sharex=True, sharey="row")
+    for column, degree in enumerate(degrees):
+        chosen = _of(rows, dataset, coef0, degree)
+        widths = sorted({row.width for row in chosen})
+        for measure, statistic, axis in zip(("error", "seconds"), (np.mean, np.min), axes[:, column], strict=True):
+            for number, method in enumerate(dict.fromkeys(row.method for row in chosen)):
+                values = [
+                    statistic([getattr(row, measure) for row in chosen if (row.method, row.width) == (method, width)])
+                    for width in widths
+                ]
+                style: dict[str, Any] = {"color": "k", "linewidth": 2} if method == PEER else {"color": f"C{number}"}
+                axis.plot(widths, values, marker="o", markersize=3, label=method, **style)
+            axis.set(xscale="log", yscale="log")
+            axis.set_xticks(widths, [f"{width:,}" for width in widths])
+            axis.xaxis.set_minor_locator(NullLocator())
+            axis.grid(alpha=0.3)
+        axes[0, column].set_title(_kernel(degree, coef0))
+        axes[1, column].set_xlabel("features m")
+    axes[0, 0].set_ylabel("relative error")
+    axes[1, 0].set_ylabel("seconds")
+    figure.suptitle(f"{dataset}, rows of norm 1")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=9, frameon=False, fontsize=8)
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
