@@ -55,7 +55,7 @@ class NTKSketch(FeatureMap):
     -----
     **Error.** Unbiased for the polynomial, whose own error does not fall with m. At degree 8 that is 0.001 of the
     kernel at depth 1 and 0.003 at depth 3 over 1,000 rows of MNIST divided by their norms. With the sketches' it is
-    0.0036 and 0.0093 at m = 8192 (0.010 and 0.016 for ``adaptive=False``); on rows centred first 0.0113 and 0.0186.
+    0.0036 and 0.0093 at m = 8192 (0.010 and 0.017 for ``adaptive=False``); on rows centred first 0.0113 and 0.0186.
     Data in few dimensions, whose cosines fill [-1, 1], are worth a higher `degree`.
 
     **Cost.** That of `DotProductFeatures`.
