@@ -144,7 +144,7 @@ def _lane_spectra(X, factors, radices, twiddles, spectra):
         for lane in range(n_rows):
             for j in range(whole, d):
                 values[lanes * j + lane] = factors[j] * X[first + lane, j]
-        _forward(values, radices, twiddles)
+        forward(values, radices, twiddles)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -161,7 +161,7 @@ def _convolutions(spectra, parts, opposite, offset, scale, radices, twiddles, ou
         n_rows = min(lanes, n - first)
         for g in range(n_generators):
             _multiply_spectra(spectra[group], parts[g], opposite, values)
-            _inverse(values, radices, twiddles)
+            inverse(values, radices, twiddles)
             start = g * step
             width = min(step, s - start)
             whole = width - width % lanes if n_rows == lanes else 0
@@ -173,7 +173,7 @@ def _convolutions(spectra, parts, opposite, offset, scale, radices, twiddles, ou
                     out[first + lane, start + c] = scale[start + c] * values[lanes * (offset + c) + lane]
 
 
-@njit(nogil=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy")
 def _multiply_spectra(spectra, parts, opposite, values):
     """Set values to the spectra of a group's convolutions with one generator, parts (length / 2, 4)."""
     lanes = lanes_of(values)
@@ -186,8 +186,8 @@ def _multiply_spectra(spectra, parts, opposite, values):
         store(values, i + lanes, add(p, multiply_subtract(b, imag, multiply(q, real))))
 
 
-@njit(nogil=True, error_model="numpy")
-def _forward(x, radices, twiddles):
+@njit(nogil=True, cache=True, error_model="numpy")
+def forward(x, radices, twiddles):
     """Transform the sequence of complex vectors x in place."""
     lanes = lanes_of(x)
     length = x.shape[0] // (2 * lanes)
@@ -209,9 +209,9 @@ def _forward(x, radices, twiddles):
         width = steps
 
 
-@njit(nogil=True, error_model="numpy")
-def _inverse(x, radices, twiddles):
-    """Undo `_forward`, but for the factor of the length.
+@njit(nogil=True, cache=True, error_model="numpy")
+def inverse(x, radices, twiddles):
+    """Undo `forward`, but for the factor of the length.
 
     Where real and imaginary parts change places, a forward transform is an inverse one: the steps read and write
     them so.

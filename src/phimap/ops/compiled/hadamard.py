@@ -19,7 +19,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from phimap.ops.compiled.vectors import butterfly, flip, lanes_of, load, store, within_1, within_2, within_4
+from phimap.ops.compiled.vectors import BYTES, butterfly, flip, lanes_of, load, store, within_1, within_2, within_4
 
 # Numbers transformed together, where rows are narrower: 16 kB of float32, half of the nearest cache.
 TOGETHER = 4096
@@ -117,7 +117,7 @@ def _one_stage(x, i, stride):
     store(x, i + stride, b)
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def transform(x, signs, first, last, width):
     """Transform rows of `width` that lie one after the other in `x`, from `first` up to `last`, in place.
 
@@ -169,40 +169,40 @@ def fwht(X):
         flat[whole:] = rest[: flat.shape[0] - whole]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def hadamard_blocks(X, signs, scale, out):
+def hadamard_blocks(X: np.ndarray, signs: np.ndarray, scale: np.ndarray, out: np.ndarray) -> None:
     """Apply blocks ``H D_{b,0} ... H D_{b,t-1}``, the last factor first, to rows padded with zeros to the width p.
 
     X (n, d), scale (s,) and out (n, s) of one floating dtype; signs int8 (B, t, p), d <= p a power of two, t >= 1
     and s <= B p. ``out[:, c]`` is ``scale[c]`` times column c of the blocks set side by side. Overwrites `out`.
     O(n B t p log p); scratch of one block, or of `TOGETHER` numbers.
     """
-    n_blocks, n_factors, width = signs.shape
+    n_blocks, _, width = signs.shape
     together = max(1, TOGETHER // width)
     for block in range(0, n_blocks, together):
-        some = signs[block : block + together]
-        columns = slice(block * width, min((block + some.shape[0]) * width, scale.shape[0]))
-        factors = flat_rows(some.transpose(1, 0, 2), 8 * lanes_of(X))
-        values = np.empty(factors.shape[1], X.dtype)
-        for i in range(X.shape[0]):
-            repeat(X[i], width, values)
-            for factor in range(n_factors - 1, -1, -1):
-                transform(values, factors[factor], 0, values.shape[0], width)
-            write_scaled(values, scale[columns], out[i, columns])
+        first, last = block * width, min((block + together) * width, scale.shape[0])
+        factors = flat_rows(signs[block : block + together].transpose(1, 0, 2), X.dtype)
+        _hadamard_blocks(X, factors, width, scale[first:last], first, out)
 
 
-@numba.njit(nogil=True, error_model="numpy")
-def flat_rows(parts, tile):
-    """Rows (t, B p) of parts (t, B, p), each filled up with zeros to a multiple of the tile."""
-    n_rows, n_parts, width = parts.shape
-    rows = np.zeros((n_rows, -(-n_parts * width // tile) * tile), parts.dtype)
-    for r in range(n_rows):
-        for b in range(n_parts):
-            rows[r, b * width : (b + 1) * width] = parts[r, b]
-    return rows
+def flat_rows(parts: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Rows (t, B p) of parts (t, B, p), each filled up with zeros to a multiple of a tile of `dtype`."""
+    rows = parts.reshape(parts.shape[0], -1)
+    tile = 8 * BYTES // dtype.itemsize
+    return np.ascontiguousarray(np.pad(rows, [(0, 0), (0, -rows.shape[1] % tile)]))
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _hadamard_blocks(X, factors, width, scale, first, out):
+    """Write the results of blocks that lie side by side, factors (t, w), to columns of `out` from `first` on."""
+    values = np.empty(factors.shape[1], X.dtype)
+    for i in range(X.shape[0]):
+        repeat(X[i], width, values)
+        for factor in range(factors.shape[0] - 1, -1, -1):
+            transform(values, factors[factor], 0, values.shape[0], width)
+        write_scaled(values, scale, out[i, first : first + scale.shape[0]])
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def repeat(x, width, values):
     """Fill values with x (d,), padded with zeros to `width`, over and over."""
     d = x.shape[0]
@@ -214,7 +214,7 @@ def repeat(x, width, values):
     values[values.shape[0] - values.shape[0] % width :] = 0
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def write_scaled(values, scale, results):
     """Set results (w,) to scale (w,) times the first of values."""
     for c in range(scale.shape[0]):
