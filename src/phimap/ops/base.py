@@ -169,14 +169,16 @@ class Ops(ABC):
         """
 
     @abstractmethod
-    def fourier_blocks(self, X: Array, phases: Array, places: Array, n_points: int, scale: Array) -> Array:
+    def fourier_blocks(
+        self, X: Array, factors: Array, phases: Array, frequencies: Array, n_points: int, scale: Array
+    ) -> Array:
         """Pairs of complex Fourier transforms.
 
-        `X` (r, 2 h) holds h complex numbers a row, real and imaginary parts in turn, and so do `phases` (B, 2, h, 2);
-        `places` is intp (B, h), entries of row b below ``(b + 1) n_points``; `scale` (s,) with s <= 2 B n_points.
-        Block b maps z to ``F_n P_b diag(phases[b, 0]) F_h diag(phases[b, 1]) z``, F unnormalised, where P_b adds
-        entry l to zeros at ``places[b, l] - b n_points``; the first s of the real and imaginary parts, in turn, are
-        scaled and returned as (r, s).
+        `X` (r, d) dense times `factors` (d,), padded to 2 h, holds h complex numbers a row, real and imaginary parts
+        in turn, and so do `phases` (B, 2, h, 2); `frequencies` intp (B, h) lie below n = `n_points`, `scale` is (s,)
+        with s <= 2 B n; h and n are products of 2, 3 and 5. Block b maps z to ``F_n^* P_b diag(phases[b, 0]) F_h
+        diag(phases[b, 1]) z``, F unnormalised, where P_b adds entry l to zeros at ``frequencies[b, l]``; the first s
+        of the real and imaginary parts, in turn, are scaled and returned as (r, s).
         """
 
     @abstractmethod

@@ -11,9 +11,6 @@ from phimap.ops.activations import FUNCTIONS
 from phimap.ops.base import Array, Ops
 from phimap.ops.threads import run_tasks
 
-# Spectra that are transformed at once: they and their transforms stay in an L2 cache of half a megabyte.
-_SPECTRUM_BYTES = 2**17
-
 
 class NumpyOps(Ops):
     """The vocabulary on NumPy arrays and CSR inputs, one thread a tile.
@@ -161,29 +158,13 @@ class NumpyOps(Ops):
         fastfood_blocks(X, signs, permutations, gains, scale, out)
         return out
 
-    def fourier_blocks(self, X: Array, phases: Array, places: Array, n_points: int, scale: Array) -> Array:
-        from scipy import fft
+    def fourier_blocks(
+        self, X: Array, factors: Array, phases: Array, frequencies: Array, n_points: int, scale: Array
+    ) -> Array:
+        from phimap.ops.compiled.fourier_points import fourier_points
 
-        from phimap.ops.compiled.fourier_points import add_at
-
-        n_blocks = places.shape[0]
-        # The compiled loop writes where it is told to; a damaged model file may name any place.
-        if places.min() < 0 or places.max() >= n_blocks * n_points:
-            raise ValueError("`places` must hold columns of the spectra. Fit the map again.")
-        complex_type = np.result_type(self.dtype, np.complex64)
-        Z, factors = X.view(complex_type)[:, None], phases.view(complex_type)[..., 0]
         out = self.empty((X.shape[0], scale.shape[0]))
-        rows = max(1, _SPECTRUM_BYTES // (n_blocks * n_points * complex_type.itemsize))
-        spectra = np.empty((rows, n_blocks, n_points), complex_type)
-        # An overflow is found in what becomes of the products, and reported there.
-        with np.errstate(over="ignore", invalid="ignore"):
-            for first in range(0, X.shape[0], rows):
-                some = slice(first, first + rows)
-                inner = np.asarray(fft.fft(Z[some] * factors[:, 1], overwrite_x=True))
-                count = inner.shape[0]
-                add_at(inner, factors[:, 0], places, spectra[:count].reshape(count, -1))
-                values = np.asarray(fft.fft(spectra[:count])).view(self.dtype).reshape(count, -1)
-                np.multiply(values[:, : scale.shape[0]], scale, out=out[some])
+        fourier_points(self.contiguous(X), factors, phases, frequencies, n_points, scale, out)
         return out
 
     def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:

@@ -145,15 +145,18 @@ class TorchOps(Ops):
         Y = torch.gather(Y, 2, permutations.expand(rows, n_blocks, width)) * gains
         return self.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, -1)[:, : scale.shape[0]] * scale
 
-    def fourier_blocks(self, X: Array, phases: Array, places: Array, n_points: int, scale: Array) -> Array:
-        rows, (n_blocks, half) = X.shape[0], places.shape
-        factors = torch.view_as_complex(phases)
-        Z = torch.view_as_complex(X.reshape(rows, 1, half, 2)) * factors[:, 1]
-        Z = torch.fft.fft(Z) * factors[:, 0]
+    def fourier_blocks(
+        self, X: Array, factors: Array, phases: Array, frequencies: Array, n_points: int, scale: Array
+    ) -> Array:
+        rows, (n_blocks, half) = X.shape[0], frequencies.shape
+        turns = torch.view_as_complex(phases)
+        padded = torch.nn.functional.pad(X * factors, (0, 2 * half - X.shape[1]))
+        Z = torch.fft.fft(torch.view_as_complex(padded.reshape(rows, 1, half, 2)) * turns[:, 1]) * turns[:, 0]
         spectra = torch.zeros((rows, n_blocks * n_points), dtype=Z.dtype, device=X.device)
+        places = frequencies + n_points * torch.arange(n_blocks, device=X.device)[:, None]
         spectra.index_add_(1, places.reshape(-1), Z.reshape(rows, -1))
-        values = torch.view_as_real(torch.fft.fft(spectra.reshape(rows, n_blocks, n_points)))
-        return values.reshape(rows, -1)[:, : scale.shape[0]] * scale
+        points = torch.fft.ifft(spectra.reshape(rows, n_blocks, n_points), norm="forward")
+        return torch.view_as_real(points).reshape(rows, -1)[:, : scale.shape[0]] * scale
 
     def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
         pieces = torch.arange(bounds.shape[0] - 1, device=X.device).repeat_interleave(bounds[1:] - bounds[:-1])

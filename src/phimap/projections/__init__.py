@@ -63,7 +63,7 @@ REGISTRY: dict[str, type[Projection]] = {
 }
 
 # Widest input for minimum-energy points: above it they err hardly less than structured ones, and cost more.
-_WIDEST_DESIGN = 64
+_WIDEST_DESIGN = 48
 # Widest input for Sobol points, which are drawn in time for this many coordinates and gain little beyond.
 _WIDEST_SOBOL = 1024
 

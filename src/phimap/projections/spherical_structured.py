@@ -9,8 +9,8 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops, run_tasks
-from phimap.projections.base import Projection, ProjectionRecord
-from phimap.projections.dense import haar_orthogonal
+from phimap.projections.base import Projection, ProjectionRecord, fourier_flops
+from phimap.projections.dense import DenseRecord, haar_orthogonal
 from phimap.projections.radii import stratified_radii
 
 # Complex points of a block in multiples of those that a basis needs, and the most of them: see the notes of the class.
@@ -23,6 +23,8 @@ _SWEEPS = 2
 _MOST_CHOSEN = 128
 # A pair of equal or opposite points has infinite energy: this keeps it finite, and worse than any other.
 _CLOSEST = 4 * np.finfo(np.float64).eps
+# Widest input whose directions are stored: below, a product is faster than the transforms.
+_WIDEST_STORED = 48
 # Widest input that is rotated by a Haar matrix: its product is then a small part of the work.
 _WIDEST_HAAR = 128
 # Directions to a group of blocks, so that narrow inputs do not cost a call for every few directions.
@@ -31,92 +33,91 @@ _GROUP = 1024
 
 @dataclass(frozen=True)
 class SphereRecord(ProjectionRecord):
-    """Blocks ``F_n P D_1 F_h D_2`` on inputs taken as h complex numbers, real and imaginary parts in turn.
+    """Blocks ``F_n^* P D_1 F_h D_2`` on inputs taken as h complex numbers, real and imaginary parts in turn.
 
     F is an unnormalised Fourier matrix of its order, D_i a diagonal of phases; P puts h numbers at the frequencies.
 
     Attributes
     ----------
-    input_scale : ndarray of shape (n_features,)
-        The law's inverse length scales, applied to the input.
     rotation : ndarray of shape (n_features, 2 h), or None
-        Rotation of the input before all blocks.
+        Rotation of the input before all blocks, the law's inverse length scales applied.
+    input_scale : ndarray
+        Factors of the rotated input, or the law's inverse length scales where it is not rotated.
     phases : ndarray of shape (n_blocks, 2, h, 2)
         Cosines and sines.
-    places : ndarray of intp, shape (n_blocks, h)
-        Frequencies of a block, counted on through the blocks of a group.
+    frequencies : ndarray of intp, shape (n_blocks, h)
     n_points : int
         Complex points n of a block.
-    together : int
-        Blocks of a group, which are computed at once.
     scale : ndarray of shape (n_directions,)
     """
 
-    input_scale: np.ndarray
     rotation: np.ndarray | None
+    input_scale: np.ndarray
     phases: np.ndarray
-    places: np.ndarray
+    frequencies: np.ndarray
     n_points: int
-    together: int
     scale: np.ndarray
 
     @property
     def n_features(self) -> int:
-        return self.input_scale.shape[0]
+        return (self.input_scale if self.rotation is None else self.rotation).shape[0]
 
     @property
     def n_directions(self) -> int:
         return self.scale.shape[0]
 
     @property
+    def _together(self) -> int:
+        """Blocks that are computed at once."""
+        return max(1, _GROUP // (2 * self.n_points))
+
+    @property
+    def n_flops(self) -> int:
+        n_blocks, half = self.frequencies.shape
+        rotation = 0 if self.rotation is None else 2 * self.rotation.size
+        # Two products with phases, six operations for a complex number, and two complex transforms.
+        block = 12 * half + 2 * fourier_flops(half) + 2 * fourier_flops(self.n_points)
+        return self.n_features + rotation + n_blocks * block + self.n_directions
+
+    @property
     def scratch_width(self) -> int:
-        # The scaled and the rotated or padded row, and the values of a group.
-        half = self.places.shape[1]
-        return self.n_features + 2 * half + 2 * self.together * self.n_points
+        # The dense row, the rotated one, and the values of a group.
+        return self.n_features + self.input_scale.shape[0] + 2 * self.n_points * self._together
 
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
-        X = ops.scale_columns(ops.dense(X), self.input_scale)
-        rows, half = X.shape[0], self.places.shape[1]
-        if self.rotation is not None:
-            X = ops.matmul(X, self.rotation)
-        elif self.n_features < 2 * half:
-            padded = ops.empty((rows, 2 * half))
-            ops.copy(X, padded)
-            ops.zero(padded, self.n_features, 2 * half)
-            X = padded
-        X = ops.contiguous(X)
-        for first in range(0, self.places.shape[0], self.together):
-            some = slice(first, first + self.together)
+        X = ops.dense(X) if self.rotation is None else ops.matmul(X, self.rotation)
+        for first in range(0, self.frequencies.shape[0], self._together):
+            some = slice(first, first + self._together)
             columns = slice(2 * self.n_points * first, min(2 * self.n_points * some.stop, self.n_directions))
-            arguments = self.phases[some], self.places[some], self.n_points, self.scale[columns]
-            yield columns, ops.fourier_blocks(X, *arguments)
+            block = self.phases[some], self.frequencies[some], self.n_points, self.scale[columns]
+            yield columns, ops.fourier_blocks(X, self.input_scale, *block)
 
 
 class SphericalStructured(Projection):
     """Spherical structured features: directions that minimise a Riesz energy, radii from one-dimensional QMC.
 
-    A block takes m = ceil(d / 2) distinct frequencies k_1, ..., k_m of the n-point Fourier matrix. Its column j is
-    the complex vector ``exp(2 pi i k_l j / n) / sqrt(m)``, which gives two real unit vectors in dimension 2 m, itself
-    and i times itself. The frequencies are chosen by coordinate descent on the discrete Riesz 0-energy, the sum of
-    ``-log`` of all distances between the points and their opposites; a random rotation makes each direction uniform.
-    Radii are the law's quantiles at stratified points, in random order. For activations, which are not even, the
-    energy leaves opposites out, and so do the frequencies zero: the points of a block then add up to zero.
+    A block takes m = d / 2, rounded up, distinct frequencies k_1, ..., k_m of the n-point Fourier matrix. Its column j
+    is the complex vector ``exp(2 pi i k_l j / n) / sqrt(m)``, which gives two real unit vectors in dimension 2 m,
+    itself and i times itself. The frequencies are chosen by coordinate descent on the discrete Riesz 0-energy, the sum
+    of ``-log`` of all distances between the points and their opposites; a random rotation makes each direction
+    uniform. Radii are the law's quantiles at stratified points, in random order. For activations, which are not even,
+    the energy leaves opposites out, and so do the frequencies zero: the points of a block then add up to zero.
 
     Notes
     -----
     **Error.** Each radius follows the law. Up to d = 128 each direction is uniform on the sphere, so that estimates
     are unbiased; beyond, the rotations are products of random phases and Fourier transforms, which leave a bias far
-    below the error. For even d, up to d directions are orthogonal. A block has at most 8 d: its points lie on a
+    below the error. For d = 2 m, up to d directions are orthogonal. A block has at most 8 d: its points lie on a
     torus, which leaves most of the sphere out however many they are, while the rotations of several blocks average
     this out.
 
-    **Cost.** O(s log d) flops a row, by Fourier transforms, and O(s) memory; up to d = 128 there is one rotation
-    more, d^2 numbers. In `fit` O(s d) for the descent.
+    **Cost.** O(s log d) flops a row, by Fourier transforms, and O(s) memory; up to d = 128 a rotation of d^2 numbers
+    comes first. Up to d = 48 the s x d matrix is stored: the product with it is faster than the transforms.
 
     **Differs from the source in** the random rotations, without which the map is deterministic and biased; in blocks;
     in the energy, which counts opposites, since cosines do not tell a direction from its opposite; in n, which need
     not be prime; in the descent, which compares random candidates and leaves off above 256 inputs, where random
-    frequencies are as good; in m, which is rounded up to a product of small primes above d = 128.
+    frequencies are as good; in m, which above d = 48 is rounded up to a product of 2, 3 and 5.
 
     References
     ----------
@@ -130,41 +131,49 @@ class SphericalStructured(Projection):
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         d, even = law.n_features, law.is_for_even_functions
         block_rng, rotation_rng, radius_rng = rng.spawn(3)
-        half = -(-d // 2)
-        rotation = None
-        if d <= _WIDEST_HAAR:
-            rotation = haar_orthogonal(2 * half, rotation_rng)[:d]
-        else:
-            half = _fast_length(half)
+        stored = d <= _WIDEST_STORED
+        half = -(-d // 2) if stored else _fast_length(-(-d // 2))
         most = max(half, min(_REDUNDANCY * half, _MOST_POINTS))
         n_blocks = -(-n_directions // (2 * most))
-        n_points = _fast_length(max(half if even else 2, -(-n_directions // (2 * n_blocks))))
-        together = min(n_blocks, max(1, _GROUP // (2 * n_points)))
+        n_points = max(half if even else 2, -(-n_directions // (2 * n_blocks)))
+        children = block_rng.spawn(n_blocks)
+        if stored:
+            blocks = run_tasks(lambda child: _rotated_points(d, n_points, even, child), children)
+            radii = radius_rng.permutation(stratified_radii(law, 1, n_directions, radius_rng)[0])
+            return DenseRecord(
+                np.ascontiguousarray((np.concatenate(blocks)[:n_directions] * radii[:, None] * law.scale).T)
+            )
+        n_points = _fast_length(n_points)
 
         def block(child: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
             return child.uniform(0, 2 * np.pi, (2, half)), spread_frequencies(half, n_points, even, child)
 
-        angles, frequencies = map(np.array, zip(*run_tasks(block, block_rng.spawn(n_blocks)), strict=True))
-        offsets = n_points * (np.arange(n_blocks) % together)
-        # A uniform direction in dimension 2 m times a radius of the law there has, cut to d coordinates, the law.
+        angles, frequencies = map(np.array, zip(*run_tasks(block, children), strict=True))
+        rotation, input_scale = None, np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,)).copy()
+        if d <= _WIDEST_HAAR:
+            rotation = haar_orthogonal(2 * half, rotation_rng)[:d] * input_scale[:, None]
+            input_scale = np.ones(2 * half)
+        # A uniform direction in dimension 2 m times a radius that the law has there, cut to d coordinates, has the law.
         radii = radius_rng.permutation(stratified_radii(law.unit(2 * half), 1, n_directions, radius_rng)[0])
-        return SphereRecord(
-            np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,)).copy(),
-            rotation,
-            np.stack([np.cos(angles), np.sin(angles)], axis=-1),
-            frequencies + offsets[:, None],
-            n_points,
-            together,
-            # Unnormalised, both transforms multiply the norm of a row by the root of h.
-            radii / half,
-        )
+        # Unnormalised, both transforms multiply the norm of a row by the root of h.
+        phases = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+        return SphereRecord(rotation, input_scale, phases, frequencies, n_points, radii / half)
+
+
+def _rotated_points(d: int, n_points: int, even: bool, rng: np.random.Generator) -> np.ndarray:
+    """Unit vectors (2 n_points, d) of one block, in random order, rotated by a Haar matrix of its own."""
+    half = -(-d // 2)
+    points = rng.permutation(structured_points(spread_frequencies(half, n_points, even, rng), n_points))
+    # For odd d one coordinate too many is cut off: a uniform vector stays uniform in its direction.
+    directions = (points @ haar_orthogonal(2 * half, rng))[:, :d]
+    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
 def _fast_length(least: int) -> int:
-    """The next length, from `least` on, whose complex Fourier transform is fast."""
+    """The next length, from `least` on, whose Fourier transform is fast: a product of 2, 3 and 5."""
     from scipy.fft import next_fast_len
 
-    return next_fast_len(least, real=False)  # pyright: ignore[reportReturnType]
+    return next_fast_len(least, real=True)  # pyright: ignore[reportReturnType]
 
 
 def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Generator) -> np.ndarray:
@@ -193,6 +202,14 @@ def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Gene
             swapped = candidates[best]
             chosen[coordinate], spare[swapped] = spare[swapped], chosen[coordinate]
     return chosen
+
+
+def structured_points(frequencies: np.ndarray, n_points: int) -> np.ndarray:
+    """Real unit vectors (2 n_points, 2 m) of the columns of m rows of the Fourier matrix, and i times them."""
+    phases = 2 * np.pi / n_points * (np.outer(np.arange(n_points), frequencies) % n_points)
+    real, imaginary = np.cos(phases), np.sin(phases)
+    points = np.concatenate([np.hstack([real, imaginary]), np.hstack([-imaginary, real])])
+    return points / np.sqrt(frequencies.size)
 
 
 def _energy(products: np.ndarray, even: bool) -> np.ndarray:
