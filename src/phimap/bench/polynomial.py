@@ -37,7 +37,7 @@ ERROR_ROWS = 1000
 #: The map of others, and the one of ours that the last table sets against it.
 PEER, OURS = "scikit-learn", "polysketch"
 # Rows that adaptive maps may look at.
-_FIT_ROWS = 20_000
+_FIT_ROWS = 5000
 # Numbers in a piece of rows, times degree and width: scikit-learn holds their transforms all at once.
 _PIECE = 2**25
 
@@ -167,7 +167,7 @@ def report(request: Request, stages: Stages) -> Report:
     rows: list[Row] = []
     for name, X in loaded.items():
         with stages.stage(name, len(DEGREES) * len(COEF0) * len(methods) * len(widths) * repeats) as advance:
-            options = {"widths": widths, "n_rows": request.rows or ERROR_ROWS, "repeats": repeats}
+            options = {"degrees": DEGREES, "widths": widths, "n_rows": request.rows or ERROR_ROWS, "repeats": repeats}
             rows += run(name, X, methods, seed=request.seed, advance=partial(advance, 1), **options)
     tables = [_table(rows, name, coef0, degree) for name in loaded for coef0 in COEF0 for degree in DEGREES]
     if PEER in methods and OURS in methods:
