@@ -247,7 +247,7 @@ class PackedArray:
             if len(factors) == 1:
                 bit_products(factors[0], others[0], out)
             else:
-                sign_products(*factors, *others, out)
+                sign_products(factors[0], factors[1], others[0], others[1], out)
             if left is not None and right is not None:
                 # The product of (o + w a) and (o + w b) over m columns.
                 out *= squared

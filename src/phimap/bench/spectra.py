@@ -49,7 +49,7 @@ class Row:
 
 
 def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[Row, np.ndarray, np.ndarray]:
-    """Compare one kernel with its equivalent on classes a = 1, 2: means ``4 e_a``, ``C_a = (1 + 4 (a - 1) / sqrt(p)) I``.
+    """Compare a kernel with its equivalent on classes a = 1, 2: means ``4 e_a``, ``C_a = (1 + 4 (a - 1) / sqrt(p)) I``.
 
     Returns
     -------
