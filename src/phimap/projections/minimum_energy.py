@@ -14,10 +14,12 @@ from phimap.projections.radii import stratified_radii
 # Mean square of the distances, in length scales, at which the error is made small. The median is 1 at the usual choice
 # of the length scale; from 1.5 to 2.5 the errors on real data differ little.
 _SQUARE_DISTANCE = 2.0
-# Most points that are designed together: the work of each grows with their number, the gain hardly. Most designs:
-# blocks beyond repeat them, which bounds the time of a fit.
+# Most points that are designed together: the work of each grows with their number, the gain hardly.
 _MOST_POINTS = 512
+# Most designs: blocks beyond repeat them, rotated, which bounds the time of a fit. Up to this width, that is: beyond, a
+# rotation costs as much as a design.
 _MOST_DESIGNS = 8
+_WIDEST_ROTATED = 1024
 # Longer points, in units in which the energy falls by exp(-1/2) a unit, interact as if they were of this length: they
 # meet no others, and float32 has the digits of its square.
 _LONGEST = 30.0
@@ -31,8 +33,8 @@ class MinimumEnergy(Projection):
     For a difference delta of two rows that is Gaussian with variance c / d a coordinate, c = 2, the squared error of
     ``mean_i cos(w_i.delta)`` is expected to be, but for a term that depends on the radii alone,
     ``1 / (2 s^2) sum_ij (exp(-c |w_i - w_j|^2 / (2 d)) + exp(-c |w_i + w_j|^2 / (2 d)))``. Radii are stratified
-    quantiles of the law; the directions minimise this energy, and are rotated at random. For activations, which are
-    not even, the second term is left out.
+    quantiles of the law; the directions minimise this energy, by descent from a random start. For activations, which
+    are not even, the second term is left out.
 
     Parameters
     ----------
@@ -41,15 +43,16 @@ class MinimumEnergy(Projection):
 
     Notes
     -----
-    **Error.** Unbiased: each direction is uniform on the sphere, each radius follows the law. The least of all
+    **Error.** Unbiased: each direction is uniform on the sphere, since the start is, and rotating the start rotates all
+    steps of the descent; each radius follows the law. The least of all
     projections where s is several times d, for small d by far: a few times below that of `Orthogonal`.
 
     **Cost.** The descent in `fit`, a fraction of a second for d up to 64; O(s d) numbers stored and O(s d) flops a row,
     as for independent draws.
 
     **Differs from the source in** the expectation over Gaussian differences, where the source takes a box; in the
-    radii, which keep to the law; in the rotation, without which the points are biased; in blocks of at most 512, each
-    with its rotation, which beyond 4,096 repeat the directions of others.
+    radii, which keep to the law; in the random start, without which the points are biased; in blocks of at most 512,
+    which beyond 4,096 points repeat the directions of others with a random rotation.
 
     References
     ----------
@@ -77,14 +80,14 @@ class MinimumEnergy(Projection):
             scaled = np.minimum(lengths * (_SQUARE_DISTANCE / d) ** 0.5, _LONGEST)
             return spread_directions(start, scaled, law.is_for_even_functions, iterations)
 
-        n_designs = min(n_blocks, _MOST_DESIGNS)
+        n_designs = min(n_blocks, _MOST_DESIGNS) if d <= _WIDEST_ROTATED else n_blocks
         designs = run_tasks(design, zip(radii[:n_designs], design_rng.spawn(n_designs), strict=True))
 
         def block(task: tuple[int, np.random.Generator]) -> np.ndarray:
             number, child = task
-            points = designs[number % n_designs] * radii[number, :, None]
             # In random order, as they are cut: the radii rise.
-            return child.permutation(points) @ haar_orthogonal(d, child)
+            points = child.permutation(designs[number % n_designs] * radii[number, :, None])
+            return points if number < n_designs else points @ haar_orthogonal(d, child)
 
         points = np.concatenate(run_tasks(block, enumerate(rotation_rng.spawn(n_blocks))))
         return DenseRecord(np.ascontiguousarray((points[:n_directions] * law.scale).T))
