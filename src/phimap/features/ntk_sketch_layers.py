@@ -1,0 +1,237 @@
+"""The layered sketch of neural tangent kernels: Taylor polynomials of both dual functions, sketched at every layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log, pi
+
+import numpy as np
+
+from phimap.ops import Array, Ops
+from phimap.random_map import MapRecord
+from phimap.records import Record
+from phimap.sketches import OSNAP, SRHT, PolySketch, TensorSRHT
+from phimap.sketches.polysketch import PolySketchRecord
+from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
+from phimap.sketches.tree import sketched
+
+# Inputs wider than this many times the first sketch are hashed in input-sparsity time, as in PolySketch.
+_WIDE = 8
+
+
+@dataclass(frozen=True)
+class LayeredSizes:
+    """Dimensions inside the map, and degrees of its polynomials.
+
+    Attributes
+    ----------
+    phi : int
+        r, width of the features of Sigma_l.
+    psi : int
+        s, width of the features of K_l.
+    relu, step : int
+        m and n1, widths of the sketch of each power in kappa_1 and in kappa_0.
+    relu_degree, step_degree : int
+        2 p + 2 and 2 p' + 1.
+    output : int
+        s*.
+    """
+
+    phi: int
+    psi: int
+    relu: int
+    step: int
+    relu_degree: int
+    step_degree: int
+    output: int
+
+    @classmethod
+    def of_bound(cls, depth: int, epsilon: float, delta: float) -> LayeredSizes:
+        """The orders of the source's Theorem 1, every constant in them taken as 1."""
+        size = log(depth / (epsilon * delta))
+        return cls(
+            phi=ceil(depth**6 / epsilon**4 * size**3),
+            psi=ceil(depth**2 / epsilon**2 * size**2),
+            relu=ceil(depth**8 / epsilon ** (16 / 3) * size**3),
+            step=ceil(depth**4 / epsilon**4 * size**3),
+            relu_degree=2 * ceil(2 * depth**2 / epsilon ** (4 / 3)) + 2,
+            step_degree=2 * ceil(9 * depth**2 / epsilon**2) + 1,
+            output=ceil(log(1 / delta) / epsilon**2),
+        )
+
+
+def relu_series(degree: int) -> np.ndarray:
+    """Taylor coefficients (degree + 1,) of kappa_1, for even degrees."""
+    coefficients = np.zeros(degree + 1)
+    i = np.arange(degree // 2)
+    coefficients[:2] = 1 / pi, 0.5
+    coefficients[2::2] = _binomials(i) / (pi * (2 * i + 1) * (2 * i + 2))
+    return coefficients
+
+
+def step_series(degree: int) -> np.ndarray:
+    """Taylor coefficients (degree + 1,) of kappa_0, for odd degrees."""
+    coefficients = np.zeros(degree + 1)
+    i = np.arange((degree + 1) // 2)
+    coefficients[0] = 0.5
+    coefficients[1::2] = _binomials(i) / (pi * (2 * i + 1))
+    return coefficients
+
+
+def _binomials(i: np.ndarray) -> np.ndarray:
+    """``(2 i)! / (2^i i!)^2`` for i = 0, 1, ..., by its recurrence."""
+    return np.cumprod(np.where(i == 0, 1.0, (2 * i - 1) / np.maximum(2 * i, 1)))
+
+
+@dataclass(frozen=True)
+class PolynomialRecord(MapRecord):
+    """Features of a polynomial of the inner product: ``T`` times the direct sum of ``sqrt(c_j) Q(x^j (x) e1^(p - j))``.
+
+    Attributes
+    ----------
+    powers : PolySketchRecord
+        Q, of the degree p.
+    roots : tuple of float
+        ``sqrt(c_j)`` for j = 0, ..., p.
+    reduction : SRHTRecord
+        T. Powers with the coefficient 0 have no place in what it takes.
+    """
+
+    powers: PolySketchRecord
+    roots: tuple[float, ...]
+    reduction: SRHTRecord
+
+    @classmethod
+    def draw(
+        cls, n_features: int, coefficients: np.ndarray, power_width: int, n_components: int, rng: np.random.Generator
+    ) -> PolynomialRecord:
+        powers_rng, reduction_rng = rng.spawn(2)
+        powers = PolySketch(power_width, degree=len(coefficients) - 1).sample(n_features, powers_rng)
+        reduction = SRHT(n_components).sample(int(np.count_nonzero(coefficients)) * power_width, reduction_rng)
+        return cls(powers, tuple(float(root) for root in np.sqrt(coefficients)), reduction)
+
+    @property
+    def n_features(self) -> int:
+        return self.powers.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.reduction.n_components
+
+    @property
+    def scratch_width(self) -> int:
+        return self.powers.scratch_width + self.reduction.n_features + self.reduction.scratch_width
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        direct_sum = ops.empty((X.shape[0], self.reduction.n_features))
+        degree, width = len(self.roots) - 1, self.powers.n_components
+        places = np.cumsum([0, *(width if root > 0 else 0 for root in self.roots)])
+        for n_units, features in self.powers.cases(ops, X):
+            j = degree - n_units
+            if self.roots[j] > 0:
+                direct_sum[:, places[j] : places[j] + width] = features * self.roots[j]
+        self.reduction.apply(ops, direct_sum, out, first)
+
+
+@dataclass(frozen=True)
+class SketchedLayer(Record):
+    """One layer of the recursion.
+
+    Attributes
+    ----------
+    relu, step : PolynomialRecord
+        phi_{l-1} to phi_l, and to the features of the derivative.
+    product : TensorSRHTRecord
+        Of psi_{l-1} and the derivative.
+    reduction : SRHTRecord
+        R, of the product next to phi_l.
+    """
+
+    relu: PolynomialRecord
+    step: PolynomialRecord
+    product: TensorSRHTRecord
+    reduction: SRHTRecord
+
+    @property
+    def scratch_width(self) -> int:
+        """Floats a row that the layer's widest part holds, and what it gives and takes."""
+        parts = (self.relu.scratch_width, self.step.scratch_width, self.product.scratch_width)
+        return 2 * (self.relu.n_components + self.reduction.n_components) + self.reduction.scratch_width + max(parts)
+
+
+@dataclass(frozen=True)
+class NTKSketchRecord(MapRecord):
+    """The layers, applied to rows divided by their norms.
+
+    Attributes
+    ----------
+    entrance : MapRecord
+        Q1: rows to phi_0.
+    tangent : SRHTRecord
+        V: phi_0 to psi_0.
+    layers : tuple of SketchedLayer
+    projection : ndarray of shape (s, n_components)
+        G transposed: Gaussian numbers of the variance ``1 / n_components``.
+    normalized : bool
+        Whether phi_l is divided by its norm.
+    """
+
+    entrance: MapRecord
+    tangent: SRHTRecord
+    layers: tuple[SketchedLayer, ...]
+    projection: np.ndarray
+    normalized: bool
+
+    @property
+    def n_features(self) -> int:
+        return self.entrance.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.projection.shape[1]
+
+    @property
+    def scratch_width(self) -> int:
+        layers = max(layer.scratch_width for layer in self.layers)
+        return max(self.entrance.scratch_width, layers) + self.entrance.n_components + self.n_components
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        norms = ops.row_norms(X)
+        # The first sketch is linear: sparse rows are divided by their norms behind it, not rewritten before it.
+        phi = sketched(self.entrance, ops, X)
+        ops.scale_rows_in_place(phi, ops.reciprocal(ops.row_norms(phi) if self.normalized else norms))
+        psi = sketched(self.tangent, ops, phi)
+        for layer in self.layers:
+            product = layer.product.sketch_product(ops, psi, sketched(layer.step, ops, phi))
+            phi = sketched(layer.relu, ops, phi)
+            if self.normalized:
+                ops.scale_rows_in_place(phi, ops.reciprocal(ops.row_norms(phi)))
+            direct_sum = ops.empty((X.shape[0], layer.reduction.n_features))
+            ops.copy(product, direct_sum)
+            ops.copy(phi, direct_sum, product.shape[1])
+            psi = sketched(layer.reduction, ops, direct_sum)
+        ops.copy(ops.matmul(psi, self.projection), out, first)
+        ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
+
+
+def draw_layers(
+    n_features: int, depth: int, sizes: LayeredSizes, rng: np.random.Generator, *, normalized: bool = True
+) -> NTKSketchRecord:
+    """Draw the layered sketch of inputs of that width."""
+    entrance_rng, tangent_rng, layers_rng, projection_rng = rng.spawn(4)
+    entrance = (OSNAP if n_features > _WIDE * sizes.phi else SRHT)(sizes.phi).sample(n_features, entrance_rng)
+    tangent = SRHT(sizes.psi).sample(sizes.phi, tangent_rng)
+    relu_coefficients, step_coefficients = relu_series(sizes.relu_degree), step_series(sizes.step_degree)
+    layers = []
+    for layer_rng in layers_rng.spawn(depth):
+        relu_rng, step_rng, product_rng, reduction_rng = layer_rng.spawn(4)
+        layers.append(
+            SketchedLayer(
+                PolynomialRecord.draw(sizes.phi, relu_coefficients, sizes.relu, sizes.phi, relu_rng),
+                PolynomialRecord.draw(sizes.phi, step_coefficients, sizes.step, sizes.psi, step_rng),
+                TensorSRHT(sizes.psi).sample_product((sizes.psi, sizes.psi), product_rng),
+                SRHT(sizes.psi).sample(sizes.psi + sizes.phi, reduction_rng),
+            )
+        )
+    projection = projection_rng.standard_normal((sizes.psi, sizes.output)) * sizes.output**-0.5
+    return NTKSketchRecord(entrance, tangent, tuple(layers), projection, normalized)
