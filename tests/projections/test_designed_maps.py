@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -69,3 +71,37 @@ def test_pairs_estimate_one_on_the_diagonal(name, rng):
     np.testing.assert_allclose(
         (signs * Z**2).sum(axis=1), 1, atol=64 * np.finfo(np.float64).eps * (Z**2).sum(axis=1).max()
     )
+
+
+@pytest.mark.parametrize("d", [61, 150])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_structured_spheres_agree_on_every_way(d, dtype, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(numpy_ops.NumpyOps, "least_tile_rows", 16)
+    monkeypatch.setattr(numpy_ops.NumpyOps, "tile_bytes", 1)
+    torch = pytest.importorskip("torch")
+    X = rng.standard_normal((70, d)).astype(dtype) * (rng.random((70, d)) < 0.3)
+    for phi in (
+        pm.FourierFeatures(pm.kernels.Gaussian(np.linspace(5, 20, d)), 1403, projection="ssf", random_state=0),
+        pm.ArcCosineFeatures(1, 703, projection="ssf", random_state=0),
+    ):
+        Z = phi.fit(X).transform(X)
+        W = phi.record_.projection.to_dense()
+        # A few hundred operations on values of the size of Z, and of the projections that cosines are taken of.
+        slack = 500 * np.finfo(dtype).eps * max(1.0, float(np.abs(Z).max()), float(np.abs(X @ W.T).max()))
+        np.testing.assert_allclose(phi.transform(sparse.csr_array(X)), Z, atol=slack)
+        np.testing.assert_allclose(phi.transform(torch.tensor(X)).numpy(), Z, atol=slack)
+        np.testing.assert_allclose(phi.transform(X[:5]), Z[:5], atol=slack)
+        np.testing.assert_array_equal(phi.set_params(n_jobs=2).transform(X), phi.set_params(n_jobs=1).transform(X))
+        pm.save(phi, tmp_path / "map.phimap")
+        np.testing.assert_array_equal(pm.load(tmp_path / "map.phimap").transform(X), Z)
+
+
+def test_a_damaged_sphere_is_refused(rng):
+    X = rng.standard_normal((3, 61))
+    phi = pm.FourierFeatures(n_components=40, projection="ssf", random_state=0).fit(X)
+    damaged = replace(phi.record_.projection, frequencies=phi.record_.projection.frequencies + 1000)
+    phi.record_ = replace(phi.record_, projection=damaged)
+    with pytest.raises(
+        ValueError, match=r"`frequencies`, `phases` and `scale` must belong together. Fit the map again"
+    ):
+        phi.transform(X)

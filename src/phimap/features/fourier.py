@@ -110,8 +110,8 @@ class FourierFeatures(FeatureMap):
     n_components : int, default=1024
         Output width m. For pairs and odd m the last feature is a cosine with a random phase.
     projection : str or Projection, default="auto"
-        How directions are drawn: a name, an object of `phimap.projections`, or ``"auto"``, which is orthogonal
-        where the spectral law is rotation-invariant and independent elsewhere.
+        How directions are drawn: a name, an object of `phimap.projections`, or ``"auto"``, which chooses by the
+        spectral law and the number of inputs: `MinimumEnergy`, `SphericalStructured` or `QuasiMonteCarlo`.
     pairing : {"pairs", "offset"}, default="pairs"
         Cosine and sine of each direction, or one cosine with a random phase. At equal m pairs never err more.
     normalize_input : bool, default=False

@@ -53,7 +53,8 @@ class NTKTensorFeatures(FeatureMap):
     row exceeds the byte budget. `NTKFeatures` sketches the products and keeps the width at will.
 
     **Differs from the source in** the input, normalised first and multiplied by its norm at the end, and in the
-    projection, which is orthogonal unless ``projection="gaussian"`` asks for the published independent directions.
+    projection, which is designed or structured unless ``projection="gaussian"`` asks for the published independent
+    directions.
 
     References
     ----------
