@@ -24,7 +24,7 @@ def test_powers_are_unbiased(method, rng):
     widths = (3, 8, 5)
     estimates = []
     for seed in range(600):
-        Z = apply(draw_powers(method, 5, (1, 2, 3), widths, np.random.default_rng(seed)), X)
+        Z = apply(draw_powers(method, 5, (1, 2, 3), widths, 0.2, np.random.default_rng(seed)), X)
         parts = np.split(Z, np.cumsum(widths)[:-1], axis=1)
         estimates.append([part @ part.T for part in parts])
     products = X @ X.T

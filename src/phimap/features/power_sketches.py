@@ -190,7 +190,9 @@ class ReducedRecord(MapRecord):
         self.reduction.apply(ops, features, out, first)
 
 
-# Width of the inner nodes of a tree at most: their error counts only times the powers of the cosine.
+# Width of the inner nodes of a tree, whose error counts times the square of the cosine: so many times this square
+# times the width of the widest output, but not less than the second number.
+_INNER_SHARE = 4
 _INNER_WIDTH = 1024
 # Features that compact Maclaurin maps draw for each that they keep.
 _OVERSAMPLING = 4
@@ -218,11 +220,19 @@ METHODS = ("polysketch", "complex-to-real", *_SINGLE)
 
 
 def draw_powers(
-    method: str, n_features: int, degrees: Sequence[int], widths: Sequence[int], rng: np.random.Generator
+    method: str,
+    n_features: int,
+    degrees: Sequence[int],
+    widths: Sequence[int],
+    squared_cosine: float,
+    rng: np.random.Generator,
 ) -> MapRecord:
-    """Draw sketches of the tensor powers of these degrees, ascending, with these widths, side by side."""
+    """Draw sketches of the tensor powers of these degrees, ascending, with these widths, side by side.
+
+    `squared_cosine` is that of two rows on average.
+    """
     if method == "polysketch":
-        return _draw_tree(n_features, degrees, widths, rng)
+        return _draw_tree(n_features, degrees, widths, squared_cosine, rng)
     if method == "complex-to-real":
         return SpectralProductsRecord.draw(n_features, degrees, widths, rng)
     draw = _SINGLE[method]
@@ -235,7 +245,9 @@ def draw_powers(
     )
 
 
-def _draw_tree(n_features: int, degrees: Sequence[int], widths: Sequence[int], rng: np.random.Generator) -> MapRecord:
+def _draw_tree(
+    n_features: int, degrees: Sequence[int], widths: Sequence[int], squared_cosine: float, rng: np.random.Generator
+) -> MapRecord:
     """All powers from one tree; the first power, which needs none, by SRHT."""
     linear_rng, tree_rng = rng.spawn(2)
     higher = {degree: width for degree, width in zip(degrees, widths, strict=True) if degree > 1}
@@ -243,7 +255,8 @@ def _draw_tree(n_features: int, degrees: Sequence[int], widths: Sequence[int], r
     if degrees[0] == 1:
         parts.append(SRHT(widths[0]).sample(n_features, linear_rng))
     if higher:
-        inner = int(np.clip(max(higher.values()), 1, _INNER_WIDTH))
+        widest = max(higher.values())
+        inner = min(widest, max(_INNER_WIDTH, int(_INNER_SHARE * squared_cosine * widest)))
         parts.append(PolySketch(inner_components=inner).sample_powers(n_features, higher, tree_rng))
     return StackedRecord(tuple(parts))
 

@@ -263,7 +263,8 @@ def _power_terms(
         signs = hadamard_signs(sign_rng, (piece.polynomials.shape[1], width))
         polynomials.append(piece.polynomials @ signs * (width / share) ** 0.5)
     degrees, widths = [piece.degree for piece, _, _ in drawn], [width for _, width, _ in drawn]
-    deviation = draw_powers(method, plan.moments.n_features, degrees, widths, sketch_rng)
+    squared_cosine = float(plan.moments.squared_cosines().mean())
+    deviation = draw_powers(method, plan.moments.n_features, degrees, widths, squared_cosine, sketch_rng)
     return [SeriesTerm(np.concatenate(polynomials, axis=1), deviation)]
 
 
