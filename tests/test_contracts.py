@@ -284,7 +284,7 @@ def test_bad_input_names_the_trouble(broken, message):
         (pm.ActivationFeatures("tanh"), r"`activation` must be one of 'abs', 'cos'.*got 'tanh'"),
         (pm.NTKFeatures(depth=0), r"`depth` must be at least 1, got 0"),
         (pm.NTKFeatures(n_components=8, relu_components=9), r"`relu_components` must be at most"),
-        (pm.NTKFeatures(exact_degrees=(0, 1)), r"`exact_degrees` must be \(\), the published map, got \(0, 1\)"),
+        (pm.NTKFeatures(exact_degrees=(2,), sketch="none"), r"`exact_degrees` must be \(\) where `sketch` is set"),
         (pm.NTKFeatures(sketch="srht"), r"`sketch` must be one of"),
         (pm.NystroemFeatures(landmarks=np.ones((3, 9))), r"`landmarks` must be of shape"),
         (pm.FourierFeatures(n_jobs=0), r"`n_jobs` must be a non-zero integer"),

@@ -86,14 +86,14 @@ def test_adaptive_maps_err_less(kernel, depth, digits):
 
 def test_plan_predicts_the_error(digits, monkeypatch):
     plans = []
-    from phimap.features import dot_product
+    from phimap.features import series_fit
 
     def keep(*arguments):
         plans.append(make_plan(*arguments))
         return plans[-1]
 
-    make_plan = dot_product.make_plan
-    monkeypatch.setattr(dot_product, "make_plan", keep)
+    make_plan = series_fit.make_plan
+    monkeypatch.setattr(series_fit, "make_plan", keep)
     kernel, off = Polynomial(3, gamma=1.0), ~np.eye(len(digits), dtype=bool)
     squares = []
     for seed in range(5):

@@ -12,7 +12,7 @@ from phimap.kernels import NTK
 
 def published(depth: int, width: int, *, seed: int, **options: object) -> FeatureMap:
     """The published construction: independent Gaussian directions, all layers of the last one's widths."""
-    options = {"projection": "gaussian", "hidden_components": max(1, width // 2), **options}
+    options = {"exact_degrees": (), "projection": "gaussian", "hidden_components": max(1, width // 2), **options}
     return pm.NTKFeatures(depth, width, random_state=seed, **options)  # pyright: ignore[reportArgumentType]
 
 
@@ -30,10 +30,16 @@ METHODS: dict[str, Callable[[int, int, int, int], FeatureMap]] = {
     "published-countsketch": lambda depth, width, _, seed: published(depth, width, seed=seed, sketch="countsketch"),
     "published-gibbs": lambda depth, width, _, seed: published(depth, width, seed=seed, sampling="gibbs"),
     "features": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, random_state=seed),
-    "features-leverage": lambda depth, width, _, seed: pm.NTKFeatures(
-        depth, width, sampling="leverage", random_state=seed
+    "features-fixed": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, adaptive=False, random_state=seed),
+    "layers": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, exact_degrees=(), random_state=seed),
+    "layers-leverage": lambda depth, width, _, seed: pm.NTKFeatures(
+        depth, width, exact_degrees=(), sampling="leverage", random_state=seed
     ),
-    "features-sorf": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, projection="sorf", random_state=seed),
+    "layers-sorf": lambda depth, width, _, seed: pm.NTKFeatures(
+        depth, width, exact_degrees=(), projection="sorf", random_state=seed
+    ),
+    "sketch": lambda depth, width, _, seed: pm.NTKSketch(depth, width, random_state=seed),
+    "sketch-layered": lambda depth, width, _, seed: pm.NTKSketch(depth, width, method="layered", random_state=seed),
     "tensor": lambda depth, width, _, seed: published(depth, width, seed=seed, sketch="none"),
     "gradient": gradient,
     "nystroem": lambda depth, width, _, seed: pm.NystroemFeatures(NTK(depth), width, random_state=seed),

@@ -2,135 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from phimap._validation import check_choice, check_integer
 from phimap.features.base import FeatureMap
-from phimap.features.moments import Moments, spaced_rows
-from phimap.features.power_sketches import METHODS
 from phimap.features.series import SeriesRecord
-from phimap.features.series_plan import draw_terms, make_plan
-from phimap.kernels import DotProductKernel, Exponential, Gaussian, HomogeneousKernel, Kernel, Polynomial, Taylor
-from phimap.kernels.expansion import checked_coefficients, fitted_coefficients
-from phimap.kernels.geometry import unit_rows
-from phimap.ops import Array, ops_for
-
-# Degree of the polynomial fitted to a function of the cosine.
-_FITTED_DEGREE = 8
-# Degrees of an infinite series: until what is left is below this share of the largest row's kernel with itself.
-_TRUNCATION, _MOST_DEGREE = 1e-3, 32
-# Numbers in the sample of rows.
-_SAMPLE_SIZE = 2**23
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """How a kernel becomes a power series of the inner products of prepared rows.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    weight, shift, scale : see SeriesRecord
-    """
-
-    kernel: Kernel
-    weight: str
-    shift: np.ndarray | None
-    scale: np.ndarray | None
-
-    @classmethod
-    def of(cls, kernel: Kernel, sample: np.ndarray | None, n_features: int) -> Preparation:
-        """For a kernel, and a sample of the data where they may be used."""
-        if isinstance(kernel, Gaussian):
-            shift = None if sample is None else sample.mean(axis=0)
-            return cls(kernel, "gaussian", shift, np.ones(n_features) * kernel._inverse_length_scale(n_features))
-        if isinstance(kernel, HomogeneousKernel) and kernel.homogeneity == 1:
-            return cls(kernel, "norm", None, None)
-        if isinstance(kernel, DotProductKernel):
-            return cls(kernel, "norm" if kernel.homogeneous else "one", None, None)
-        raise TypeError(
-            "`kernel` must be a dot-product kernel, Gaussian, or homogeneous of degree 1 in each row, got "
-            f"{kernel!r}. Use FourierFeatures or NystroemFeatures for others."
-        )
-
-    def rows(self, sample: np.ndarray) -> np.ndarray:
-        """Prepared rows (r, d)."""
-        if self.shift is not None:
-            sample = sample - self.shift
-        if self.scale is not None:
-            sample = sample * self.scale
-        return unit_rows(sample) if self.weight == "norm" else sample
-
-    def coefficients(self, degree: int | None, rows: np.ndarray | None, n_features: int) -> np.ndarray:
-        """Coefficients (J + 1,) of the series, up to a degree or up to one that suffices for these prepared rows."""
-        kernel = Exponential() if isinstance(self.kernel, Gaussian) else self.kernel
-        if isinstance(kernel, HomogeneousKernel):
-            cosines = None
-            if rows is not None and len(rows) > 1:
-                chosen = rows[spaced_rows(len(rows), 256)]
-                cosines = (chosen @ chosen.T)[np.triu_indices(len(chosen), 1)]
-            return fitted_coefficients(kernel.kappa, _FITTED_DEGREE if degree is None else degree, cosines)
-        assert isinstance(kernel, DotProductKernel)  # `of` admits no other
-        if degree is not None:
-            return checked_coefficients(kernel, degree, n_features)
-        if isinstance(kernel, Polynomial):
-            return checked_coefficients(kernel, kernel.degree, n_features)
-        if isinstance(kernel, Taylor):
-            return checked_coefficients(kernel, np.size(kernel.coefficients) - 1, n_features)
-        # Twice the degrees, so that what the last one leaves is seen.
-        coefficients = checked_coefficients(kernel, 2 * _MOST_DEGREE, n_features)
-        radius = 1.0 if rows is None else float(np.square(rows).sum(axis=1).max())
-        with np.errstate(divide="ignore"):
-            logarithms = np.log(coefficients) + np.arange(len(coefficients)) * np.log(radius or 1.0)
-        sizes = np.exp(logarithms - logarithms.max())
-        left = 1 - np.cumsum(sizes) / sizes.sum()
-        last = int(np.argmax(left <= _TRUNCATION))
-        if last > _MOST_DEGREE:
-            warnings.warn(
-                f"the power series of {self.kernel!r} leaves {left[_MOST_DEGREE]:.0%} of the largest row's kernel with "
-                f"itself beyond degree {_MOST_DEGREE}. Raise its length scale, or use FourierFeatures.",
-                stacklevel=5,
-            )
-        return coefficients[: min(last, _MOST_DEGREE) + 1]
-
-
-def draw_series(
-    kernel: Kernel,
-    X: Array,
-    n_components: int,
-    *,
-    method: str,
-    degree: int | None,
-    exact_degrees: tuple[int, ...],
-    adaptive: bool,
-    rng: np.random.Generator,
-) -> SeriesRecord:
-    """Check the parameters, then draw the map of a kernel for data like `X` (n, d)."""
-    check_choice("method", method, METHODS)
-    if degree is not None:
-        check_integer("degree", degree, least=1)
-    for exact in exact_degrees:
-        check_integer("exact_degrees", exact, least=0)
-    d = X.shape[1]
-    sample = _sample(X) if adaptive else None
-    prepared = Preparation.of(kernel, sample, d)
-    rows = None if sample is None else prepared.rows(sample)
-    coefficients = prepared.coefficients(degree, rows, d)
-    candidates = [Moments.unknown(d)] if rows is None else Moments.of_rows(rows)
-    plan = make_plan(coefficients, candidates, n_components, method, exact_degrees)
-    terms = draw_terms(plan, method, rng)
-    return SeriesRecord(d, prepared.weight, prepared.shift, prepared.scale, plan.moments.direction, terms)
-
-
-def _sample(X: Array) -> np.ndarray:
-    """Evenly spaced rows of `X` (n, d), in float64 on the host."""
-    ops = ops_for(X)
-    chosen = spaced_rows(X.shape[0], max(64, min(1024, _SAMPLE_SIZE // X.shape[1])))
-    return np.asarray(ops.to_host(ops.dense(X[chosen])), dtype=np.float64)
+from phimap.features.series_fit import draw_series
+from phimap.kernels import Kernel, Polynomial
+from phimap.ops import Array
 
 
 class DotProductFeatures(FeatureMap):
@@ -155,8 +35,9 @@ class DotProductFeatures(FeatureMap):
         products of projections onto random signs. ``"compact-maclaurin"``: four times as many of these, reduced by
         SRHT.
     degree : int or None, default=None
-        Last degree of the series. None is that of a polynomial; 8 for a fitted one; else where the rest of the series
-        falls below a thousandth of the largest row's kernel with itself, at most 32.
+        Last degree of the series. None is that of a polynomial; for a fitted one the power of two, up to 64, with the
+        least predicted error of fit and sketches together; else where the rest of the series falls below a
+        thousandth of the largest row's kernel with itself, at most 32.
     exact_degrees : tuple of int, default=(0, 1)
         Degrees carried exactly. One of them is carried as a whole where its monomials take at most a quarter of
         `n_components`; beyond that, as far as it pays by the predicted error, and not at all where `n_components` has

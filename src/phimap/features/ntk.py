@@ -57,8 +57,8 @@ class NTKFeatures(FeatureMap):
         `adaptive` is set, up to `projection`, and where the width has no room for the series, see Notes.
     adaptive : bool, default=True
         Use moments of the data in `fit`: the polynomial is fitted to the cosines that the data have, and its terms
-        are split and chosen as in `DotProductFeatures`. Without them the map depends on the data's width alone. The
-        layers never look at the data.
+        are split and chosen as in `DotProductFeatures`. Without them the map depends on the data's width alone, errs
+        more and, for two or three inputs, can err more than the published one. The layers never look at the data.
     sketch : {"tensorsrht", "countsketch", "none"}, default="tensorsrht"
         Sketch Q of the tensor product: `TensorSRHT` in its default form, the convolution of count sketches, or the
         product itself, whose width multiplies from layer to layer.
@@ -186,7 +186,8 @@ class NTKFeatures(FeatureMap):
                 exact_degrees=tuple(self.exact_degrees),
                 adaptive=self.adaptive,
             )
-            assert plan.error is not None and plan.size is not None  # the polynomial is a fitted one
+            assert plan.error is not None  # the polynomial is a fitted one
+            assert plan.size is not None
             least = _LAYERS_ERROR * depth**_LAYERS_GROWTH / self.n_components**0.5
             if plan.error <= least / min(plan.size, 1.0):
                 self.kernel_: Kernel = NTK(depth=depth)

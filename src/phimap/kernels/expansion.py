@@ -11,6 +11,8 @@ from phimap.kernels.base import DotProductKernel
 # Weight of the value at 1, where a kernel of unit rows has its diagonal, among those at all other cosines: that of
 # the diagonal in a matrix of 2,000 rows.
 _DIAGONAL = 1 / 2000
+# The same in judging a fit: of few rows, whose diagonal a polynomial of too low a degree misses by far.
+_JUDGED_DIAGONAL = 1 / 500
 # Weight of Chebyshev nodes beside the cosines of data, so that other cosines are not forgotten.
 _ELSEWHERE = 1e-3
 _NODES = 400
@@ -35,6 +37,23 @@ def fitted_coefficients(kappa: Callable, degree: int, cosines: np.ndarray | None
     """
     from scipy.optimize import nnls
 
+    nodes, weights = _fitting_nodes(cosines)
+    roots = np.sqrt(weights)
+    system = np.vander(nodes, degree + 1, increasing=True) * roots[:, None]
+    return nnls(system, kappa(nodes) * roots)[0]
+
+
+def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | None = None) -> tuple[float, float]:
+    """Root mean squares over a kernel matrix of 500 rows: of a polynomial's distance from a function and of itself."""
+    nodes, weights = _fitting_nodes(cosines)
+    weights[-1] = _JUDGED_DIAGONAL
+    values = kappa(nodes)
+    distance = np.polynomial.polynomial.polyval(nodes, coefficients) - values
+    return float(np.sqrt(weights @ distance**2)), float(np.sqrt(weights @ values**2))
+
+
+def _fitting_nodes(cosines: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Places (k,) in [-1, 1] that a polynomial is fitted at, and their weights."""
     places = (np.arange(_NODES) + 0.5) / _NODES
     chebyshev = np.cos(np.pi * places)
     if cosines is None:
@@ -42,7 +61,4 @@ def fitted_coefficients(kappa: Callable, degree: int, cosines: np.ndarray | None
     else:
         nodes = np.concatenate([np.quantile(cosines, places), chebyshev])
         weights = np.repeat([1 / _NODES, _ELSEWHERE / _NODES], _NODES)
-    nodes, weights = np.append(nodes, 1.0), np.append(weights, _DIAGONAL)
-    roots = np.sqrt(weights)
-    system = np.vander(nodes, degree + 1, increasing=True) * roots[:, None]
-    return nnls(system, kappa(nodes) * roots)[0]
+    return np.append(nodes, 1.0), np.append(weights, _DIAGONAL)

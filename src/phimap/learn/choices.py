@@ -9,7 +9,15 @@ import numpy as np
 from sklearn.base import clone
 
 from phimap._validation import check_real
-from phimap.features import ArcCosineFeatures, CNTKSketch, FeatureMap, FourierFeatures, NTKFeatures, NystroemFeatures
+from phimap.features import (
+    ArcCosineFeatures,
+    CNTKSketch,
+    DotProductFeatures,
+    FeatureMap,
+    FourierFeatures,
+    NTKFeatures,
+    NystroemFeatures,
+)
 from phimap.kernels import (
     CNTK,
     NNGP,
@@ -102,7 +110,7 @@ def map_of_kernel(kernel: Kernel, n_components: int, *, random_state: Any, n_job
     if isinstance(kernel, NTK):
         return NTKFeatures(kernel.depth, **common)
     if isinstance(kernel, NNGP):
-        return NTKFeatures(kernel.depth, relu_components=n_components, **common)
+        return DotProductFeatures(kernel, **common)
     if isinstance(kernel, CNTK):
         shape = {"pooling": kernel.pooling, "image_shape": kernel.image_shape}
         return CNTKSketch(kernel.depth, kernel.filter_size, **shape, **common)
