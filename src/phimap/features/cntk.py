@@ -17,6 +17,9 @@ from phimap.ops import Array
 from phimap.random_map import MapRecord
 from phimap.sketches.srht import hadamard_signs, padded_width
 
+# Random features a pixel below which a quarter of the output width errs more than half of it does.
+_LEAST_HIDDEN = 1024
+
 
 class CNTKSketch(FeatureMap):
     r"""Features of the convolutional tangent kernel, at a cost linear in the pixels.
@@ -47,7 +50,8 @@ class CNTKSketch(FeatureMap):
         as sketches of the powers up to `degree`, weighted by non-negative coefficients that are fitted on the cosines
         which a layer can reach.
     hidden_components : int or None, default=None
-        Width w of the random features a pixel and layer; None is half of `n_components`.
+        Width w of the random features a pixel and layer; None is a quarter of `n_components`, up to 4096 of these
+        half of it or 1024, whichever is less.
     image_shape : tuple (height, width) or (height, width, channels), or None, default=None
         Shape of an image where data come as flat rows. None reads a row as an image of height 1 with one channel: a
         signal. Data of four axes need none.
@@ -127,7 +131,7 @@ class CNTKSketch(FeatureMap):
         self.kernel_ = kernel
         if self.degree is not None:
             check_integer("degree", self.degree, least=2)
-        hidden = max(1, self.n_components // 2)
+        hidden = max(1, self.n_components // 4, min(self.n_components // 2, _LEAST_HIDDEN))
         if self.hidden_components is not None:
             hidden = check_integer("hidden_components", self.hidden_components, least=1)
         size = int(self.filter_size)

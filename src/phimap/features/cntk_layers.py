@@ -16,6 +16,8 @@ from phimap.records import Record
 
 # Share of the byte budget of one image's features, over all threads.
 _BUDGET_SHARE = 4
+# Pixels that are worked on at a time at the least: with fewer the calls cost more than the caches save.
+_LEAST_PART = 32
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,8 @@ class CNTKRecord(MapRecord):
             values = layer.values(ops, patch, gains[part])
             next_phi[part] = following.window.prepare(ops, values)
             if following.tangent_window is not None:
-                _, products = layer.product.apply(ops, psi, layer.slopes(ops, patch))  # pyright: ignore[reportOptionalMemberAccess]
+                product: ProductRecord = layer.product  # pyright: ignore[reportAssignmentType]
+                products = product.products(ops, *product.transforms(ops, psi, layer.slopes(ops, patch)))
                 tangents = layer.tangents(ops, values, psi, products, self.pixel_window.filter_size)
                 next_eta[part] = following.tangent_window.prepare(ops, tangents)  # pyright: ignore[reportOptionalSubscript]
         return next_phi, next_eta
@@ -256,6 +259,7 @@ class CNTKRecord(MapRecord):
         places = np.argwhere(np.ones(shape, dtype=bool)) + np.array([wide[0].start, wide[1].start])
         weights = ops.constant(inside.reshape(-1))
         n_pixels, filter_size = places.shape[0], self.pixel_window.filter_size
+        product: ProductRecord = layer.product  # pyright: ignore[reportAssignmentType]
         step = self._part_rows(ops)
         # Whole images at a time where they are small, parts of one where they are not.
         step = step // n_pixels * n_pixels if step >= n_pixels else step
@@ -263,26 +267,38 @@ class CNTKRecord(MapRecord):
             for start in range(image, min(image + max(step, n_pixels), phi.shape[0]), step):
                 part = slice(start, min(start + step, phi.shape[0], image + max(step, n_pixels)))
                 patch, psi = self._patches(ops, layer, phi, eta, shape, part)
-                linear, products = layer.product.apply(ops, psi, layer.slopes(ops, patch))  # pyright: ignore[reportOptionalMemberAccess]
-                features = ops.empty((linear.shape[0], self.n_components))
-                if self.n_components == 1:
-                    ops.copy(linear * 0.5**0.5 + products, features)
-                else:
-                    ops.copy(linear * 0.5**0.5, features)
-                    ops.copy(products, features, linear.shape[1])
-                n_images = max(1, features.shape[0] // n_pixels)
-                pixel = slice(start - image, start - image + features.shape[0] // n_images)
-                signed = features.reshape(n_images, -1, self.n_components) * weights[pixel, None]
-                if self.pixel_signs is not None:
-                    rows, columns = (ops.constant(places[pixel, axis]) for axis in (0, 1))
-                    signed = signed * (self.pixel_signs[0][rows] * self.pixel_signs[1][columns])
-                first = image // n_pixels
-                pooled[first : first + n_images] += signed.sum(1) * (1 / filter_size)
+                first, second = product.transforms(ops, psi, layer.slopes(ops, patch))
+                products = product.products(ops, first, second)
+                n_images = max(1, products.shape[0] // n_pixels)
+                pixel = slice(start - image, start - image + products.shape[0] // n_images)
+                one = image // n_pixels
+                total = pooled[one : one + n_images]
+                if self.pixel_signs is None:
+                    # The sum over pixels comes first: rows of it are gathered, not of every pixel.
+                    linear, products = (
+                        ops.matmul(weights[pixel], Z.reshape(n_images, -1, Z.shape[1])) for Z in (first, products)
+                    )
+                    total += self._side_by_side(ops, product.linear(linear), products) * (1 / filter_size)
+                    continue
+                features = self._side_by_side(ops, product.linear(first), products)
+                rows, columns = (ops.constant(places[pixel, axis]) for axis in (0, 1))
+                signs = self.pixel_signs[0][rows] * self.pixel_signs[1][columns] * weights[pixel, None]
+                total += (features.reshape(n_images, -1, self.n_components) * signs).sum(1) * (1 / filter_size)
+
+    def _side_by_side(self, ops: Ops, linear: Array, products: Array) -> Array:
+        """Features of psi_L from the linear part of kappa_0 and from the rest of it."""
+        features = ops.empty((linear.shape[0], self.n_components))
+        if self.n_components == 1:
+            ops.copy(linear * 0.5**0.5 + products, features)
+        else:
+            ops.copy(linear * 0.5**0.5, features)
+            ops.copy(products, features, linear.shape[1])
+        return features
 
     def _part_rows(self, ops: Ops) -> int:
         """Pixels that are worked on at a time."""
         widest = max(layer.scratch_width for layer in self.layers)
-        return max(16, ops.tile_bytes // (ops.dtype.itemsize * widest))
+        return max(_LEAST_PART, ops.tile_bytes // (ops.dtype.itemsize * widest))
 
 
 def _widened(part: slice, reach: int, size: int) -> slice:

@@ -163,12 +163,18 @@ class ProductRecord(Record):
     def scratch_width(self) -> int:
         return 2 * sum(signs.shape[0] for signs in self.signs) + self.rows[0].shape[0] + self.linear_rows.shape[0]
 
-    def apply(self, ops: Ops, X: Array, Y: Array) -> tuple[Array, Array]:
-        """Sketches of x and of ``x (x) y``."""
+    def transforms(self, ops: Ops, X: Array, Y: Array) -> tuple[Array, Array]:
+        """Hadamard transforms of both sides, of which `linear` and `products` are rows."""
         first, second = (ops.fwht(ops.pad_signed(Z, s)) for Z, s in zip((X, Y), self.signs, strict=True))
-        products = ops.gather_product(first, self.rows[0], second, self.rows[1], self.rows[0].shape[0] ** -0.5)
-        n_linear = self.linear_rows.shape[0]
-        return first[:, self.linear_rows] * max(n_linear, 1) ** -0.5, products
+        return first, second
+
+    def linear(self, first: Array) -> Array:
+        """Sketch of x: linear in the transform, so that of a sum of rows is the sum of theirs."""
+        return first[:, self.linear_rows] * max(self.linear_rows.shape[0], 1) ** -0.5
+
+    def products(self, ops: Ops, first: Array, second: Array) -> Array:
+        """Sketch of ``x (x) y``."""
+        return ops.gather_product(first, self.rows[0], second, self.rows[1], self.rows[0].shape[0] ** -0.5)
 
 
 def _distinct(length: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:

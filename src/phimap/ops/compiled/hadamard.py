@@ -188,7 +188,8 @@ def flat_rows(parts: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Rows (t, B p) of parts (t, B, p), each filled up with zeros to a multiple of a tile of `dtype`."""
     rows = parts.reshape(parts.shape[0], -1)
     tile = 8 * BYTES // dtype.itemsize
-    return np.ascontiguousarray(np.pad(rows, [(0, 0), (0, -rows.shape[1] % tile)]))
+    missing = -rows.shape[1] % tile
+    return np.ascontiguousarray(np.pad(rows, [(0, 0), (0, missing)]) if missing else rows)
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
