@@ -15,6 +15,13 @@ ROOT = 64 * np.sqrt(np.finfo(np.float64).eps)
 
 def loops(y, z, depth, q, pooling):
     """Definition 2, pixel pair by pixel pair."""
+    *_, (_, _, P) = states(y, z, depth, q)
+    chosen = [P[k] for k in P if pooling == "gap" or k[0] == k[1]]
+    return sum(chosen) / len(chosen)
+
+
+def states(y, z, depth, q):
+    """N_h of y and z, G_h and P_h of all layers."""
     height, width, _ = y.shape
     pixels = list(itertools.product(range(height), range(width)))
     shifts = list(itertools.product(range(-(q // 2), q // 2 + 1), repeat=2))
@@ -51,8 +58,7 @@ def loops(y, z, depth, q, pooling):
         slopes = {k: kappa0(r[k]) / q**2 for k in G}
         P = {k: P[k] * slopes[k] + (G[k] if h < depth else 0.0) for k in G}
         P = windows(P) if h < depth else P
-    chosen = [P[k] for k in P if pooling == "gap" or k[0] == k[1]]
-    return sum(chosen) / len(chosen)
+        yield (Ny, Nz), G, P
 
 
 def images(n=3, shape=(5, 6, 2), seed=0):
@@ -102,6 +108,17 @@ def test_one_pixel_is_a_shifted_ntk(depth):
         sigma = kappa1(sigma)
     tangent = NTK(depth - 1).kappa(cosine) - cosine * np.prod(slopes[:-1], axis=0)
     np.testing.assert_allclose(K, np.outer(norms, norms) * tangent * slopes[-1], rtol=ROOT)
+
+
+@pytest.mark.parametrize("q", [1, 3, 5])
+def test_equal_pixels_of_one_image_are_known(q):
+    """G_h = N_h / q^2, and P_h = h N_{h+1} up to the last layer, (L - 1) N_L / q^2 there."""
+    depth, y = 4, images(2, (4, 5, 2))[1]
+    for h, ((N, _), G, P) in enumerate(states(y, y, depth, q), start=1):
+        for p in N[h]:
+            assert G[p, p] == pytest.approx(N[h][p] / q**2)
+            known = h * N[h + 1][p] if h < depth else (depth - 1) * N[h][p] / q**2
+            assert P[p, p] == pytest.approx(known, rel=ROOT)
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
