@@ -25,7 +25,7 @@ from phimap.kernels.expansion import fitted_coefficients
 
 DEGREE = 8
 # Rows that the published sketch takes at a time: it holds some fifty arrays of them.
-BATCH = 500
+BATCH = 1000
 
 
 def signs(n: int, generator: torch.Generator) -> torch.Tensor:
