@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from phimap.config import memory_budget
 from phimap.ops.base import Array, Ops
 
 # The Walsh-Hadamard transform is done as products with Hadamard matrices of at most this order, which keep a
@@ -17,6 +18,11 @@ _HADAMARD_ORDER = 128
 
 _TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 _NUMPY_DTYPES = {tensor: array for array, tensor in _TORCH_DTYPES.items()}
+
+# Scratch of a tile on a GPU: at least so many bytes, up to shares of the device's memory and of the byte budget that
+# leave room for a few arrays of the size.
+_LEAST_CUDA_TILE = 256 * 2**20
+_DEVICE_SHARE, _BUDGET_SHARE = 64, 8
 
 
 class TorchOps(Ops):
@@ -40,7 +46,7 @@ class TorchOps(Ops):
     def __init__(self, dtype: np.dtype, device: torch.device):
         self.dtype = np.dtype(dtype)
         self.device = device
-        self.tile_bytes = (256 if device.type == "cuda" else 16) * 2**20
+        self.tile_bytes = _tile_bytes(device)
         self._hadamards: dict[int, torch.Tensor] = {}
 
     @classmethod
@@ -331,3 +337,11 @@ def _check_finite(projected: torch.Tensor) -> None:
             "`X` is too large for this length scale: a projection overflowed. "
             "Standardise the columns of X, or raise `length_scale`."
         )
+
+
+def _tile_bytes(device: torch.device) -> int:
+    """Bytes of scratch that a tile should stay within: of a CPU's caches, or what keeps a GPU busy."""
+    if device.type != "cuda":
+        return 16 * 2**20
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return max(_LEAST_CUDA_TILE, min(memory // _DEVICE_SHARE, memory_budget() // _BUDGET_SHARE))
