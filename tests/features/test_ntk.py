@@ -244,3 +244,13 @@ def test_what_only_the_layers_have_asks_for_them(option, digits):
 def test_layers_serve_where_the_series_has_no_room(digits):
     assert isinstance(pm.NTKFeatures(1, 2, random_state=0).fit(np.eye(64)).record_, NTKRecord)
     assert not isinstance(pm.NTKFeatures(1, 64, random_state=0).fit(digits).record_, NTKRecord)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 100])
+def test_a_short_first_batch_serves_later_rows(rows):
+    """Few rows lie in a space of their own, of which the moments must not be led to think that all others do too."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 400)) + 0.5
+    phi = pm.NTKFeatures(1, 1024, random_state=0)
+    published = pm.NTKFeatures(1, 1024, exact_degrees=(), random_state=0).fit(X)
+    assert pm.metrics.relative_error(phi.fit(X[:rows]), X[200:]) < pm.metrics.relative_error(published, X[200:])

@@ -10,6 +10,8 @@ from phimap.ops import single_threaded_blas
 
 # Rows whose pairs the variances are averaged over, and rows that the principal directions are computed from.
 _PAIR_ROWS, _SPECTRUM_ROWS = 256, 1024
+# Rows from which on these are not the same ones.
+_LEAST_SPLIT = 8
 # Principal directions at most.
 _MOST_DIRECTIONS = 128
 
@@ -37,8 +39,13 @@ class Moments:
         if direction is not None:
             positions = rows @ direction
             deviations = rows - np.outer(positions, direction)
-        self.basis = _principal(deviations, _MOST_DIRECTIONS) if known else np.empty((rows.shape[1], 0))
         chosen = spaced_rows(len(rows), _PAIR_ROWS)
+        others = np.ones(len(rows), dtype=bool)
+        if known and len(rows) >= _LEAST_SPLIT:
+            # The directions are judged by rows that they were not computed from: few rows span all of themselves.
+            chosen = spaced_rows(len(rows), min(_PAIR_ROWS, len(rows) // 2))
+            others[chosen] = False
+        self.basis = _principal(deviations[others], _MOST_DIRECTIONS) if known else np.empty((rows.shape[1], 0))
         self.positions = positions[chosen]
         deviations = deviations[chosen]
         self.products = deviations @ deviations.T
@@ -53,7 +60,9 @@ class Moments:
         mean = rows.mean(axis=0)
         length = np.linalg.norm(mean)
         directions = [None, mean / length] if length > 0 else [None]
-        return [cls(rows, rows.shape[1], direction, known=True) for direction in directions]
+        # Threads would cost several times what these small products take.
+        with single_threaded_blas():
+            return [cls(rows, rows.shape[1], direction, known=True) for direction in directions]
 
     @classmethod
     def unknown(cls, n_features: int) -> Self:
@@ -96,11 +105,10 @@ def _principal(rows: np.ndarray, k: int) -> np.ndarray:
     Any orthonormal basis gives an unbiased map; this one a small error.
     """
     k = min(k, *rows.shape)
-    start = np.random.default_rng(0).standard_normal((rows.shape[1], min(k + 8, rows.shape[1])))
-    with single_threaded_blas():
-        basis = np.linalg.qr(start)[0]
-        for _ in range(3):
-            basis = np.linalg.qr(rows.T @ (rows @ basis))[0]
-        projected = rows @ basis
-        _, turned = np.linalg.eigh(projected.T @ projected)
-        return np.ascontiguousarray((basis @ turned)[:, ::-1][:, :k])
+    basis = np.random.default_rng(0).standard_normal((rows.shape[1], min(k + 8, rows.shape[1])))
+    # A third pass would add a thousandth of what the directions hold.
+    for _ in range(2):
+        basis = np.linalg.qr(rows.T @ (rows @ basis))[0]
+    projected = rows @ basis
+    _, turned = np.linalg.eigh(projected.T @ projected)
+    return np.ascontiguousarray((basis @ turned)[:, ::-1][:, :k])

@@ -97,8 +97,10 @@ class NTKFeatures(FeatureMap):
     -----
     **Error.** The mean of the estimate is a polynomial with coefficients that are not negative, fitted to K_L. Its
     degree is the power of two, up to 64, for which the predicted error of fit and sketches together is least.
-    Relative error on 1,000 rows of MNIST of norm 1, m = 8192, and in brackets that of ``exact_degrees=()``: DEFPLAIN.
-    On rows centred first: DEFCENTRED.
+    Relative error on 1,000 rows of MNIST of norm 1, m = 8192, and in brackets that of the published map: 0.0037
+    (0.028) at depth 1, 0.0094 (0.049) at depth 3, 0.018 (0.064) at depth 10 and 0.023 (0.096) at depth 20. On rows
+    centred first: 0.0117 (0.051), 0.019 (0.060), 0.024 (0.071) and 0.027 (0.101).
+    Of the published map at depths 10 and 20 on 400 rows.
 
     The layers serve instead where the predicted error of the series is above the least that was measured of them,
     ``1.4 L^0.6 / sqrt(m)`` of the kernel's root mean square, or of 1 if that is less. In no case measured with 512

@@ -23,8 +23,8 @@ _FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _GAIN = 0.95
 # Degrees of an infinite series: until what is left is below this share of the largest row's kernel with itself.
 _TRUNCATION, _MOST_DEGREE = 1e-3, 32
-# Numbers in the sample of rows.
-_SAMPLE_SIZE = 2**23
+# Rows that moments are computed from at least, and numbers in the sample of rows at most.
+_LEAST_SAMPLE, _SAMPLE_SIZE = 8, 2**23
 
 
 @dataclass(frozen=True)
@@ -141,14 +141,15 @@ def plan_series(
     d = X.shape[1]
     sample = _sample(X) if adaptive else None
     prepared = Preparation.of(kernel, sample, d)
-    rows = None if sample is None else prepared.rows(sample)
+    # Fewer rows say too little of those to come.
+    rows = None if sample is None or len(sample) < _LEAST_SAMPLE else prepared.rows(sample)
     candidates = [Moments.unknown(d)] if rows is None else Moments.of_rows(rows)
     if not isinstance(kernel, HomogeneousKernel):
         coefficients = prepared.coefficients(degree, rows, d)
         plan = make_plan(coefficients, candidates, n_components, method, exact_degrees)
         return SeriesPlan(d, prepared, method, plan)
     cosines = None
-    if rows is not None and len(rows) > 1:
+    if rows is not None:
         chosen = rows[spaced_rows(len(rows), 256)]
         cosines = (chosen @ chosen.T)[np.triu_indices(len(chosen), 1)]
     best, least = None, np.inf
