@@ -15,7 +15,7 @@ from phimap.features.series_plan import Plan, draw_terms, make_plan
 from phimap.kernels import DotProductKernel, Exponential, Gaussian, HomogeneousKernel, Kernel, Polynomial, Taylor
 from phimap.kernels.expansion import checked_coefficients, fit_error, fitted_coefficients
 from phimap.kernels.geometry import unit_rows
-from phimap.ops import Array, ops_for
+from phimap.ops import Array, ops_for, single_threaded_blas
 
 # Degrees of the polynomial fitted to a function of the cosine. Few of its coefficients are not 0, whatever the degree.
 _FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
@@ -151,7 +151,9 @@ def plan_series(
     cosines = None
     if rows is not None:
         chosen = rows[spaced_rows(len(rows), 256)]
-        cosines = (chosen @ chosen.T)[np.triu_indices(len(chosen), 1)]
+        # Threads would cost more than the product.
+        with single_threaded_blas():
+            cosines = (chosen @ chosen.T)[np.triu_indices(len(chosen), 1)]
     best, least = None, np.inf
     for candidate in _FITTED_DEGREES if degree is None else (degree,):
         coefficients = fitted_coefficients(kernel.kappa, candidate, cosines)
