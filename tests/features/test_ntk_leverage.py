@@ -44,13 +44,13 @@ def test_chains_tend_to_the_exact_law(d, rng):
         assert is_mean(coordinate, 0.0)
 
 
+# With padding Fastfood keeps lengths on average only, and directions of two Hadamard factors may lie in the padding.
+PADDED = [("fastfood", 5), ("rom", 5)]
 INVARIANT = ["gaussian", "orthogonal", "sorf", "rom", "fastfood", "circulant", "p-model", "ssf", "simplex", "qmc"]
 
 
 # Fastfood keeps one length of the padded direction; here nothing is padded.
-@pytest.mark.parametrize(
-    ("name", "d"), [(name, d) for name in INVARIANT for d in (5, 8) if (name, d) != ("fastfood", 5)]
-)
+@pytest.mark.parametrize(("name", "d"), [(name, d) for name in INVARIANT for d in (5, 8) if (name, d) not in PADDED])
 def test_every_projection_gives_directions_of_one_length(name, d):
     record = REGISTRY[name]().sample(SphereLaw(d), 12, np.random.default_rng(0))
     np.testing.assert_allclose(np.linalg.norm(record.to_dense(), axis=1), np.sqrt(d), rtol=1e-12)
