@@ -128,10 +128,12 @@ def test_countsketch_adds_duplicates_and_accepts_wide_indices():
 def test_gather_product(dtype, rng):
     A, B = rng.standard_normal((7, 12)).astype(dtype), rng.standard_normal((7, 5)).astype(dtype)
     columns_a, columns_b = rng.integers(12, size=33), rng.integers(5, size=33)
-    out = np.empty((7, 33), dtype)
-    gather_product(A, columns_a, B, columns_b, dtype(0.3), out)
+    out = np.zeros((7, 40), dtype)
+    gather_product(A, columns_a, B, columns_b, dtype(0.3), out, 4)
+    assert not out[:, :4].any()
+    assert not out[:, 37:].any()
     # The same two products in the same order.
-    np.testing.assert_array_equal(out, (dtype(0.3) * A[:, columns_a]) * B[:, columns_b])
+    np.testing.assert_array_equal(out[:, 4:37], (dtype(0.3) * A[:, columns_a]) * B[:, columns_b])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

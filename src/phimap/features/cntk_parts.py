@@ -174,7 +174,10 @@ class ProductRecord(Record):
 
     def products(self, ops: Ops, first: Array, second: Array) -> Array:
         """Sketch of ``x (x) y``."""
-        return ops.gather_product(first, self.rows[0], second, self.rows[1], self.rows[0].shape[0] ** -0.5)
+        n_rows = self.rows[0].shape[0]
+        out = ops.empty((first.shape[0], n_rows))
+        ops.gather_product(first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
+        return out
 
 
 def _distinct(length: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -45,10 +45,11 @@ class MonomialsRecord(MapRecord):
         if self.columns.shape[0] == 1:
             ops.copy(coordinates, out, first)
             return
-        product = ops.gather_product(coordinates, self.columns[0], coordinates, self.columns[1], 1.0)
+        ops.gather_product(coordinates, self.columns[0], coordinates, self.columns[1], 1.0, out, first)
+        product = out[:, first : first + self.n_components]
         for columns in self.columns[2:]:
-            product = product * coordinates[:, columns]
-        ops.copy(product * self.weights, out, first)
+            product *= coordinates[:, columns]
+        product *= self.weights
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class RestRecord(MapRecord):
         if isinstance(self.sketch, SRHTRecord):
             self.sketch.apply(ops, rest, out, first)
         else:
-            ops.copy(self.sketch.sketch_product(ops, rest, rest + 2**0.5 * leading), out, first)
+            self.sketch.write_product(ops, rest, rest + 2**0.5 * leading, out, first)
 
 
 @dataclass(frozen=True)

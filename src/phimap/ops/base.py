@@ -197,7 +197,9 @@ class Ops(ABC):
         """
 
     @abstractmethod
-    def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
+    def gather_product(
+        self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float, out: Array, first: int = 0
+    ) -> None:
         """``scale * A[:, columns_a] * B[:, columns_b]``; of A and B one may have a single row, which serves all."""
 
     @abstractmethod
@@ -237,12 +239,14 @@ class Ops(ABC):
         columns_b: Array,
         orientations_b: Array,
         scale: float,
-    ) -> Array:
+        out: Array,
+        first: int = 0,
+    ) -> None:
         """Products of entries of complex rows, as real numbers.
 
         ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k), where entries of A and B are conjugated first if their
-        orientation, int8 (k,), is -1 and not if it is 1; returned as (r, 2 k): the real and imaginary part of the
-        first product, then of the second. Of A and B one may have a single row, which serves all.
+        orientation, int8 (k,), is -1 and not if it is 1; written to 2 k columns: the real and imaginary part of
+        the first product, then of the second. Of A and B one may have a single row, which serves all.
         """
 
     @abstractmethod

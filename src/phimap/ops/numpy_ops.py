@@ -190,12 +190,12 @@ class NumpyOps(Ops):
         else:
             countsketch_dense(X, buckets, signs, columns)
 
-    def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
+    def gather_product(
+        self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float, out: Array, first: int = 0
+    ) -> None:
         from phimap.ops.compiled.countsketch import gather_product
 
-        out = self.empty((max(A.shape[0], B.shape[0]), columns_a.shape[0]))
-        gather_product(A, columns_a, B, columns_b, self.dtype.type(scale), out)
-        return out
+        gather_product(A, columns_a, B, columns_b, self.dtype.type(scale), out, first)
 
     def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
         A, B = self.dense(A), self.dense(B)
@@ -234,12 +234,12 @@ class NumpyOps(Ops):
         columns_b: Array,
         orientations_b: Array,
         scale: float,
-    ) -> Array:
+        out: Array,
+        first: int = 0,
+    ) -> None:
         from phimap.ops.compiled.countsketch import fourier_product
 
-        out = self.empty((max(A.shape[0], B.shape[0]), 2 * columns_a.shape[0]))
-        fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, self.dtype.type(scale), out)
-        return out
+        fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, self.dtype.type(scale), out, first)
 
     def signed_spectra(self, X: Array, signs: Array) -> Array:
         from scipy import fft

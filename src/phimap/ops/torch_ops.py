@@ -177,8 +177,10 @@ class TorchOps(Ops):
         for k in range(buckets.shape[1]):
             columns.index_add_(1, buckets[:, k], X * signs[:, k])
 
-    def gather_product(self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float) -> Array:
-        return A[:, columns_a] * B[:, columns_b] * scale
+    def gather_product(
+        self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float, out: Array, first: int = 0
+    ) -> None:
+        out[:, first : first + columns_a.shape[0]] = A[:, columns_a] * B[:, columns_b] * scale
 
     def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
         columns = out[:, first : first + A.shape[1] * B.shape[1]]
@@ -208,10 +210,13 @@ class TorchOps(Ops):
         columns_b: Array,
         orientations_b: Array,
         scale: float,
-    ) -> Array:
+        out: Array,
+        first: int = 0,
+    ) -> None:
         a, b = A[:, columns_a] * scale, B[:, columns_b]
         product = torch.complex(a.real, a.imag * orientations_a) * torch.complex(b.real, b.imag * orientations_b)
-        return torch.view_as_real(product).reshape(product.shape[0], -1)
+        parts = torch.view_as_real(product).reshape(product.shape[0], -1)
+        out[:, first : first + parts.shape[1]] = parts
 
     def signed_spectra(self, X: Array, signs: Array) -> Array:
         padded = torch.zeros((X.shape[0], *signs.shape), dtype=X.dtype, device=X.device)

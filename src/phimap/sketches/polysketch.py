@@ -164,9 +164,8 @@ class PowerSketchesRecord(MapRecord):
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         evaluation = Evaluation(self.tree, ops, [X] * self.tree.n_leaves)
         for index in self.outputs:
-            features = evaluation.vector(index)
-            ops.copy(features, out, first)
-            first += features.shape[1]
+            evaluation.write(index, out, first)
+            first += self.tree.width(index)
 
 
 class PolySketch(Sketch):

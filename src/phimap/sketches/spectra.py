@@ -41,8 +41,14 @@ class ProductSamples(Record):
         """Draw a sketch of the product of spectra of these lengths, with features times ``sqrt(weight)``."""
 
     @abstractmethod
+    def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
+        """Write the sketch of spectra `A` and `B` to the columns of `out` from `first`; one row serves all."""
+
     def product(self, ops: Ops, A: Array, B: Array) -> Array:
         """The sketch (r, n_components) of spectra `A` and `B`; a spectrum of one row serves all r rows."""
+        out = ops.empty((max(A.shape[0], B.shape[0]), self.n_components))
+        self.write(ops, A, B, out)
+        return out
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,8 @@ class HadamardSamples(ProductSamples):
     ) -> Self:
         return cls(_sampled_rows(lengths, n_components, rng, replace), (weight / n_components) ** 0.5)
 
-    def product(self, ops: Ops, A: Array, B: Array) -> Array:
-        return ops.gather_product(A, self.rows[0], B, self.rows[1], self.scale)
+    def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
+        ops.gather_product(A, self.rows[0], B, self.rows[1], self.scale, out, first)
 
 
 @dataclass(frozen=True)
@@ -139,15 +145,17 @@ class FourierSamples(ProductSamples):
             last_sign,
         )
 
-    def product(self, ops: Ops, A: Array, B: Array) -> Array:
+    def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
         m = self.n_components
-        features = ops.fourier_product(
-            A, self.rows[0], self.orientations[0], B, self.rows[1], self.orientations[1], self.scale
-        )
-        if m % 2:
-            # Half a sample for half a sample's share: every feature has the same part in the estimate.
-            features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
-        return features[:, :m]
+        samples = A, self.rows[0], self.orientations[0], B, self.rows[1], self.orientations[1], self.scale
+        if m % 2 == 0:
+            ops.fourier_product(*samples, out, first)
+            return
+        features = ops.empty((out.shape[0], m + 1))
+        ops.fourier_product(*samples, features)
+        # Half a sample for half a sample's share: every feature has the same part in the estimate.
+        features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
+        ops.copy(features[:, :m], out, first)
 
 
 FORMS: dict[str, type[ProductSamples]] = {"fourier": FourierSamples, "hadamard": HadamardSamples}

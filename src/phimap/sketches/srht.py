@@ -147,13 +147,17 @@ class TensorSRHTRecord(MapRecord):
 
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
         """The sketch of the tensor products of the rows of `X` (r, d) and `Y` (r, d'): (r, n_components)."""
-        first, second = (
-            self.samples.transform(ops, factor, signs) for factor, signs in zip((X, Y), self.signs, strict=True)
-        )
-        return self.samples.product(ops, first, second)
+        out = ops.empty((X.shape[0], self.n_components))
+        self.write_product(ops, X, Y, out)
+        return out
+
+    def write_product(self, ops: Ops, X: Array, Y: Array, out: Array, first: int = 0) -> None:
+        """Write what `sketch_product` gives to the columns of `out` from `first`."""
+        spectra = (self.samples.transform(ops, factor, signs) for factor, signs in zip((X, Y), self.signs, strict=True))
+        self.samples.write(ops, *spectra, out, first)
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        ops.copy(self.sketch_product(ops, X, X), out, first)
+        self.write_product(ops, X, X, out, first)
 
 
 class TensorSRHT(Sketch):

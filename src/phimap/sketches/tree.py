@@ -111,6 +111,11 @@ class Evaluation:
         X = self._vectors[-1 - index]
         return sketched(tree.leaves[-1 - index], ops, X) if tree.leaves else X
 
+    def write(self, index: int, out: Array, first: int = 0) -> None:
+        """Write a product to the columns of `out` from `first`."""
+        node = self._tree.nodes[index]
+        node.samples.write(self._ops, self.spectrum(node.left), self.spectrum(node.right), out, first)
+
     def spectrum(self, index: int) -> Array:
         """The transform of a vector, kept where it is used more than once."""
         shared = self._uses[index] > 1
