@@ -45,6 +45,7 @@ class KernelModel(BaseEstimator, ABC):
     feature_map_: RandomMap
     statistics_: RidgeStatistics | None
     solution_: RidgeSolution
+    n_features_in_: int
     n_samples_seen_: int
     _sample: Reservoir
     _seed: np.random.SeedSequence

@@ -153,8 +153,10 @@ class TensorSRHTRecord(MapRecord):
 
     def write_product(self, ops: Ops, X: Array, Y: Array, out: Array, first: int = 0) -> None:
         """Write what `sketch_product` gives to the columns of `out` from `first`."""
-        spectra = (self.samples.transform(ops, factor, signs) for factor, signs in zip((X, Y), self.signs, strict=True))
-        self.samples.write(ops, *spectra, out, first)
+        one, other = (
+            self.samples.transform(ops, factor, signs) for factor, signs in zip((X, Y), self.signs, strict=True)
+        )
+        self.samples.write(ops, one, other, out, first)
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         self.write_product(ops, X, X, out, first)
