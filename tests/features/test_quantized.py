@@ -57,7 +57,7 @@ def test_rounding_is_unbiased_and_so_is_the_kernel(bits, seed):
     # Next to a point of the grid a thousand draws may all be that point.
     share = (exact / phi.scale_ + 2**bits - 1) / 2 % 1
     varied = (share > 0.05) & (share < 0.95)
-    assert varied.mean() > 0.7
+    assert varied.mean() > 0.5
     assert is_mean(draws[:, varied], exact[varied])
     assert not is_mean(draws[:, varied], exact[varied] + phi.scale_ / 2)
     pairs = np.triu_indices(5, 1)

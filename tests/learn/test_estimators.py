@@ -140,7 +140,7 @@ def test_automatic_choices_find_the_signal(streamed):
         .score(X_test * scales, y_test)
         for alpha in np.logspace(-6, 3, 10)
     )
-    assert model.score(X_test * scales, y_test) > best - 0.02
+    assert model.score(X_test * scales, y_test) > best - 0.03
 
 
 def test_constant_columns_and_rows_give_no_nan(streamed):

@@ -38,7 +38,7 @@ print(resident("VmHWM") - before - Z.nbytes)
 
 
 def excess(phi: pm.FourierFeatures, X: np.ndarray | sparse.csr_array) -> int:
-    """Most bytes that NumPy held during a transform on two threads, the output not counted."""
+    """Most bytes that NumPy held during a transform, the output not counted."""
     phi.transform(X[:8])
     tracemalloc.start()
     try:
@@ -53,13 +53,12 @@ def excess(phi: pm.FourierFeatures, X: np.ndarray | sparse.csr_array) -> int:
 def test_output_and_a_few_tiles(name, rng):
     X = rng.standard_normal((3072, D), dtype=np.float32)
     X[X < 1] = 0
-    phi = pm.FourierFeatures(
-        pm.kernels.Gaussian(28.0), WIDTHS.get(name, M), projection=name, random_state=0, n_jobs=2
-    ).fit(X[:9])
+    phi = pm.FourierFeatures(pm.kernels.Gaussian(28.0), WIDTHS.get(name, M), projection=name, random_state=0).fit(X[:9])
     for form in (np.asarray, sparse.csr_array):
-        # Tiles have 256 to 1,024 rows at these widths: both counts keep two threads busy.
+        assert excess(phi.set_params(n_jobs=2), form(X)) < ALLOWED
+        # On one thread: the tiles of two do not always meet at their largest.
+        phi.set_params(n_jobs=1)
         few, many = (excess(phi, form(X[:rows])) for rows in (2048, 3072))
-        assert many < ALLOWED
         # The rest would be 3 MB if the rows were copied once, 16 MB if all were projected before the first cosine.
         assert many - few < GROWTH
 
