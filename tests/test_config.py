@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+import numpy as np
 import pytest
 
 import phimap as pm
@@ -97,6 +98,11 @@ def test_negative_counts_of_threads_count_back_from_all_cores():
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     assert thread_count(-1) == cores
     assert thread_count(-cores - 5) == 1
+
+
+def test_counts_of_threads_may_be_integers_of_numpy():
+    assert thread_count(np.int32(3)) == 3
+    assert type(thread_count(np.int32(3))) is int
 
 
 @pytest.mark.parametrize("bad", [0, True, 1.5, "2"])

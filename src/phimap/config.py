@@ -6,6 +6,7 @@ import os
 import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 _UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 # Without a stated budget, chunked work may use this share of the memory that is free when it starts.
@@ -77,9 +78,10 @@ def thread_count(n_jobs: int | None = None) -> int:
     """Threads to use: `n_jobs` if given (negative counts back from all cores), else the configured number."""
     if n_jobs is None:
         return _settings.n_jobs or _available_cores()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"`n_jobs` must be a non-zero integer or None, got {n_jobs!r}. Use -1 for all cores.")
-    return n_jobs if n_jobs > 0 else max(1, _available_cores() + 1 + n_jobs)
+    count = int(n_jobs)
+    return count if count > 0 else max(1, _available_cores() + 1 + count)
 
 
 def parse_bytes(memory: int | str) -> int:
