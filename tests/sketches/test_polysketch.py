@@ -73,20 +73,23 @@ def test_all_cases_take_few_transforms(form, rng, monkeypatch):
     for degree in (2, 3, 5, 8, 20, 32):
         record = PolySketch(8, degree=degree, form=form).sample(6, rng)
         counts = []
-        name = {"fourier": "rfft", "hadamard": "fwht"}[form]
-        original = getattr(NumpyOps, name)
+        names = {"fourier": ("product_factor", "next_product_factor"), "hadamard": ("fwht",)}[form]
+        originals = {name: getattr(NumpyOps, name) for name in names}
+        for name, original in originals.items():
 
-        def counted(self, rows, original=original, counts=counts):
-            counts.append(rows.shape[0])
-            return original(self, rows)
+            def counted(self, *arguments, original=original, counts=counts):
+                result = original(self, *arguments)
+                counts.append(result.shape[0])
+                return result
 
-        monkeypatch.setattr(NumpyOps, name, counted)
+            monkeypatch.setattr(NumpyOps, name, counted)
         record.apply_product(OPS, [X] * degree)
         single = len(counts)
         counts.clear()
         record.apply_all(OPS, X)
         every = sum(rows == 4 for rows in counts)
-        monkeypatch.setattr(NumpyOps, name, original)
+        for name, original in originals.items():
+            monkeypatch.setattr(NumpyOps, name, original)
         assert single == degree - 1
         assert single <= every <= 2 * single
         # Replacing one leaf after the other transforms a path for each.

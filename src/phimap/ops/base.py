@@ -121,6 +121,13 @@ class Ops(ABC):
     def rectify(self, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
         """``scale * (projected > 0) * projected**order`` for order 0, 1, 2; `scale` has one entry a column."""
 
+    @abstractmethod
+    def interpolate(self, projected: Array, table: Array, reach: float, scale: Array, out: Array, first: int) -> None:
+        """``scale * f(projected)`` for f given by a table over ``[-reach, reach]``, linear between and constant beyond.
+
+        `scale` has one entry a column.
+        """
+
     def activate(
         self, projected: Array, activation: str | Callable[[Array], Array], scale: Array, out: Array, first: int
     ) -> None:
@@ -230,6 +237,14 @@ class Ops(ABC):
         """Inverse of `rfft` for rows of length `width`."""
 
     @abstractmethod
+    def product_factor(self, X: Array, signs: Array) -> Array:
+        """Fourier transforms of the rows of `X` (r, d), dense or CSR, times ``signs[:d]``, padded to the signs' length.
+
+        `signs` is int8 (L,), L a product of 2, 3 and 5. The result is the backend's own, of shape (r, L // 2 + 1):
+        what `fourier_product` and `next_product_factor` multiply.
+        """
+
+    @abstractmethod
     def fourier_product(
         self,
         A: Array,
@@ -242,12 +257,26 @@ class Ops(ABC):
         out: Array,
         first: int = 0,
     ) -> None:
-        """Products of entries of complex rows, as real numbers.
+        """Products of entries of Fourier transforms from `product_factor`, as real numbers.
 
         ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k), where entries of A and B are conjugated first if their
         orientation, int8 (k,), is -1 and not if it is 1; written to 2 k columns: the real and imaginary part of
         the first product, then of the second. Of A and B one may have a single row, which serves all.
         """
+
+    @abstractmethod
+    def next_product_factor(
+        self,
+        A: Array,
+        columns_a: Array,
+        orientations_a: Array,
+        B: Array,
+        columns_b: Array,
+        orientations_b: Array,
+        scale: float,
+        signs: Array,
+    ) -> Array:
+        """The `product_factor` of what `fourier_product` writes, which need not be written."""
 
     @abstractmethod
     def signed_spectra(self, X: Array, signs: Array) -> Array:

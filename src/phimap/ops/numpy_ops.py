@@ -129,6 +129,11 @@ class NumpyOps(Ops):
 
         rectify(projected, order, scale, out, first)
 
+    def interpolate(self, projected: Array, table: Array, reach: float, scale: Array, out: Array, first: int) -> None:
+        from phimap.ops.compiled.activation import interpolate
+
+        interpolate(projected, table, self.dtype.type(reach), scale, out, first)
+
     def fwht(self, X: Array) -> Array:
         from phimap.ops.compiled.hadamard import fwht
 
@@ -225,6 +230,11 @@ class NumpyOps(Ops):
 
         return fft.irfft(X, n=width, axis=1)
 
+    def product_factor(self, X: Array, signs: Array) -> Array:
+        from phimap.ops.compiled.spectral_products import spectra
+
+        return spectra(X, signs)
+
     def fourier_product(
         self,
         A: Array,
@@ -237,9 +247,24 @@ class NumpyOps(Ops):
         out: Array,
         first: int = 0,
     ) -> None:
-        from phimap.ops.compiled.countsketch import fourier_product
+        from phimap.ops.compiled.spectral_products import write_product
 
-        fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, self.dtype.type(scale), out, first)
+        write_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, out, first)
+
+    def next_product_factor(
+        self,
+        A: Array,
+        columns_a: Array,
+        orientations_a: Array,
+        B: Array,
+        columns_b: Array,
+        orientations_b: Array,
+        scale: float,
+        signs: Array,
+    ) -> Array:
+        from phimap.ops.compiled.spectral_products import product_spectra
+
+        return product_spectra(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, signs)
 
     def signed_spectra(self, X: Array, signs: Array) -> Array:
         from scipy import fft

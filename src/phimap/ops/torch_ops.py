@@ -121,6 +121,14 @@ class TorchOps(Ops):
         values = (projected > 0).to(projected.dtype) if order == 0 else projected.clamp(min=0) ** order
         torch.mul(values, scale, out=out[:, first : first + projected.shape[1]])
 
+    def interpolate(self, projected: Array, table: Array, reach: float, scale: Array, out: Array, first: int) -> None:
+        last = table.shape[0] - 1
+        places = ((projected + reach) * (0.5 * last / reach)).clamp(0, last)
+        lower = places.floor().clamp(max=last - 1)
+        number = lower.long()
+        values = torch.lerp(table[number], table[number + 1], places - lower)
+        torch.mul(values, scale, out=out[:, first : first + projected.shape[1]])
+
     def fwht(self, X: Array) -> Array:
         rows, width = X.shape
         orders = _kronecker_orders(width)
@@ -201,6 +209,9 @@ class TorchOps(Ops):
     def irfft(self, X: Array, width: int) -> Array:
         return torch.fft.irfft(X, n=width, dim=1)
 
+    def product_factor(self, X: Array, signs: Array) -> Array:
+        return torch.fft.rfft(self.pad_signed(self.dense(X), signs), dim=1)
+
     def fourier_product(
         self,
         A: Array,
@@ -217,6 +228,21 @@ class TorchOps(Ops):
         product = torch.complex(a.real, a.imag * orientations_a) * torch.complex(b.real, b.imag * orientations_b)
         parts = torch.view_as_real(product).reshape(product.shape[0], -1)
         out[:, first : first + parts.shape[1]] = parts
+
+    def next_product_factor(
+        self,
+        A: Array,
+        columns_a: Array,
+        orientations_a: Array,
+        B: Array,
+        columns_b: Array,
+        orientations_b: Array,
+        scale: float,
+        signs: Array,
+    ) -> Array:
+        features = self.empty((max(A.shape[0], B.shape[0]), 2 * columns_a.shape[0]))
+        self.fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, features)
+        return self.product_factor(features, signs)
 
     def signed_spectra(self, X: Array, signs: Array) -> Array:
         padded = torch.zeros((X.shape[0], *signs.shape), dtype=X.dtype, device=X.device)

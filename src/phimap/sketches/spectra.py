@@ -50,6 +50,10 @@ class ProductSamples(Record):
         self.write(ops, A, B, out)
         return out
 
+    def next_transform(self, ops: Ops, A: Array, B: Array, signs: Array) -> Array:
+        """The `transform` of the `product`."""
+        return self.transform(ops, self.product(ops, A, B), signs)
+
 
 @dataclass(frozen=True)
 class HadamardSamples(ProductSamples):
@@ -122,7 +126,7 @@ class FourierSamples(ProductSamples):
 
     @staticmethod
     def transform(ops: Ops, X: Array, signs: Array) -> Array:
-        return ops.rfft(ops.pad_signed(X, signs))
+        return ops.product_factor(X, signs)
 
     @classmethod
     def draw(
@@ -147,7 +151,7 @@ class FourierSamples(ProductSamples):
 
     def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
         m = self.n_components
-        samples = A, self.rows[0], self.orientations[0], B, self.rows[1], self.orientations[1], self.scale
+        samples = self._samples(A, B)
         if m % 2 == 0:
             ops.fourier_product(*samples, out, first)
             return
@@ -156,6 +160,14 @@ class FourierSamples(ProductSamples):
         # Half a sample for half a sample's share: every feature has the same part in the estimate.
         features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
         ops.copy(features[:, :m], out, first)
+
+    def next_transform(self, ops: Ops, A: Array, B: Array, signs: Array) -> Array:
+        if self.n_components % 2:
+            return super().next_transform(ops, A, B, signs)
+        return ops.next_product_factor(*self._samples(A, B), signs)
+
+    def _samples(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array, Array, Array, float]:
+        return A, self.rows[0], self.orientations[0], B, self.rows[1], self.orientations[1], self.scale
 
 
 FORMS: dict[str, type[ProductSamples]] = {"fourier": FourierSamples, "hadamard": HadamardSamples}

@@ -126,7 +126,12 @@ class Evaluation:
             shared = True
         if index in self._spectra:
             return self._spectra[index]
-        spectrum = self.transform(index, self.vector(index))
+        if index < 0:
+            spectrum = self.transform(index, self.vector(index))
+        else:
+            node = self._tree.nodes[index]
+            factors = self.spectrum(node.left), self.spectrum(node.right)
+            spectrum = node.samples.next_transform(self._ops, *factors, node.signs)
         if shared:
             self._spectra[index] = spectrum
         return spectrum

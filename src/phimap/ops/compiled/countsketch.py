@@ -56,22 +56,3 @@ def gather_product(A, columns_a, B, columns_b, scale, out, first):
         a, b, row = A[min(i, A.shape[0] - 1)], B[min(i, B.shape[0] - 1)], out[i, first : first + k]
         for j in range(k):
             row[j] = (scale * a[np.uintp(columns_a[j])]) * b[np.uintp(columns_b[j])]
-
-
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, out, first):
-    """Write the parts of ``scale * A[:, columns_a] * B[:, columns_b]``, each real part before its imaginary.
-
-    Entries whose orientation is -1 are conjugated first. A (n or 1, p) and B (n or 1, q) complex; out (n, m) and the
-    scalar scale of their real dtype; columns_a, columns_b intp (k,); orientations_a, orientations_b int8 (k,), 1 or -1.
-    Overwrites 2 k columns of `out` from `first` on; ``first + 2 k <= m``.
-    """
-    k = columns_a.shape[0]
-    for i in range(out.shape[0]):
-        a, b, row = A[min(i, A.shape[0] - 1)], B[min(i, B.shape[0] - 1)], out[i, first : first + 2 * k]
-        for j in range(k):
-            x, y = a[np.uintp(columns_a[j])], b[np.uintp(columns_b[j])]
-            x_real, x_imag = scale * x.real, scale * x.imag * orientations_a[j]
-            y_imag = y.imag * orientations_b[j]
-            row[2 * j] = x_real * y.real - x_imag * y_imag
-            row[2 * j + 1] = x_real * y_imag + x_imag * y.real

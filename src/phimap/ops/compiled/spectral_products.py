@@ -1,0 +1,295 @@
+"""Fourier transforms of real rows and sampled products of them, as many rows at once as a vector has lanes.
+
+Whatever column is read or written, the entries of a group of rows lie side by side in a vector: drawn frequencies cost
+no gathers. A row x of even length N is transformed as ``x[2 j] + i x[2 j + 1]``, N / 2 complex numbers Z, of which the
+N / 2 + 1 entries that a real row has are
+
+    X_k = E_k + w^k O_k,   E_k = (Z_k + conj(Z_{-k})) / 2,   O_k = (Z_k - conj(Z_{-k})) / 2i,   w = exp(-2 pi i / N);
+
+a row of odd length as N complex numbers. Products are left by pairs of features, a real and an imaginary part: just
+what the next transform reads, so that they need never be written as rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from phimap.ops.compiled.convolution import Plan, forward, plan
+from phimap.ops.compiled.fourier_steps import times
+from phimap.ops.compiled.vectors import BYTES, add, broadcast, lanes_of, load, multiply, store, subtract, transpose
+
+# Features of a group that are computed before they are written to their rows.
+_TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class LaneSpectra:
+    """Fourier transforms of real rows of one length.
+
+    Attributes
+    ----------
+    values : ndarray of shape (groups, 2 lanes (length // 2 + 1))
+        For each frequency up to half the length the real parts of a group of rows, then the imaginary parts. A
+        single row fills a whole group.
+    shape : tuple of int
+        Rows, and frequencies.
+    """
+
+    values: np.ndarray
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _RealPlan:
+    """How rows of one length are transformed.
+
+    Attributes
+    ----------
+    stages : Plan
+    step : int
+        Vectors from one entry of a row to the next: 1 where two of them make a complex number, 2 where they are its
+        real part.
+    places : ndarray of intp
+        Where the stages leave the frequencies.
+    turns : ndarray of shape (n, 2)
+        Half the real and imaginary parts of ``w^k``; none where rows have odd length.
+    """
+
+    stages: Plan
+    step: int
+    places: np.ndarray
+    turns: np.ndarray
+
+
+@lru_cache(maxsize=16)
+def _real_plan(length: int, dtype: np.dtype) -> _RealPlan:
+    step = 1 + length % 2
+    half = length * step // 2
+    stages = plan(half, dtype)
+    angles = -2 * math.pi / length * np.arange(half // 2 + 1 if step == 1 else 0)
+    turns = 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    return _RealPlan(stages, step, np.argsort(stages.order), turns.astype(dtype))
+
+
+def spectra(X: Any, signs: np.ndarray) -> LaneSpectra:
+    """Transforms of the rows of `X` (r, d), dense or CSR, times ``signs[:d]``, padded with zeros to the length.
+
+    `signs` is int8 (length,), `length` a product of 2, 3 and 5. O(r length log(length)); scratch of one group.
+    """
+    if X.shape[1] > signs.shape[0]:
+        raise ValueError(f"`signs` must have {X.shape[1]} entries or more, got {signs.shape[0]}. Fit the map again.")
+    made, chosen, factors = _prepared(X.shape[0], signs, X.dtype)
+    arguments = factors, chosen.step, chosen.stages.radices, chosen.stages.twiddles, chosen.places, chosen.turns
+    if sparse.issparse(X):
+        _csr_spectra(X.data, X.indices, X.indptr, *arguments, made.values)
+    else:
+        _dense_spectra(np.ascontiguousarray(X), *arguments, made.values)
+    return made
+
+
+def product_spectra(
+    A: LaneSpectra, columns_a: np.ndarray, orientations_a: np.ndarray,
+    B: LaneSpectra, columns_b: np.ndarray, orientations_b: np.ndarray,
+    scale: float, signs: np.ndarray,
+) -> LaneSpectra:  # fmt: skip
+    """The `spectra` of what `write_product` writes, without writing it."""
+    _check_samples(columns_a, orientations_a, columns_b, orientations_b)
+    if 2 * columns_a.shape[0] > signs.shape[0]:
+        raise ValueError("`signs` must have an entry for each part of a product. Fit the map again.")
+    made, chosen, factors = _prepared(max(A.shape[0], B.shape[0]), signs, A.values.dtype)
+    inside = _product_spectra(
+        A.values, columns_a, orientations_a, B.values, columns_b, orientations_b, A.values.dtype.type(scale),
+        factors, chosen.step, chosen.stages.radices, chosen.stages.twiddles, chosen.places, chosen.turns, made.values,
+    )  # fmt: skip
+    _check_inside(inside)
+    return made
+
+
+def write_product(
+    A: LaneSpectra, columns_a: np.ndarray, orientations_a: np.ndarray,
+    B: LaneSpectra, columns_b: np.ndarray, orientations_b: np.ndarray,
+    scale: float, out: np.ndarray, first: int,
+) -> None:  # fmt: skip
+    """Write the parts of ``scale * A[:, columns_a] * B[:, columns_b]``, each real part before its imaginary.
+
+    Entries whose orientation is -1 are conjugated first; of A and B one may have a single row. Columns are intp (k,),
+    orientations int8 (k,), 1 or -1. Overwrites 2 k columns of `out` (r, m) from `first` on. O(r k).
+    """
+    _check_samples(columns_a, orientations_a, columns_b, orientations_b)
+    if first + 2 * columns_a.shape[0] > out.shape[1]:
+        raise ValueError("`out` must have a column for each part of a product. Fit the map again.")
+    inside = _write_product(
+        A.values, columns_a, orientations_a, B.values, columns_b, orientations_b, A.values.dtype.type(scale), out, first
+    )
+    _check_inside(inside)
+
+
+def _check_samples(*arrays: np.ndarray) -> None:
+    if len({array.shape for array in arrays}) > 1:
+        raise ValueError("`rows` and `orientations` must belong together. Fit the map again.")
+
+
+def _check_inside(inside: bool) -> None:
+    # Compiled code checks no bounds by itself; a damaged model file may name any place.
+    if not inside:
+        raise ValueError("`rows` must hold frequencies of the spectra. Fit the map again.")
+
+
+def _prepared(n_rows: int, signs: np.ndarray, dtype: np.dtype) -> tuple[LaneSpectra, _RealPlan, np.ndarray]:
+    """Spectra to be filled, how, and the signs as numbers."""
+    lanes = BYTES // dtype.itemsize
+    n_frequencies = signs.shape[0] // 2 + 1
+    values = np.empty((-(-n_rows // lanes), 2 * lanes * n_frequencies), dtype)
+    return LaneSpectra(values, (n_rows, n_frequencies)), _real_plan(signs.shape[0], dtype), signs.astype(dtype)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _dense_spectra(X, factors, step, radices, twiddles, places, turns, spectra):
+    """Fill `spectra` as `spectra` says, of dense X."""
+    n, d = X.shape
+    lanes = lanes_of(X)
+    flat = X.reshape(-1)
+    values = np.empty(2 * lanes * places.shape[0], X.dtype)
+    ones = load(np.ones(lanes, X.dtype), 0)
+    for group in range(spectra.shape[0]):
+        first = lanes * group
+        n_rows = min(lanes, n - first)
+        whole = d - d % lanes if n_rows == lanes and step == 1 else 0
+        for j in range(0, whole, lanes):
+            transpose(flat, first * d + j, d, load(factors, j), values, lanes * j, lanes, ones)
+        values[lanes * whole :] = 0
+        for lane in range(n_rows):
+            for j in range(whole, d):
+                values[lanes * step * j + lane] = factors[j] * X[first + lane, j]
+        if n == 1:
+            _fill(values)
+        forward(values, radices, twiddles)
+        _take_apart(values, places, turns, spectra[group])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _csr_spectra(data, indices, indptr, factors, step, radices, twiddles, places, turns, spectra):
+    """Fill `spectra` as `spectra` says, of a CSR matrix; duplicates and any order are allowed."""
+    n = indptr.shape[0] - 1
+    lanes = lanes_of(data)
+    values = np.empty(2 * lanes * places.shape[0], data.dtype)
+    for group in range(spectra.shape[0]):
+        first = lanes * group
+        n_rows = min(lanes, n - first)
+        values[:] = 0
+        for lane in range(n_rows):
+            for entry in range(indptr[first + lane], indptr[first + lane + 1]):
+                j = indices[entry]
+                values[lanes * step * j + lane] += factors[j] * data[entry]
+        if n == 1:
+            _fill(values)
+        forward(values, radices, twiddles)
+        _take_apart(values, places, turns, spectra[group])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _product_spectra(
+    A, columns_a, orientations_a, B, columns_b, orientations_b, scale,
+    factors, step, radices, twiddles, places, turns, spectra,
+):  # fmt: skip
+    """Fill `spectra` as `product_spectra` says; False where a column lies outside."""
+    lanes = lanes_of(spectra)
+    k = columns_a.shape[0]
+    values = np.empty(2 * lanes * places.shape[0], spectra.dtype)
+    for group in range(spectra.shape[0]):
+        a, b = A[min(group, A.shape[0] - 1)], B[min(group, B.shape[0] - 1)]
+        if step == 1:
+            values[2 * lanes * k :] = 0
+        else:
+            values[:] = 0
+        for j in range(k):
+            i, last = 2 * lanes * columns_a[j], 2 * lanes * columns_b[j]
+            if not (0 <= i < a.shape[0] and 0 <= last < b.shape[0]):
+                return False
+            real, imag = _product(a, i, orientations_a[j], b, last, orientations_b[j], scale)
+            i = 2 * lanes * step * j
+            store(values, i, multiply(real, broadcast(factors[2 * j])))
+            store(values, i + lanes * step, multiply(imag, broadcast(factors[2 * j + 1])))
+        forward(values, radices, twiddles)
+        _take_apart(values, places, turns, spectra[group])
+    return True
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _write_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, out, first):
+    """Write as `write_product` says; False where a column lies outside."""
+    n, m = out.shape
+    lanes = lanes_of(out)
+    k = columns_a.shape[0]
+    flat = out.reshape(-1)
+    values = np.empty(lanes * _TOGETHER, out.dtype)
+    ones = load(np.ones(lanes, out.dtype), 0)
+    for group in range((n + lanes - 1) // lanes):
+        a, b = A[min(group, A.shape[0] - 1)], B[min(group, B.shape[0] - 1)]
+        n_rows = min(lanes, n - lanes * group)
+        for start in range(0, k, _TOGETHER // 2):
+            stop = min(start + _TOGETHER // 2, k)
+            for j in range(start, stop):
+                i, last = 2 * lanes * columns_a[j], 2 * lanes * columns_b[j]
+                if not (0 <= i < a.shape[0] and 0 <= last < b.shape[0]):
+                    return False
+                real, imag = _product(a, i, orientations_a[j], b, last, orientations_b[j], scale)
+                i = 2 * lanes * (j - start)
+                store(values, i, real)
+                store(values, i + lanes, imag)
+            width = 2 * (stop - start)
+            whole = width - width % lanes if n_rows == lanes else 0
+            place = lanes * group * m + first + 2 * start
+            for c in range(0, whole, lanes):
+                transpose(values, lanes * c, lanes, ones, flat, place + c, m, ones)
+            for lane in range(n_rows):
+                for c in range(whole, width):
+                    flat[place + lane * m + c] = values[lanes * c + lane]
+    return True
+
+
+@njit(nogil=True, forceinline=True)
+def _product(a, i, orientation_a, b, j, orientation_b, scale):
+    """Parts of ``scale`` times the entries at i and j, each conjugated where its orientation is -1."""
+    lanes = lanes_of(a)
+    x, p = multiply(load(a, i), broadcast(scale)), multiply(load(a, i + lanes), broadcast(scale * orientation_a))
+    y, q = load(b, j), multiply(load(b, j + lanes), broadcast(type(scale)(orientation_b)))
+    return times(x, p, y, q)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _fill(values):
+    """Give the first row of a group, which serves all others, to every lane."""
+    for i in range(0, values.shape[0], lanes_of(values)):
+        store(values, i, broadcast(values[i]))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _take_apart(values, places, turns, spectrum):
+    """Set a spectrum to what the transformed values of a group, in the order of the stages, say of real rows."""
+    lanes = lanes_of(values)
+    half = places.shape[0]
+    if turns.shape[0] == 0:
+        for k in range(half // 2 + 1):
+            i, j = 2 * lanes * places[k], 2 * lanes * k
+            store(spectrum, j, load(values, i))
+            store(spectrum, j + lanes, load(values, i + lanes))
+        return
+    middle = broadcast(values.dtype.type(0.5))
+    for k in range(half // 2 + 1):
+        i, j = 2 * lanes * places[k], 2 * lanes * places[(half - k) % half]
+        a, p, b, q = load(values, i), load(values, i + lanes), load(values, j), load(values, j + lanes)
+        even, even_imag = multiply(middle, add(a, b)), multiply(middle, subtract(p, q))
+        odd, odd_imag = times(add(p, q), subtract(b, a), broadcast(turns[k, 0]), broadcast(turns[k, 1]))
+        i, j = 2 * lanes * k, 2 * lanes * (half - k)
+        store(spectrum, i, add(even, odd))
+        store(spectrum, i + lanes, add(even_imag, odd_imag))
+        store(spectrum, j, subtract(even, odd))
+        store(spectrum, j + lanes, subtract(odd_imag, even_imag))
