@@ -29,8 +29,8 @@ def test_grey_images_with_labels_under_another_key(images):
     assert (table.sample_shape, table.is_image, table.n_features, table.n_rows) == ((6, 5, 1), True, 30, 50)
     assert table.target_name == "y_train"
     X, y = collect(table, 7)
-    assert y.dtype == np.uint8
-    np.testing.assert_array_equal(X, pixels.reshape(50, 30))
+    assert X.dtype == y.dtype == np.uint8
+    np.testing.assert_array_equal(X, pixels[..., None])
     np.testing.assert_array_equal(y, labels)
 
 
@@ -39,7 +39,7 @@ def test_colour_images(tmp_path):
     np.save(tmp_path / "t.npy", pixels)
     table = open_table(tmp_path / "t.npy")
     assert table.sample_shape == (4, 3, 3)
-    np.testing.assert_array_equal(collect(table)[0].reshape(pixels.shape), pixels)
+    np.testing.assert_array_equal(collect(table)[0], pixels)
 
 
 def test_image_shape_survives_a_models_feature_names_but_not_a_subset(images):

@@ -11,14 +11,16 @@ from phimap.cli.errors import OneLineGroup, one_line_errors
 
 app = typer.Typer(
     cls=OneLineGroup,
-    epilog="Data: .csv, .csv.gz, .parquet, .npy, .npz (file.npz:key). Files are read out of core.",
+    epilog="Data: .csv, .csv.gz, .parquet, .npy, .npz (file.npz:key), or a folder of images. All are read out of core.",
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Data = Annotated[str, typer.Argument(help="Table to read: .csv, .csv.gz, .parquet, .npy or file.npz:key.")]
+Data = Annotated[
+    str, typer.Argument(help="Table to read: .csv, .csv.gz, .parquet, .npy, file.npz:key or a folder of images.")
+]
 Memory = Annotated[str | None, typer.Option(help="Byte budget, such as 2GB. Default: half of the free memory.")]
 Jobs = Annotated[int | None, typer.Option(help="Threads; changes no bit of the result. Default: all cores.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary, only the result lines.")]
@@ -40,12 +42,21 @@ def start(
 @app.command()
 def fit(
     data: Data,
-    target: Annotated[str, typer.Option(help="Column to predict, by name or position; for .npz also a key.")],
+    target: Annotated[
+        str | None,
+        typer.Option(help="Column to predict, by name or position; for .npz also a key. Folders: class, by subfolder."),
+    ] = None,
     kernel: Annotated[
-        str, typer.Option(help="gaussian, laplacian, matern, arccosine, polynomial, nngp or ntk.")
+        str, typer.Option(help="gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk.")
     ] = "gaussian",
     features: Annotated[int, typer.Option(help="Number of random features.")] = 4096,
-    depth: Annotated[int, typer.Option(help="Hidden layers, for ntk and nngp.")] = 1,
+    depth: Annotated[
+        int | None, typer.Option(help="Hidden layers, for ntk and nngp (1); layers, for cntk (2).")
+    ] = None,
+    filter_size: Annotated[int | None, typer.Option(help="Side of the filters, odd, for cntk (3).")] = None,
+    pooling: Annotated[
+        Literal["gap", "flatten"] | None, typer.Option(help="Mean over pixels (gap) or none (flatten), for cntk (gap).")
+    ] = None,
     length_scale: Annotated[str, typer.Option(help="Kernel width in standardised units, or auto (median).")] = "auto",
     alpha: Annotated[str, typer.Option(help="Ridge regularisation, or auto (by held-out rows).")] = "auto",
     task: Annotated[
@@ -60,6 +71,12 @@ def fit(
     ] = "auto",
     columns: Annotated[str | None, typer.Option(help="Feature columns, separated by commas. Default: all.")] = None,
     drop: Annotated[str | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Height x width, such as 32x32, to which the images of a folder are resized.")
+    ] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="1 (grey) or 3 (RGB) for the images of a folder. Default: as the first image.")
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="File for the fitted model.")] = None,
     report: Annotated[Path | None, typer.Option(help="File for an HTML report.")] = None,
     memory: Memory = None,
@@ -71,7 +88,7 @@ def fit(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a kernel model on a table and score it on held-out rows."""
+    """Fit a kernel model on a table, or on images, and score it on held-out rows."""
     with one_line_errors():
         from phimap.cli.fit import Request, run
 
@@ -82,6 +99,8 @@ def fit(
                 kernel=kernel,
                 features=features,
                 depth=depth,
+                filter_size=filter_size,
+                pooling=pooling,
                 length_scale=_auto_or_number("--length-scale", length_scale),
                 alpha=_auto_or_number("--alpha", alpha),
                 task=task,
@@ -90,6 +109,8 @@ def fit(
                 standardize=standardize,
                 columns=_names(columns),
                 drop=_names(drop) or [],
+                size=_height_and_width(size),
+                channels=channels,
                 model=model,
                 report=report,
                 memory=memory,
@@ -107,11 +128,13 @@ def predict(
     model: Annotated[Path, typer.Argument(help="Model file, as written by phimap fit --model.")],
     data: Data,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV file. Default: standard output.")] = None,
-    target: Annotated[str | None, typer.Option(help="Column with the truth: prints the score, too.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column with the truth, or class for a folder: prints the score, too.")
+    ] = None,
     memory: Memory = None,
     n_jobs: Jobs = None,
 ) -> None:
-    """Predict the rows of a table with a saved model."""
+    """Predict the rows of a table, or the images of a folder, with a saved model."""
     with one_line_errors():
         from phimap.cli.predict import run
 
@@ -185,6 +208,15 @@ def _names(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _height_and_width(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    sides = text.lower().split("x")
+    if len(sides) != 2 or not all(side.isdigit() and int(side) > 0 for side in sides):
+        raise ValueError(f"--size must be height x width, such as 32x32, got {text!r}.")
+    return int(sides[0]), int(sides[1])
 
 
 def _auto_or_number(option: str, text: str) -> Any:

@@ -25,10 +25,16 @@ _OPTIONS = {
     "`n_components`": "--features",
     "`length_scale`": "--length-scale",
     "`n_jobs`": "--n-jobs",
+    "`filter_size`": "--filter-size",
+    "size=...": "--size",
+    "channels=": "--channels ",
     "columns=...": "--columns or --drop",
     "dtype=float64": "--dtype float64",
     "phimap.config(memory=...)": "--memory",
-} | {f"`{name}`": f"--{name}" for name in ("alpha", "columns", "device", "kernel", "memory", "standardize", "target")}
+} | {
+    f"`{name}`": f"--{name}"
+    for name in ("alpha", "channels", "columns", "depth", "device", "kernel", "memory", "size", "standardize", "target")
+}
 # Typer does not export the class of all errors in the use of a command.
 _UsageError: Any = typer.BadParameter.__base__
 

@@ -11,20 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from phimap.cli.describe import kernel_text
+from phimap.cli.describe import inputs_text, kernel_text
 from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
 from phimap.cli.scoring import Scores
 from phimap.cli.source import Overview, SplitRows, check_constant_columns, choose_task, open_selected, survey
 from phimap.config import config
 from phimap.io import Table
 from phimap.io.model import save
-from phimap.kernels import NNGP, NTK
+from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.batches import batch_rows
 from phimap.learn.choices import OTHERS, STATIONARY
 from phimap.learn.stages import Stage, Stages, peak_memory
 
-_DEEP = {"ntk": NTK, "nngp": NNGP}
+# Kernels of networks, and the options that shape them.
+_NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,12 @@ class Request:
     """The options of ``phimap fit``."""
 
     data: str
-    target: str
+    target: str | None
     kernel: str
     features: int
-    depth: int
+    depth: int | None
+    filter_size: int | None
+    pooling: str | None
     length_scale: float | str
     alpha: float | str
     task: str
@@ -44,6 +47,8 @@ class Request:
     standardize: str
     columns: list[str] | None
     drop: list[str]
+    size: tuple[int, int] | None
+    channels: int | None
     model: Path | None
     report: Path | None
     memory: str | None
@@ -99,10 +104,14 @@ def _check(request: Request) -> None:
         raise ValueError(f"--kernel must be one of {names}, got {request.kernel!r}.")
     if request.features < 2:
         raise ValueError(f"--features must be at least 2, got {request.features}. Use for example 4096.")
-    if request.depth < 1:
+    _, shaping = _NETWORKS.get(request.kernel, (None, ()))
+    for name in sorted({name for _, names in _NETWORKS.values() for name in names}):
+        if getattr(request, name) is not None and name not in shaping:
+            kernels = ", ".join(kernel for kernel, (_, names) in _NETWORKS.items() if name in names)
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} applies to {kernels}, got it with --kernel {request.kernel}. Leave it out.")
+    if request.depth is not None and request.depth < 1:
         raise ValueError(f"--depth must be at least 1, got {request.depth}.")
-    if request.depth > 1 and request.kernel not in _DEEP:
-        raise ValueError(f"--depth applies to ntk and nngp, got it with --kernel {request.kernel}. Leave it out.")
     if not 0 <= request.holdout < 1:
         raise ValueError(f"--holdout must be at least 0 and below 1, got {request.holdout:g}. Use for example 0.1.")
     if request.seed < 0:
@@ -121,7 +130,9 @@ def _check(request: Request) -> None:
 def _fit(request: Request) -> Result:
     start = time.perf_counter()
     rows = batch_rows(request.features, np.dtype(request.dtype).itemsize, request.memory)
-    table = open_selected(request.data, request.target, request.columns, request.drop, request.dtype)
+    images = {"size": request.size, "channels": request.channels}
+    table = open_selected(request.data, request.target, request.columns, request.drop, dtype=request.dtype, **images)
+    rows = min(rows, table.batch_rows)
     stages = Stages(verbose=not request.quiet)
     with stages.stage("checking the data"):
         overview = survey(table, request.holdout, request.seed, rows)
@@ -136,9 +147,11 @@ def _fit(request: Request) -> Result:
         check_constant_columns(request.data, overview.features)
     model = _learner(request, task, standardize)
     model.fit_batches(SplitRows(table, request.holdout, request.seed, rows, held_out=False))
-    model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
+    if not table.is_image:
+        model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)
     model.sample_shape_ = table.sample_shape
+    model.resized_ = request.size
     model.input_dtype_ = request.dtype
     scores = None
     if overview.n_held_out:
@@ -163,8 +176,12 @@ def predict_unnamed(model: Any, X: np.ndarray) -> np.ndarray:
 
 def _learner(request: Request, task: str, standardize: str) -> Any:
     kind = KernelRegressor if task == "regression" else KernelClassifier
+    kernel: Any = request.kernel
+    if kernel in _NETWORKS:
+        network, names = _NETWORKS[kernel]
+        kernel = network(**{name: getattr(request, name) for name in names if getattr(request, name) is not None})
     return kind(
-        _DEEP[request.kernel](depth=request.depth) if request.kernel in _DEEP else request.kernel,
+        kernel,
         request.features,
         alpha=request.alpha,
         length_scale=request.length_scale,
@@ -206,7 +223,7 @@ def _summarise(result: Result, report_seconds: float) -> None:
     grid.add_column(style="dim")
     grid.add_column()
     overview = result.overview
-    grid.add_row("data", f"{result.request.data}, {overview.n_rows:,} rows x {result.table.n_features} columns")
+    grid.add_row("data", f"{result.request.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}")
     grid.add_row("task", f"{result.task} of {result.table.target_name} ({result.why})")
     grid.add_row("split", f"{overview.n_train:,} rows to train, {overview.n_held_out:,} held out")
     grid.add_row("kernel", kernel_text(result.model.kernel_))

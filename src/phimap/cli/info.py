@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from phimap.blas import blas_libraries, measure_speed
-from phimap.cli.describe import kernel_text, some, task_of
+from phimap.cli.describe import kernel_text, some, task_of, times
 from phimap.config import memory_budget, thread_count
 from phimap.io.model import load
 
@@ -72,7 +72,7 @@ def _learner(model: Any) -> list[tuple[str, str]]:
     names = some(model.feature_names_in_) if hasattr(model, "feature_names_in_") else "without names"
     rows.append(("columns", f"{model.n_features_in_}: {names}"))
     if len(getattr(model, "sample_shape_", ())) > 1:
-        rows.append(("images", " x ".join(map(str, model.sample_shape_))))
+        rows.append(("images", times(model.sample_shape_)))
     # A fit of few rows keeps the rows' features in place of their sums.
     kept = getattr(model, "statistics_", None) is not None or hasattr(model, "_dual_rows")
     rows.append(("statistics", "kept, training can go on" if kept else "not kept (fit --statistics keeps them)"))

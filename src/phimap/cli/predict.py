@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from phimap.cli.describe import task_of
+from phimap.cli.describe import inputs_text, task_of, times
 from phimap.cli.fit import predict_unnamed
 from phimap.cli.outputs import check_writable
 from phimap.cli.scoring import Scores
@@ -46,12 +45,25 @@ def run(
 
 
 def _open(data: str, target: str | None, model: Any) -> Table:
-    """The table on the columns that the model was trained on: by name, or by place in arrays, which have no names."""
+    """The table on the columns that the model was trained on: by name, or by place in arrays, which have no names.
+
+    Images of a folder get the model's channels, and its size if the model was trained on resized ones.
+    """
     names = tuple(str(name) for name in getattr(model, "feature_names_in_", numbered_names(model.n_features_in_)))
     dtype = getattr(model, "input_dtype_", "float32")
-    if not (data.lower().endswith((".npy", ".npz")) or ".npz:" in data):
+    shape: tuple[int, ...] = getattr(model, "sample_shape_", ())
+    if Path(data).is_dir():
+        resized, channels = getattr(model, "resized_", None), shape[2] if len(shape) == 3 else None
+        table = open_table(data, target, dtype=dtype, size=resized, channels=channels)
+    elif data.lower().endswith((".npy", ".npz")) or ".npz:" in data:
+        table = open_table(data, target, dtype=dtype)
+    else:
         return open_table(data, target, columns=names, dtype=dtype)
-    table = open_table(data, target, dtype=dtype)
+    if len(shape) == 3 and table.is_image and table.sample_shape != shape:
+        raise DataError(
+            f"{data}: holds {inputs_text(table)}, the model was trained on images of {times(shape)}. "
+            "Resize the images, or train with --size."
+        )
     if table.n_features != len(names):
         raise DataError(
             f"{data}: has {table.n_features} feature columns, the model was trained on {len(names)}. "
@@ -60,9 +72,10 @@ def _open(data: str, target: str | None, model: Any) -> Table:
     return table
 
 
-def _predictions(model: Any, table: Table, scores: Scores | None) -> Iterator[np.ndarray]:
-    """Predictions (r,) batch by batch, scored on the way."""
-    for X, y in table.batches(feature_rows(model.feature_map_.record_.n_components, 4)):
+def _predictions(model: Any, table: Table, scores: Scores | None) -> Iterator[pa.Table]:
+    """Predictions batch by batch, with the names of rows that have one; scored on the way."""
+    start = 0
+    for X, y in table.batches(min(feature_rows(model.feature_map_.record_.n_components, 4), table.batch_rows)):
         predicted = predict_unnamed(model, X)
         if scores is not None and y is not None:
             if (y.dtype.kind in "US") != (predicted.dtype.kind in "US"):
@@ -71,15 +84,17 @@ def _predictions(model: Any, table: Table, scores: Scores | None) -> Iterator[np
                     "Name the column that the model was trained on."
                 )
             scores.update(y, predicted)
-        yield predicted
+        names = {} if table.row_names is None else {"file": table.row_names[start : start + len(X)]}
+        start += len(X)
+        yield pa.table({**names, "prediction": pa.array(predicted)})
 
 
-def _write(file: Any, batches: Iterator[np.ndarray]) -> None:
-    """Write a CSV file of one column."""
+def _write(file: Any, batches: Iterator[pa.Table]) -> None:
+    """Write a CSV file."""
     options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed")
-    for start, predicted in enumerate(batches):
+    for start, batch in enumerate(batches):
         if start == 0:
-            file.write(b"prediction\n")
+            file.write(f"{','.join(batch.column_names)}\n".encode())
         sink = pa.BufferOutputStream()
-        arrow_csv.write_csv(pa.table({"prediction": pa.array(predicted)}), sink, options)
+        arrow_csv.write_csv(batch, sink, options)
         file.write(sink.getvalue())

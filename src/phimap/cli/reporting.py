@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from phimap.cli.describe import kernel_text, some
+from phimap.cli.describe import inputs_text, kernel_text, some
 from phimap.cli.source import Columns, SplitRows
 from phimap.learn.batches import feature_rows
 from phimap.learn.stages import Stage, Stages
@@ -112,7 +112,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
     return [
         *tiles,
         ("Training rows", f"{result.overview.n_train:,}", f"{result.overview.n_held_out:,} held out"),
-        ("Features", f"{result.request.features:,}", f"from {result.table.n_features:,} columns"),
+        ("Features", f"{result.request.features:,}", f"from {inputs_text(result.table)}"),
         ("Time", f"{result.seconds:.1f} s", "reading, fitting, scoring"),
         ("Memory", f"{peak / 2**30:.2f} GB", "at most, whole process"),
     ]
@@ -120,11 +120,10 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
 
 def _data(result: Result) -> list[tuple[str, str]]:
     overview, table = result.overview, result.table
-    shape = " x ".join(map(str, table.sample_shape))
     rows = [
         ("file", _file_name(result.request.data)),
         ("rows", f"{overview.n_rows:,}"),
-        ("inputs", f"images of {shape}" if table.is_image else f"{table.n_features:,} columns"),
+        ("inputs", inputs_text(table)),
         ("target", str(table.target_name)),
         ("task", f"{result.task} ({result.why})"),
     ]
@@ -184,4 +183,4 @@ def _command() -> str:
 
 
 def _file_name(data: str) -> str:
-    return Path(data).name
+    return Path(data).resolve().name

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from phimap.io import DataError, Table, holdout_mask, open_table
 from phimap.io.columns import closest_first
+from phimap.io.images import LABEL
 from phimap.learn.scaling import Moments
 
 # Whole numbers with at most this many distinct values are taken for classes: a scale of ratings, a code, digits.
@@ -89,17 +92,28 @@ class Overview:
         return self.n_rows - self.n_held_out
 
 
-def open_selected(path: str, target: str, columns: Sequence[str] | None, drop: Sequence[str], dtype: str) -> Table:
-    """Open a table on the chosen feature columns."""
-    table = open_table(path, target, columns=columns, dtype=dtype)
+def open_selected(
+    path: str, target: str | None, columns: Sequence[str] | None, drop: Sequence[str], **options: Any
+) -> Table:
+    """Open a table on the chosen feature columns, with these `options` of `open_table`.
+
+    A folder of images needs no `target`: it has one only.
+    """
+    if target is None:
+        if not Path(path).is_dir():
+            raise DataError(f"{path}: which column is to be predicted? Name it with --target.")
+        target = LABEL
+    table = open_table(path, target, columns=columns, **options)
     if not drop:
         return table
+    if table.is_image:
+        raise DataError(f"{path}: images have no columns to drop. Leave --drop out.")
     for name in drop:
         if name not in table.feature_names:
             names = closest_first(name, table.feature_names)
             raise DataError(f"{path}: no feature column {name!r} to drop. Choose from {names}.")
     kept = [name for name in table.feature_names if name not in drop]
-    return open_table(path, target, columns=kept, dtype=dtype)
+    return open_table(path, target, columns=kept, **options)
 
 
 def survey(table: Table, fraction: float, seed: int, batch_rows: int) -> Overview:
@@ -114,6 +128,7 @@ def survey(table: Table, fraction: float, seed: int, batch_rows: int) -> Overvie
         n_rows += len(X)
         n_held_out += int(held_out.sum())
         X, y = X[~held_out], np.asarray(y)[~held_out]
+        X = X.reshape(len(X), -1)
         if len(X):
             np.minimum(low, X.min(axis=0), out=low)
             np.maximum(high, X.max(axis=0), out=high)

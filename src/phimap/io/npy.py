@@ -87,7 +87,7 @@ def open_file(source: Source) -> Table:
 
 
 class ArrayTable(Table):
-    """Rows of an array (n, d), or flattened images of an array (n, h, w[, c])."""
+    """Rows of an array (n, d), or images of an array (n, h, w[, c])."""
 
     def __init__(self, source: Source) -> None:
         archive = source.path.name.lower().endswith(".npz")
@@ -126,6 +126,7 @@ class ArrayTable(Table):
             str(source.target) if self._labels is not None else selection.target_name,
             n_rows=data.shape[0],
             sample_shape=image if self._features is None else None,
+            dtype=np.uint8 if image and self._features is None and data.dtype == np.uint8 else np.float32,
         )
 
     def _blocks(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:

@@ -36,8 +36,10 @@ class Source:
     member: str | None
     target: Any
     columns: Sequence[str | int] | None
-    dtype: np.dtype
+    dtype: np.dtype | None
     batch_rows: int | None
+    size: tuple[int, int] | None = None
+    channels: int | None = None
 
     @property
     def where(self) -> str:
@@ -58,8 +60,12 @@ class Table(ABC):
         Name of the target; a tuple for several targets; None when no target is read.
     n_rows : int or None
         Number of rows; None for text files until one pass has been completed.
+    row_names : tuple of str or None
+        Paths of the images in a folder; None for files, whose rows have no names.
     sample_shape : tuple of int
-        ``(n_features,)``, or ``(height, width, channels)`` for images, whose rows are flattened in C order.
+        ``(n_features,)``, or ``(height, width, channels)`` for images.
+    batch_rows : int
+        Rows of a batch of the default size.
 
     Notes
     -----
@@ -76,25 +82,28 @@ class Table(ABC):
         *,
         n_rows: int | None,
         sample_shape: tuple[int, ...] | None = None,
+        row_names: tuple[str, ...] | None = None,
+        dtype: Any = np.float32,
     ) -> None:
         self.feature_names = feature_names
         self.target_name = target_name
         self.n_rows = n_rows
+        self.row_names = row_names
         self.sample_shape = sample_shape or (len(feature_names),)
         self._source = source
         self._where = source.where
-        self._dtype = source.dtype
+        self._dtype = source.dtype or np.dtype(dtype)
         row_bytes = self._dtype.itemsize * len(feature_names)
-        self._batch_rows = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
+        self.batch_rows = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
 
     @property
     def n_features(self) -> int:
-        """Number of columns of `X`."""
+        """Number of columns of `X`, or of values in an image."""
         return len(self.feature_names)
 
     @property
     def is_image(self) -> bool:
-        """Whether each row is a flattened image of shape `sample_shape`."""
+        """Whether each sample is an image of shape `sample_shape`."""
         return len(self.sample_shape) > 1
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
@@ -110,7 +119,7 @@ class Table(ABC):
 
         Yields
         ------
-        X : ndarray of shape (rows, n_features)
+        X : ndarray of shape (rows, n_features), or (rows, height, width, channels) for images
             C-contiguous, of the table's dtype, free to be written to.
         y : ndarray of shape (rows,) or (rows, n_targets), or None
             float64 for numbers; integers, booleans and strings as they are stored. An integer column of
@@ -124,11 +133,11 @@ class Table(ABC):
         DataError
             If a value is missing, infinite, not a number, or too large for the dtype, or the file is damaged.
         """
-        return self._rebatched(self._batch_rows if rows is None else _positive("rows", rows))
+        return self._rebatched(self.batch_rows if rows is None else _positive("rows", rows))
 
     @abstractmethod
     def _blocks(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Blocks in file order, X (r, n_features) of any real dtype; any r will do, `rows` is wanted."""
+        """Blocks in file order, flat X (r, n_features) of any real dtype; any r will do, `rows` is wanted."""
 
     def _rebatched(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         pieces: list[tuple[np.ndarray, np.ndarray | None]] = []
@@ -155,13 +164,13 @@ class Table(ABC):
         self.n_rows = seen
 
     def _cast_features(self, raw: np.ndarray, first_row: int) -> np.ndarray:
-        """Copy of `raw` (r, d) in the table's dtype, every value finite."""
+        """Copy of the rows `raw` (r, d) as samples in the table's dtype, every value finite."""
         with np.errstate(over="ignore"):
             X = np.array(raw, dtype=self._dtype, order="C")
         if raw.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
             i, j = np.argwhere(~finite)[0]
             self._refuse_value(raw[i, j], first_row + i, self.feature_names[j])
-        return X
+        return X.reshape(-1, *self.sample_shape)
 
     def _check_target(self, y: np.ndarray | None, first_row: int) -> None:
         if y is None or y.dtype.kind not in "fU":
@@ -193,8 +202,10 @@ def open_table(
     target: str | int | Sequence[str | int] | None = None,
     *,
     columns: Sequence[str | int] | None = None,
-    dtype: Any = np.float32,
+    dtype: Any = None,
     batch_rows: int | None = None,
+    size: tuple[int, int] | None = None,
+    channels: int | None = None,
 ) -> Table:
     r"""Open a data file for reading out of core.
 
@@ -204,18 +215,26 @@ def open_table(
         A ``.csv``, ``.csv.gz``, ``.parquet``, ``.npy`` or ``.npz`` file. An array of an ``.npz`` is named as
         ``file.npz:key``; the key may be left out if it is ``X`` or if only one array has two or more
         dimensions. Text files have a header line, unless every field of the first line is a number. Columns
-        without names (no header, or an array) are called ``c0, c1, ...``.
+        without names (no header, or an array) are called ``c0, c1, ...``. Or a folder of images (PNG, JPEG, BMP, GIF,
+        PGM, PPM, TIFF, WebP), which are read in the order of their sorted paths.
     target : str, int or sequence, optional
         Target column by name, or by position where no column has that name (``-1`` is the last). A
         sequence gives several targets. For arrays also another key of the same ``.npz``, or the path of a
-        further ``.npy`` or ``file.npz:key``, with as many rows. None reads no target.
+        further ``.npy`` or ``file.npz:key``, with as many rows. For folders ``"class"``: the name of the subfolder
+        that an image lies in, as in ``cats/1.png``. None reads no target.
     columns : sequence of str, optional
         Feature columns in the order wanted; others are ignored. Default is every column but the target
         (and but the row index that pandas stores in Parquet). Pass a model's feature names to predict.
     dtype : {float32, float64}, optional
-        Type of the features, float32 by default.
+        Type of the features; by default float32, and images in bytes stay bytes (uint8).
     batch_rows : int, optional
         Rows per batch where `Table.batches` is not told; default is about 32 MB worth.
+    size : (int, int), optional
+        Height and width to which the images of a folder are resized, bilinearly, smoothed where they shrink and
+        without regard to their proportions. By default all images must have the size of the first.
+    channels : {1, 3}, optional
+        Whether the images of a folder become grey or RGB. Default is what the first image is; a grey image among
+        coloured ones becomes RGB, a coloured one among grey ones is an error.
 
     Returns
     -------
@@ -228,7 +247,7 @@ def open_table(
         If there is no such file.
     DataError
         If the file cannot be used as it is: unknown suffix, damaged, no rows, missing or duplicate
-        columns, feature columns that are not numeric.
+        columns, feature columns that are not numeric, images of several sizes, a class without images.
     ValueError, TypeError
         If an argument is malformed.
 
@@ -237,6 +256,11 @@ def open_table(
     **Error** Features are rounded to `dtype` once. **Cost** Opening reads the head of the file only.
     **Differs from the source** Pickled object arrays are never loaded. Memory is bounded by the batch,
     except for Fortran-ordered arrays inside an ``.npz``, which are loaded whole within the byte budget.
+
+    Of images in folders the first frame is taken, turned upright as the camera noted, on white where it is
+    transparent; of 16 bits the upper eight. Folders within a class belong to it. Hidden files and files with other
+    suffixes are passed over; links to folders and images beyond Pillow's limit of pixels are refused. Opening lists
+    the folder and decodes the first image.
 
     Examples
     --------
@@ -252,11 +276,18 @@ def open_table(
     text = str(path)
     head, separator, member = text.rpartition(".npz:")
     file = Path(head + ".npz") if separator else Path(text)
-    if np.dtype(dtype) not in (np.float32, np.float64):
+    if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
     if batch_rows is not None:
         _positive("batch_rows", batch_rows)
-    source = Source(file, member if separator else None, target, columns, np.dtype(dtype), batch_rows)
+    if size is not None:
+        size = _image_size(size)
+    if channels not in (None, 1, 3):
+        raise ValueError(f"`channels` must be 1 (grey) or 3 (RGB), got {channels!r}. Leave it out to keep the images'.")
+    if not file.is_dir() and (size, channels) != (None, None):
+        raise ValueError(f"`size` and `channels` apply to folders of images, got them with {file}. Leave them out.")
+    stored = None if dtype is None else np.dtype(dtype)
+    source = Source(file, member if separator else None, target, columns, stored, batch_rows, size, channels)
     return _reader(file).open_file(source)
 
 
@@ -281,8 +312,11 @@ def numeric_or_label(values: np.ndarray, where: str) -> np.ndarray:
 
 
 def _reader(file: Path) -> Any:
-    check_file(file)
     name = file.name.lower()
+    # Other programs write tables as folders of parts: those are named like files.
+    if file.is_dir() and not name.endswith(tuple(_READERS)):
+        return importlib.import_module("phimap.io.images")
+    check_file(file)
     for suffix, module in sorted(_READERS.items(), key=lambda item: -len(item[0])):
         if name.endswith(suffix):
             return importlib.import_module(f"phimap.io.{module}")
@@ -294,6 +328,13 @@ def _positive(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {value!r}. Use for example 4096.")
     return int(value)
+
+
+def _image_size(size: Any) -> tuple[int, int]:
+    if np.ndim(size) != 1 or len(size) != 2:
+        raise ValueError(f"`size` must be (height, width), got {size!r}. Use for example (32, 32).")
+    height, width = (_positive("size", one) for one in size)
+    return height, width
 
 
 def _joined(pieces: list[tuple[np.ndarray, np.ndarray | None]]) -> tuple[np.ndarray, np.ndarray | None]:

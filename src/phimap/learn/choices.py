@@ -41,6 +41,7 @@ STATIONARY: dict[str, Callable[..., StationaryKernel]] = {
 }
 OTHERS: dict[str, Callable[[], Kernel]] = {
     "arccosine": lambda: ArcCosine(order=1),
+    "cntk": lambda: CNTK(depth=2),
     "nngp": lambda: NNGP(depth=1),
     "ntk": lambda: NTK(depth=1),
     "polynomial": lambda: Polynomial(degree=3),

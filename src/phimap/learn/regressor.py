@@ -23,8 +23,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     ----------
     kernel : str, Kernel or feature map, default="gaussian"
         ``"gaussian"``, ``"laplacian"``, ``"matern"`` (nu = 3/2), ``"arccosine"``, ``"polynomial"`` (degree 3),
-        ``"nngp"`` or ``"ntk"`` (depth 1); a kernel, for which a map is chosen; or an unfitted map, which is used
-        as it is and then decides the width.
+        ``"nngp"`` or ``"ntk"`` (depth 1), ``"cntk"`` (depth 2, for images); a kernel, for which
+        a map is chosen; or an unfitted map, which is used as it is and then decides the width.
     n_components : int, default=4096
         Number m of features.
     alpha : float or "auto", default="auto"

@@ -1,0 +1,167 @@
+"""Folders of images, decoded by Pillow one file at a time."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from phimap.io.columns import numbered_names
+from phimap.io.errors import DataError, one_line
+from phimap.io.table import Source, Table
+
+#: The target of every folder: the class of an image is the subfolder that it lies in.
+LABEL = "class"
+
+# What is taken for an image, and the decoders that may be tried on it, whatever its name pretends: none of these
+# formats is a program.
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+_GREY = ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N")
+_TOO_DEEP = ("I", "F")
+# Images decoded at a time when a batch is larger: the block beside the batch stays small.
+_BLOCK_BYTES = 2**24
+
+
+def open_file(source: Source) -> Table:
+    """Open a folder of images."""
+    return ImageTable(source)
+
+
+class ImageTable(Table):
+    """Images below a folder in the order of their sorted paths, all of one shape (h, w, c) and in bytes.
+
+    With the target ``"class"`` the folder holds one subfolder for each class, and nothing else that is an image.
+    """
+
+    def __init__(self, source: Source) -> None:
+        if source.target not in (None, LABEL):
+            raise DataError(f"{source.where}: images in folders have the target {LABEL!r} only, got {source.target!r}.")
+        if source.columns is not None:
+            raise DataError(f"{source.where}: images have no columns to choose from. Leave columns=... out.")
+        names = _image_names(source.path)
+        self._names, self._folder = names, source.path
+        self._size, self._channels = source.size, source.channels
+        self._labels = _labels(source.path, names) if source.target == LABEL else None
+        # The first image settles what was not asked for.
+        first = self._decoded(names[0])
+        super().__init__(
+            source,
+            numbered_names(first.size),
+            source.target,
+            n_rows=len(names),
+            sample_shape=first.shape,
+            row_names=names,
+            dtype=np.uint8,
+        )
+
+    def _blocks(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        n_block = max(1, min(rows, _BLOCK_BYTES // self.n_features))
+        for start in range(0, len(self._names), n_block):
+            part = slice(start, start + n_block)
+            X = np.stack([self._decoded(name, self.sample_shape).reshape(-1) for name in self._names[part]])
+            yield X, None if self._labels is None else self._labels[part]
+
+    def _decoded(self, name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        """Pixels (h, w, c) of an image, in bytes; of this `shape` unless it is None."""
+        file = self._folder / name
+        image = _upright(file)
+        if image.mode in _TOO_DEEP:
+            raise DataError(f"{file}: has pixels of mode {image.mode!r}. Save it with 8 or 16 bits a channel.")
+        channels = self._channels or (shape[2] if shape else 1 if image.mode in _GREY else 3)
+        if channels == 1 and self._channels is None and image.mode not in _GREY:
+            raise DataError(
+                f"{file}: is in colour, the first image is grey. Choose channels=3, or channels=1 for grey."
+            )
+        pixels = _pixels(image, channels, self._size)
+        if shape is not None and pixels.shape != shape:
+            raise DataError(
+                f"{file}: has {_times(pixels.shape[:2])} pixels (height x width), the first image has "
+                f"{_times(shape[:2])}. Bring all images to one size with size=..."
+            )
+        return pixels
+
+
+def _image_names(folder: Path) -> tuple[str, ...]:
+    """Paths of the images below `folder`, relative and sorted part by part.
+
+    Hidden files and files of other kinds are passed over; links to folders, which may lead in circles, are refused.
+    """
+    found: list[tuple[str, ...]] = []
+    for place, folders, files in os.walk(folder, onerror=_refuse_folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for link in filter(os.path.islink, (os.path.join(place, name) for name in folders)):
+            raise DataError(
+                f"{link}: is a link to a folder, which is not followed. Copy the folder, or remove the link."
+            )
+        parts = Path(place).relative_to(folder).parts
+        found += [(*parts, name) for name in files if name.lower().endswith(_SUFFIXES) and not name.startswith(".")]
+    if not found:
+        raise DataError(
+            f"{folder}: holds no images ({', '.join(_SUFFIXES)}). Give a folder of images, or the path of a file."
+        )
+    return tuple("/".join(parts) for parts in sorted(found))
+
+
+def _labels(folder: Path, names: Sequence[str]) -> np.ndarray:
+    """The class of each image: the first folder on its way."""
+    loose = next((name for name in names if "/" not in name), None)
+    if loose is not None:
+        raise DataError(f"{folder / loose}: lies in no class folder. Give each class a folder: CLASS/{loose}.")
+    labels = [name.partition("/")[0] for name in names]
+    classes = {entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")}
+    empty = sorted(classes.difference(labels))
+    if empty:
+        raise DataError(f"{folder / empty[0]}: is a class without images. Remove the folder, or put images into it.")
+    return np.array(labels)
+
+
+def _upright(file: Path) -> Any:
+    """A decoded image, turned as its camera says; whatever Pillow raises on damaged files becomes one line."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError as error:
+        raise ImportError(f"{file}: images are read by Pillow. Install it: pip install 'phimap[images]'.") from error
+    # A named pipe would wait for ever.
+    if not file.is_file():
+        raise DataError(f"{file}: is no file. Remove it, or the broken link.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file, formats=_FORMATS) as image:
+                return ImageOps.exif_transpose(image)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise DataError(f"{file}: is too large ({one_line(error)}). Make it smaller.") from None
+    except MemoryError:
+        raise
+    # Decoders fail on damaged bytes in many ways: SyntaxError, struct.error, IndexError and more.
+    except Exception as error:
+        raise DataError(f"{file}: damaged or no image ({one_line(error)}). Save it again, or remove it.") from None
+
+
+def _pixels(image: Any, channels: int, size: tuple[int, int] | None) -> np.ndarray:
+    """Grey values (h, w, 1) or colours (h, w, 3) of an image in bytes, on white where it is transparent."""
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):
+        # Pillow itself would clip to 255 here.
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above).convert("RGB")
+    image = image.convert("L" if channels == 1 else "RGB")
+    if size is not None and image.size != size[::-1]:
+        image = image.resize(size[::-1], Image.Resampling.BILINEAR)
+    return np.asarray(image).reshape(image.height, image.width, channels)
+
+
+def _refuse_folder(error: OSError) -> NoReturn:
+    raise DataError(f"{error.filename}: cannot be listed ({error.strerror}). Check its permissions.") from None
+
+
+def _times(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
