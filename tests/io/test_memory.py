@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 from pyarrow import csv, parquet
 
 # 10 columns; 64 MB as float64, and at least as much as text. A batch of 5000 rows takes 200 kB, the readers'
@@ -20,7 +21,7 @@ ALLOWED_BYTES = ARRAY_BYTES // 4
 PROGRAM = """
 import resource, sys
 from phimap.io import open_table
-rows = lambda path: sum(len(X) for X, _ in open_table(path, target="-1").batches(5000))
+rows = lambda path: sum(len(X) for X, _ in open_table(path, target=sys.argv[4]).batches(int(sys.argv[5])))
 rows(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 assert rows(sys.argv[2]) == int(sys.argv[3])
@@ -50,11 +51,24 @@ def test_peak_memory_is_bounded(tmp_path, suffix):
     small, large = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}"
     write(small, values[:1000])
     write(large, values)
+    assert added_bytes(small, large, N_ROWS, "-1", 5000) < ALLOWED_BYTES
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module is for POSIX systems")
+def test_peak_memory_of_image_folders(tmp_path):
+    # Images of 192 kB: 300 of them are 64 MB in bytes, a batch of 20 is 4 MB.
+    for folder, n_images in (("small", 20), ("large", 300)):
+        (tmp_path / folder / "blank").mkdir(parents=True)
+        for i in range(n_images):
+            Image.new("RGB", (256, 256), (i % 256, 0, 0)).save(tmp_path / folder / "blank" / f"{i}.png")
+    assert added_bytes(tmp_path / "small", tmp_path / "large", 300, "class", 20) < 300 * 3 * 256**2 // 4
+
+
+def added_bytes(small, large, n_rows, target, batch_rows):
+    """What reading the large file takes beyond reading the small one."""
+    arguments = [small, large, n_rows, target, batch_rows]
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(small), str(large), str(N_ROWS)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    assert int(result.stdout) < ALLOWED_BYTES
+    return int(result.stdout)
