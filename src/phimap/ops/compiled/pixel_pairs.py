@@ -5,8 +5,8 @@ meet those of another: for each displacement the whole recursion runs on one pla
 other moved by delta, and a sum over equal shifts is an ordinary box sum there. A plane of a small image fits in the
 nearest cache.
 
-A plane is stored as one row of numbers with a gap of zeros as wide as the window's radius after each of its rows, and
-as many rows of zeros before and after: a box sum is then a sum of shifted vectors without any test for edges.
+As many pairs of images as a vector has lanes are worked on at a time, a lane each: a shift by a pixel is one by a
+whole vector, however narrow the plane.
 """
 
 from __future__ import annotations
@@ -16,78 +16,94 @@ import math
 import numba
 import numpy as np
 
-# arcsin(s) / s = 1 + t P(t) with t = s^2: P is the polynomial through the series at Chebyshev nodes of [0, 1/4],
-# whose error falls 14-fold a degree (the singularity is at t = 1).
-_DEGREE = 14
-_NODES = 0.125 * (1.0 + np.cos((np.arange(_DEGREE + 1) + 0.5) * np.pi / (_DEGREE + 1)))
-_SERIES = [math.comb(2 * k, k) / (4.0**k * (2 * k + 1)) for k in range(1, 40)]
-_ARCSIN = (
-    np.polynomial.Polynomial.fit(_NODES, np.polynomial.polynomial.polyval(_NODES, _SERIES), _DEGREE).convert().coef
+from phimap.ops.compiled.vectors import (
+    add,
+    choose,
+    lanes_of_two,
+    load_two,
+    magnitude,
+    multiply,
+    multiply_add,
+    root,
+    spread,
+    store,
+    subtract,
 )
-_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13, _C14 = (float(c) for c in _ARCSIN)
+
+# The angle over root(1 - cos) is smooth in b = root(1 + cos): here its polynomial through Chebyshev nodes of
+# [1, root 2], computed with 40 digits, in powers of b less the middle. Its error falls 25-fold a degree.
+_MIDDLE = 1.2071067811865475
+_SERIES = np.array(
+    [
+        1.4875646807009635,
+        -0.37641027625818246,
+        0.11462888598456535,
+        -0.037437702568599136,
+        0.012685517377184574,
+        -0.004397123914213292,
+        0.001547821086834448,
+        -0.0005509482611635865,
+        0.00019774878822306506,
+        -7.145475340510729e-05,
+        2.6411161699095443e-05,
+        -9.637335307205847e-06,
+    ]
+)
 # Cosines of equal patches differ from 1 by the rounding of their sums, a few eps each for products, sums and roots.
 _PARALLEL = 64 * np.finfo(np.float64).eps
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _duals(cosine, inverse, factor, relu, step):
-    """Set relu (k,) to ``factor / inverse * kappa1`` and step (k,) to ``factor * kappa0`` of cosine * inverse.
-
-    Where inverse is 0 both are 0. `cosine` (k,) is overwritten.
-    """
-    for k in range(cosine.shape[0]):
-        scale = inverse[k]
-        x = cosine[k] * scale
-        size = abs(x)
-        rest = 1.0 - size
-        rest = rest if rest > _PARALLEL else 0.0
-        small = size < 0.5
-        square, half = size * size, 0.5 * rest
-        t = square if small else half
-        # Four polynomials in t: their chains of operations run side by side.
-        u = t * t
-        v = u * u
-        low = (_C0 + _C1 * t) + (_C2 + _C3 * t) * u
-        middle = (_C4 + _C5 * t) + (_C6 + _C7 * t) * u
-        high = (_C8 + _C9 * t) + (_C10 + _C11 * t) * u
-        top = (_C12 + _C13 * t) + _C14 * u
-        series = 1.0 + t * (((top * v + high) * v + middle) * v + low)
-        of_sine, of_chord = 0.5 * math.pi - size * series, 2.0 * math.sqrt(half) * series
-        acute = of_sine if small else of_chord
-        obtuse = math.pi - acute
-        supplement = obtuse if x > 0.0 else acute
-        kappa1 = math.sqrt(rest * (1.0 + size)) + x * supplement
-        kappa1 = kappa1 if kappa1 > 0.0 else 0.0
-        # 0 times what is finite where no pixel is: N is at least the square of the least root.
-        inside = factor / math.pi if scale > 0.0 else 0.0
-        divisor = scale if scale > 0.0 else 1.0
-        relu[k] = inside * kappa1 / divisor
-        step[k] = inside * supplement
+@numba.njit(nogil=True, forceinline=True)
+def _line(u, series, k):
+    lanes = lanes_of_two(series)
+    return multiply_add(u, load_two(series, (k + 1) * lanes), load_two(series, k * lanes))
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _box(source, spare, radius, pitch, margin, length):
-    """Replace the plane at ``source[margin:margin + length]``, rows `pitch` apart, by its sums over windows.
+@numba.njit(nogil=True, forceinline=True)
+def _duals(x, series):
+    """``pi kappa1`` and ``pi kappa0`` of a vector of cosines; `series` holds each coefficient in all lanes."""
+    zero, one = spread(x, 0.0), spread(x, 1.0)
+    size = magnitude(x)
+    rest = subtract(one, size)
+    rest = choose(subtract(rest, spread(x, _PARALLEL)), rest, zero)
+    short, long = root(rest), root(add(one, size))
+    u = subtract(long, spread(x, _MIDDLE))
+    # Six lines, three cubics: their chains of operations run side by side.
+    square = multiply(u, u)
+    fourth = multiply(square, square)
+    low = multiply_add(_line(u, series, 2), square, _line(u, series, 0))
+    middle = multiply_add(_line(u, series, 6), square, _line(u, series, 4))
+    high = multiply_add(_line(u, series, 10), square, _line(u, series, 8))
+    acute = multiply(short, multiply_add(multiply_add(high, fourth, middle), fourth, low))
+    supplement = choose(x, subtract(spread(x, math.pi), acute), acute)
+    kappa1 = multiply_add(x, supplement, multiply(short, long))
+    return choose(kappa1, kappa1, zero), supplement
 
-    What it leaves in the gaps is no sum of a window.
-    """
-    # Parts of vectors, so that no index is taken for one that counts from the end.
-    n = length + 2 * radius
-    first = margin - radius
-    sums, middle = spare[:n], source[first : first + n]
-    for k in range(n):
-        sums[k] = middle[k]
-    for a in range(1, radius + 1):
-        above, below = source[first - a * pitch :], source[first + a * pitch :]
-        for k in range(n):
-            sums[k] += above[k] + below[k]
-    result, middle = source[margin : margin + length], spare[radius : radius + length]
-    for k in range(length):
-        result[k] = middle[k]
-    for b in range(1, radius + 1):
-        left, right = spare[radius - b :], spare[radius + b :]
-        for k in range(length):
-            result[k] += left[k] + right[k]
+
+@numba.njit(nogil=True, forceinline=True)
+def _down(plane, first, n_rows, pitch, sums, start):
+    """Set `sums` from `start` on to the sum of `n_rows` rows of a plane, `pitch` numbers each."""
+    lanes = lanes_of_two(plane)
+    for k in range(0, pitch, lanes):
+        total = load_two(plane, first + k)
+        if n_rows > 2:
+            total = add(total, add(load_two(plane, first + pitch + k), load_two(plane, first + 2 * pitch + k)))
+        for a in range(3 if n_rows > 2 else 1, n_rows):
+            total = add(total, load_two(plane, first + a * pitch + k))
+        store(sums, start + k, total)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _across(sums, middle, radius):
+    """The sum of the vectors up to `radius` from `middle`."""
+    lanes = lanes_of_two(sums)
+    total = load_two(sums, middle)
+    # The usual radius, without a loop.
+    if radius > 0:
+        total = add(total, add(load_two(sums, middle - lanes), load_two(sums, middle + lanes)))
+    for b in range(2, radius + 1):
+        total = add(total, add(load_two(sums, middle - b * lanes), load_two(sums, middle + b * lanes)))
+    return total
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -97,70 +113,111 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs, out):
     X (n, c, h, w) and Y (m, c, h, w) float64, C-contiguous; inverse_x (n, L, h, w) and inverse_y (m, L, h, w): roots
     of the reciprocal of N_1, ..., N_L, 0 where N is 0; pairs intp (r, 2), out (r,). Only pairs of equal pixels count
     where `flat`. Overwrites `out`. O(h^2 w^2 (L q + c)) operations a pair, O(h w (L q + c)) where flat; scratch of
-    O(h w) numbers.
+    O(h w (L + c)) numbers an image.
     """
     _, _, height, width = X.shape
-    radius = filter_size // 2
-    most = (height + 2 * radius + 2) * (width + radius)
-    planes = np.zeros((6, most))
+    depth = inverse_x.shape[1]
+    radius = min(filter_size // 2, max(height, width) - 1)
+    lanes = lanes_of_two(out)
+    factor = 1.0 / (filter_size * filter_size * math.pi)
+    rows_x, rows_y = _rows(X, inverse_x, factor), _rows(Y, inverse_y, 1.0)
+    packed_x, packed_y = np.empty((2, rows_x.shape[1] * lanes))
+    series = np.repeat(_SERIES, lanes)
+    planes = np.empty((4, height * width * lanes))
+    sums = np.empty((2, (width + 2 * radius) * lanes))
+    totals = np.empty(lanes)
     reach_y, reach_x = (0, 0) if flat else (height - 1, width - 1)
-    for k in range(pairs.shape[0]):
-        i, j = pairs[k]
-        total = 0.0
+    chosen_x, chosen_y = np.full((2, lanes), -1)
+    for start in range(0, pairs.shape[0], lanes):
+        end = min(start + lanes, pairs.shape[0])
+        # Lanes to spare repeat the last pair.
+        group = pairs[np.minimum(np.arange(start, start + lanes), end - 1)]
+        _pack(rows_x, group[:, 0], chosen_x, packed_x)
+        _pack(rows_y, group[:, 1], chosen_y, packed_y)
+        totals[:] = 0.0
         for down in range(-reach_y, reach_y + 1):
             for right in range(-reach_x, reach_x + 1):
-                total += _plane(X[i], Y[j], inverse_x[i], inverse_y[j], down, right, filter_size, planes)
-        out[k] = total
+                _plane(
+                    packed_x, packed_y, X.shape[1:], depth, radius, down, right, factor, series, planes, sums, totals
+                )
+        out[start:end] = totals[: end - start]
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
-def _plane(x, y, inverse_x, inverse_y, down, right, filter_size, planes):
-    """Sum of P_L over pixels p of x (c, h, w) and p + (down, right) of y, both inside."""
-    channels, height, width = x.shape
-    depth = inverse_x.shape[0]
-    radius = filter_size // 2
+def _rows(images, inverse, factor):
+    """For each image a row: the image (c, h, w), then for each layer inverse roots (h, w) and `factor` times roots."""
+    n, channels, height, width = images.shape
+    depth = inverse.shape[1]
+    rows = np.empty((n, channels + 2 * depth, height, width))
+    rows[:, :channels] = images
+    for i in range(n):
+        for layer in range(depth):
+            values, roots = rows[i, channels + 2 * layer], rows[i, channels + 2 * layer + 1]
+            values[:] = inverse[i, layer]
+            for p in range(height):
+                for q in range(width):
+                    roots[p, q] = factor / values[p, q] if values[p, q] > 0.0 else 0.0
+    return rows.reshape(n, -1)
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _pack(rows, wanted, chosen, out):
+    """Write the wanted rows to `out`, one a lane, unless they are the ones `chosen` says it holds."""
+    if np.array_equal(wanted, chosen):
+        return
+    chosen[:] = wanted
+    lanes = wanted.shape[0]
+    for k in range(rows.shape[1]):
+        for lane in range(lanes):
+            out[k * lanes + lane] = rows[wanted[lane], k]
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _plane(x, y, shape, depth, radius, down, right, factor, series, planes, all_sums, totals):
+    """Add the sums of P_L over pixels p of the images x and p + (down, right) of the images y, both inside.
+
+    x and y are what `_pack` wrote for images of that shape; totals (lanes,) is added to.
+    """
+    channels, height, width = shape
+    lanes = lanes_of_two(totals)
     rows, columns = height - abs(down), width - abs(right)
-    pitch = columns + radius
-    margin, length = (radius + 1) * pitch, rows * pitch
-    size = length + 2 * margin
-    relu, tangent, step, spare, inverse, cosine = (
-        planes[0][:size],
-        planes[1][:size],
-        planes[2][:size],
-        planes[3][:size],
-        planes[4][:size],
-        planes[5][:size],
-    )
-    relu[:], tangent[:], spare[:], inverse[:] = 0.0, 0.0, 0.0, 0.0
-    top_x, left_x = max(0, -down), max(0, -right)
-    top_y, left_y = max(0, down), max(0, right)
-    for channel in range(channels):
-        for i in range(rows):
-            of_x, of_y = x[channel, top_x + i][left_x:], y[channel, top_y + i][left_y:]
-            row = relu[margin + i * pitch :]
-            for j in range(columns):
-                row[j] += of_x[j] * of_y[j]
-    factor = 1.0 / (filter_size * filter_size)
-    inside = slice(margin, margin + length)
+    pitch, margin, size = columns * lanes, radius * lanes, height * width * lanes
+    corner_x = (max(0, -down) * width + max(0, -right)) * lanes
+    corner_y = (max(0, down) * width + max(0, right)) * lanes
+    relu, next_relu, tangent, next_tangent = planes[0], planes[1], planes[2], planes[3]
+    sums, tangent_sums = all_sums[0], all_sums[1]
+    for zeros in (sums, tangent_sums):
+        zeros[:margin], zeros[margin + pitch : pitch + 2 * margin] = 0.0, 0.0
+    for i in range(rows):
+        for k in range(0, pitch, lanes):
+            of_x, of_y = corner_x + i * width * lanes + k, corner_y + i * width * lanes + k
+            total = multiply(load_two(x, of_x), load_two(y, of_y))
+            for channel in range(1, channels):
+                total = multiply_add(load_two(x, of_x + channel * size), load_two(y, of_y + channel * size), total)
+            store(relu, i * pitch + k, total)
+    total = load_two(totals, 0)
+    share = spread(total, factor)
     for layer in range(depth):
-        last = layer == depth - 1
+        plane = (channels + 2 * layer) * size
         for i in range(rows):
-            of_x, of_y = inverse_x[layer, top_x + i][left_x:], inverse_y[layer, top_y + i][left_y:]
-            row = inverse[margin + i * pitch :]
-            for j in range(columns):
-                row[j] = of_x[j] * of_y[j]
-        cosine[:] = relu
-        _box(cosine, spare, radius, pitch, margin, length)
-        _duals(cosine[inside], inverse[inside], factor, relu[inside], step[inside])
-        if last:
-            break
-        if layer == 0:
-            tangent[:] = relu
-        else:
-            for k in range(margin, margin + length):
-                tangent[k] = tangent[k] * step[k] + relu[k]
-        _box(tangent, spare, radius, pitch, margin, length)
-    total = 0.0
-    for k in range(margin, margin + length):
-        total += tangent[k] * step[k]
-    return total
+            first, end = max(0, i - radius), min(rows, i + radius + 1)
+            _down(relu, first * pitch, end - first, pitch, sums, margin)
+            if layer > 1:
+                _down(tangent, first * pitch, end - first, pitch, tangent_sums, margin)
+            # P_1 = W(G_1).
+            of_tangent = tangent_sums if layer > 1 else sums
+            for k in range(0, pitch, lanes):
+                of_x, of_y = plane + corner_x + i * width * lanes + k, plane + corner_y + i * width * lanes + k
+                cosine = multiply(multiply(_across(sums, margin + k, radius), load_two(x, of_x)), load_two(y, of_y))
+                kappa1, kappa0 = _duals(cosine, series)
+                kappa0 = multiply(kappa0, share)
+                product = multiply(_across(of_tangent, margin + k, radius), kappa0)
+                if layer == depth - 1:
+                    total = add(total, product)
+                    continue
+                value = multiply(multiply(load_two(x, of_x + size), load_two(y, of_y + size)), kappa1)
+                store(next_relu, i * pitch + k, value)
+                store(next_tangent, i * pitch + k, add(product, value))
+        relu, next_relu = next_relu, relu
+        tangent, next_tangent = next_tangent, tangent
+    store(totals, 0, total)

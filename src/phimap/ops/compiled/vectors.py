@@ -21,12 +21,12 @@ CONTRACT = ("contract",)
 
 
 class Vector(types.Type):
-    """`BYTES` bytes of one real or integer dtype."""
+    """`BYTES` bytes of one real or integer dtype, or a multiple of that."""
 
-    def __init__(self, dtype: Any):
+    def __init__(self, dtype: Any, n_registers: int = 1):
         self.dtype = dtype
-        self.lanes = 8 * BYTES // dtype.bitwidth
-        super().__init__(name=f"Vector({dtype})")
+        self.lanes = n_registers * 8 * BYTES // dtype.bitwidth
+        super().__init__(name=f"Vector({dtype}, {n_registers})")
 
 
 @register_model(Vector)
@@ -42,21 +42,27 @@ def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any, 
     return builder.bitcast(entry, ir.VectorType(context.get_data_type(array_type.dtype), lanes).as_pointer())
 
 
-def _lanes_of(_, array):
-    lanes = Vector(array.dtype).lanes
-    # A constant of the compiled code, where the item size of an array is read and divided by.
-    return types.intp(array), lambda context, *_: context.get_constant(types.intp, lanes)
+def _lanes_of(n_registers: int) -> Any:
+    def lanes_of(_, array):
+        lanes = Vector(array.dtype, n_registers).lanes
+        # A constant of the compiled code, where the item size of an array is read and divided by.
+        return types.intp(array), lambda context, *_: context.get_constant(types.intp, lanes)
+
+    return intrinsic(lanes_of)
 
 
-def _load(_, array, index):
-    vector = Vector(array.dtype)
+def _load(n_registers: int) -> Any:
+    def load(_, array, index):
+        vector = Vector(array.dtype, n_registers)
 
-    def generate(context, builder, signature, arguments):
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
-        # NumPy aligns to the item, not to the vector.
-        return builder.load(place, align=array.dtype.bitwidth // 8)
+        def generate(context, builder, signature, arguments):
+            place = _place(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
+            # NumPy aligns to the item, not to the vector.
+            return builder.load(place, align=array.dtype.bitwidth // 8)
 
-    return vector(array, types.intp), generate
+        return vector(array, types.intp), generate
+
+    return intrinsic(load)
 
 
 def _store(_, array, index, vector):
@@ -136,6 +142,30 @@ def _spread(_, vector, value):
     return vector(vector, types.float64), generate
 
 
+def _unary(name: str) -> Any:
+    """The operation on the entries of a vector of floats that LLVM calls by that name."""
+
+    def unary(_, vector):
+        def generate(context, builder, signature, arguments):
+            entries = context.get_value_type(vector)
+            full_name = f"{name}.v{entries.count}{entries.element.intrinsic_name}"
+            function = builder.module.declare_intrinsic(full_name, fnty=ir.FunctionType(entries, [entries]))
+            return builder.call(function, arguments)
+
+        return vector(vector), generate
+
+    return intrinsic(unary)
+
+
+def _choose(_, vector, one, other):
+    def generate(context, builder, signature, arguments):
+        vector, one, other = arguments
+        positive = builder.fcmp_ordered(">", vector, ir.Constant(vector.type, None))
+        return builder.select(positive, one, other)
+
+    return one(vector, one, other), generate
+
+
 def _larger(_, one, other):
     def generate(context, builder, signature, arguments):
         return builder.select(builder.icmp_signed(">", *arguments), *arguments)
@@ -198,9 +228,12 @@ def _within(stride: int) -> Any:
 
 
 #: ``lanes_of(array)``: how many of its entries make a vector.
-lanes_of: Any = intrinsic(_lanes_of)
+lanes_of: Any = _lanes_of(1)
 #: ``load(array, index)``: the vector of a contiguous array, flat, from `index` on.
-load: Any = intrinsic(_load)
+load: Any = _load(1)
+#: The same for vectors of twice the bytes: two chains of operations side by side where a kernel is one long chain.
+lanes_of_two: Any = _lanes_of(2)
+load_two: Any = _load(2)
 #: ``store(array, index, vector)``: write it there.
 store: Any = intrinsic(_store)
 #: ``flip(vector, signs, index)``: its product with as many int8 signs from `index` on.
@@ -217,6 +250,11 @@ broadcast: Any = intrinsic(_broadcast)
 spread: Any = intrinsic(_spread)
 #: ``larger(a, b)``: the larger of signed integers.
 larger: Any = intrinsic(_larger)
+#: ``root(vector)``, ``magnitude(vector)``: square roots and absolute values of floats.
+root: Any = _unary("llvm.sqrt")
+magnitude: Any = _unary("llvm.fabs")
+#: ``choose(vector, a, b)``: entries of a where the vector is positive, of b elsewhere.
+choose: Any = intrinsic(_choose)
 #: ``butterfly(a, b)``: ``(a + b, a - b)``.
 butterfly: Any = intrinsic(_butterfly)
 #: ``transpose(source, i, step, before, target, j, target_step, after)``: write the transpose of the square of the
