@@ -103,3 +103,16 @@ def test_rows_are_copied():
     sample = collect(X, y, [])
     X[...] = -1
     assert (sample.first(30)[0] >= 0).all()
+
+
+def test_fewer_rows_are_kept_where_they_are_large(monkeypatch):
+    X, y = numbered(400)
+    # Rows of 16 bytes: 30 of them.
+    monkeypatch.setattr(reservoir, "_MOST_BYTES", 480)
+    monkeypatch.setattr(reservoir, "_LEAST_ROWS", 10)
+    few = collect(X, y, [20, 200])
+    assert few.keys.size == 30
+    monkeypatch.setattr(reservoir, "_LEAST_ROWS", 40)
+    np.testing.assert_array_equal(collect(X, y, []).first(30)[1], few.first(30)[1])
+    assert collect(X, y, []).keys.size == 40
+    assert collect(sparse.csr_matrix(X), y, [200]).keys.size == CAPACITY

@@ -15,6 +15,9 @@ from phimap.records import Record
 #: Rows that are kept: the mean of their squared errors is known to some 3 %, its differences along a flat curve far
 #: better. Rows far from all others, on which too small an alpha fails, are few: fewer rows would miss them.
 CAPACITY = 4096
+# Bytes of dense rows beyond which fewer are kept, images mostly; a thousand are enough for a length scale.
+_MOST_BYTES = 2**28
+_LEAST_ROWS = 1000
 
 
 @dataclass
@@ -60,8 +63,9 @@ class Reservoir(Record):
     def _take(self, keys: np.ndarray, X: Array, y: np.ndarray) -> None:
         together = np.concatenate([self.keys, keys])
         bound = np.inf
-        if together.size > CAPACITY:
-            bound = np.partition(together, CAPACITY - 1)[CAPACITY - 1]
+        capacity = _capacity(X)
+        if together.size > capacity:
+            bound = np.partition(together, capacity - 1)[capacity - 1]
         new, old = np.flatnonzero(keys <= bound), np.flatnonzero(self.keys <= bound)
         if new.size == 0 and old.size == self.keys.size:
             return
@@ -74,3 +78,10 @@ class Reservoir(Record):
         if sparse.issparse(self.X):
             self.X = self.X.tocsr()
         self.keys = together[together <= bound]
+
+
+def _capacity(X: Array) -> int:
+    """Rows to keep of a stream of batches like `X`, fixed by the bytes of a row alone."""
+    if sparse.issparse(X):
+        return CAPACITY
+    return min(CAPACITY, max(_LEAST_ROWS, _MOST_BYTES // (X.shape[1] * ops_for(X).dtype.itemsize)))
