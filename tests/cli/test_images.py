@@ -173,3 +173,4 @@ def test_predict_refuses_other_sizes(phimap, bars, tmp_path):
 
 def test_tables_need_a_target(phimap, tables):
     assert_refused(phimap("fit", tables / "numbers.csv", *SMALL), "numbers.csv", "--target")
+    assert_refused(phimap("fit", tables / "none.csv", *SMALL), "none.csv", "no such file")

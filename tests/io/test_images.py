@@ -227,6 +227,19 @@ def test_a_folder_without_images(tmp_path):
     refuse(tmp_path, r"holds no images \(.png, .*\). Give a folder of images, or the path of a file")
 
 
+def test_folders_that_cannot_be_listed(folder, monkeypatch):
+    path, _, _ = folder
+    scandir = os.scandir
+
+    def guarded(place):
+        if os.fspath(place).endswith("cats"):
+            raise PermissionError(13, "Permission denied", os.fspath(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    refuse(path, r"cats: cannot be listed \(Permission denied\). Check its permissions")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 def test_links(folder):
     path, _, _ = folder

@@ -101,6 +101,7 @@ def open_selected(
     """
     if target is None:
         if not Path(path).is_dir():
+            open_table(path)
             raise DataError(f"{path}: which column is to be predicted? Name it with --target.")
         target = LABEL
     table = open_table(path, target, columns=columns, **options)
