@@ -75,6 +75,28 @@ def test_number_of_threads_changes_no_bit(streamed, kernel, dtype):
     assert one.predict(X).dtype == dtype
 
 
+def test_few_rows_are_fitted_with_the_exact_neural_tangent_kernel():
+    X, y = problem(200)
+    model = pm.KernelRegressor("ntk", n_components=300, alpha=0.1, standardize=False, random_state=0).fit(
+        X[:150], y[:150]
+    )
+    assert model.coef_.shape == (300,)
+    K, k = pm.kernels.NTK(1)(X[:150]), pm.kernels.NTK(1)(X[150:], X[:150])
+    centring = np.eye(150) - 1 / 150
+    dual = np.linalg.solve(centring @ K @ centring + 0.1 * np.eye(150), y[:150] - y[:150].mean())
+    expected = y[:150].mean() + (k - K.mean(axis=0)) @ centring @ dual
+    np.testing.assert_allclose(model.predict(X[150:]), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", ["more rows than features", "more rows to come", "a map"])
+def test_other_rows_are_fitted_with_features_of_the_neural_tangent_kernel(case):
+    X, y = problem(200)
+    kernel = pm.NTKFeatures(n_components=300, random_state=0) if case == "a map" else "ntk"
+    model = pm.KernelRegressor(kernel, n_components=100 if case == "more rows than features" else 300, random_state=0)
+    model = model.partial_fit(X, y) if case == "more rows to come" else model.fit(X, y)
+    assert isinstance(model.feature_map_, pm.NTKFeatures)
+
+
 def test_partial_fits_merges_and_batches_add_up(streamed):
     X, y = problem(900)
     whole = pm.KernelRegressor(n_components=60, alpha=0.2, random_state=0).fit(X, y)

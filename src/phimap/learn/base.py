@@ -219,7 +219,7 @@ class KernelModel(BaseEstimator, ABC):
         with stages.stage("scales"):
             survey = self._survey(batches)
         with stages.stage("feature map"):
-            self._prepare(survey)
+            self._prepare(survey, complete=True)
         n, m = survey.n_rows, self._width()
         if n < m or n <= LEAVE_ONE_OUT_ROWS:
             self._fit_dual(batches, stages, n)
@@ -237,8 +237,8 @@ class KernelModel(BaseEstimator, ABC):
             survey.add_labels(classes)
         return survey
 
-    def _prepare(self, survey: Survey) -> None:
-        """Fix scaling, targets and feature map."""
+    def _prepare(self, survey: Survey, *, complete: bool = False) -> None:
+        """Fix scaling, targets and feature map; `complete` says that no rows but the survey's are to come."""
         if survey.n_rows < 2:
             raise ValueError(
                 f"Found array with n_samples={survey.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
@@ -263,6 +263,7 @@ class KernelModel(BaseEstimator, ABC):
             rows,
             random_state=self._streams()["map"],
             n_jobs=self.n_jobs,
+            complete=complete and rows.shape[0] == survey.n_rows,
         )
         self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(rows)
         self.n_samples_seen_ = 0

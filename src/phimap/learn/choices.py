@@ -56,8 +56,12 @@ def choose_map(
     *,
     random_state: Any,
     n_jobs: int | None,
+    complete: bool = False,
 ) -> RandomMap:
     """An unfitted feature map for what the user named.
+
+    A neural tangent kernel is served by Nystroem features with every row a landmark, which leave no error, where
+    `subset` is the whole training set and has no more rows than features are asked for; by `NTKFeatures` elsewhere.
 
     Parameters
     ----------
@@ -69,6 +73,8 @@ def choose_map(
     subset : ndarray or CSR matrix of shape (n_subset, n_features)
     random_state, n_jobs
         Handed to the map.
+    complete : bool, default=False
+        Whether no rows but those of `subset` are to come.
 
     Returns
     -------
@@ -98,6 +104,8 @@ def choose_map(
         return kernel
     if not isinstance(kernel, Kernel):
         raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
+    if complete and isinstance(kernel, NTK) and subset.shape[0] <= n_components:
+        return NystroemFeatures(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
     return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
 
 
