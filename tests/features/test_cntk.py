@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
 
 import phimap as pm
-from phimap.features.cntk_parts import ProductRecord, ResidualRecord, WindowRecord
+from phimap.features.cntk_parts import ProductRecord, WindowRecord, draw_residual
 from phimap.features.cntk_powers import fitted_weights
 from phimap.kernels import kappa0, kappa1
 from phimap.ops import ops_for
@@ -194,7 +194,7 @@ def test_residual_features_are_kappa_beyond_degree_one(order, kappa):
     low = 1 / np.pi + cosine / 2 if order else 0.5 + cosine / np.pi
     ops, samples = ops_for(X), []
     for seed in range(300):
-        record = ResidualRecord.draw(order, 16, 512, np.random.default_rng(seed)).bind(ops)
+        record = draw_residual(order, 16, 512, np.random.default_rng(seed)).bind(ops)
         out = np.empty((6, 512))
         record.apply(ops, X, out)
         samples.append(out @ out.T)

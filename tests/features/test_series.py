@@ -5,7 +5,7 @@ import pytest
 
 from phimap.features.moments import Moments, spaced_rows
 from phimap.features.series import RestRecord
-from phimap.features.series_plan import _draw_rest, _monomials, _Planner, draw_terms, make_plan
+from phimap.features.series_plan import _draw_rest, _Planner, draw_terms, make_plan, monomials
 from phimap.ops.numpy_ops import NumpyOps
 from phimap.random_map import MapRecord
 from tests.support.statistics import is_mean
@@ -30,7 +30,7 @@ def test_monomials_are_the_power(degree, k, rng):
     X = rng.standard_normal((6, 5))
     basis = None if k is None else orthonormal(rng, 5, k)
     projected = X if basis is None else X @ basis
-    Z = apply(_monomials(5, basis, degree), X)
+    Z = apply(monomials(5, basis, degree), X)
     expected = (projected @ projected.T) ** degree
     np.testing.assert_allclose(Z @ Z.T, expected, atol=100 * EPS * np.abs(expected).max())
 

@@ -10,7 +10,7 @@ from phimap._images import as_image_shape
 from phimap._validation import check_choice, check_integer
 from phimap.features.base import FeatureMap
 from phimap.features.cntk_layers import CNTKRecord, ConvolutionLayer
-from phimap.features.cntk_parts import ProductRecord, ResidualRecord, WindowRecord
+from phimap.features.cntk_parts import ProductRecord, WindowRecord, draw_residual
 from phimap.features.cntk_powers import residual_powers
 from phimap.kernels import CNTK
 from phimap.ops import Array
@@ -179,5 +179,5 @@ class CNTKSketch(FeatureMap):
     ) -> MapRecord | None:
         """Features of kappa_1 or kappa_0 beyond degree 1; None where the degree ends there."""
         if self.degree is None:
-            return ResidualRecord.draw(order, n_features, n_components, rng)
+            return draw_residual(order, n_features, n_components, rng)
         return residual_powers(order, layer, int(self.degree), n_features, n_components, rng)

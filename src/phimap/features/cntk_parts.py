@@ -8,12 +8,11 @@ from math import pi
 import numpy as np
 from scipy.special import gammaln
 
+from phimap.features.zonal import ResidualRecord
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.projections import SORF
-from phimap.projections.base import ProjectionRecord
 from phimap.projections.dense import DenseRecord, drawn_blocks, haar_orthogonal
-from phimap.random_map import MapRecord
 from phimap.records import Record
 from phimap.sketches.srht import hadamard_signs, padded_width
 
@@ -86,53 +85,22 @@ class WindowRecord(Record):
         return ops.windows(stored, shape, part, self.filter_size, self.exact, self.signs, self.folded)
 
 
-@dataclass(frozen=True)
-class ResidualRecord(MapRecord):
-    """Random features of kappa_1 or kappa_0 on unit rows, without the degrees 0 and 1.
+def draw_residual(order: int, n_features: int, n_components: int, rng: np.random.Generator) -> ResidualRecord:
+    """Random features of kappa_1 (order 1) or kappa_0 (order 0) on unit rows, without the degrees 0 and 1.
 
     ``(|g| - c) / sqrt(2)`` or ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
-
-    Attributes
-    ----------
-    projection : ProjectionRecord
-    order : int
-        1 for kappa_1, 0 for kappa_0.
-    share : float
-        The number c that removes the degrees 0 and 1.
     """
-
-    projection: ProjectionRecord
-    order: int
-    share: float
-
-    @classmethod
-    def draw(cls, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> ResidualRecord:
-        if n_features > _WIDEST_DENSE:
-            law = StandardGaussianLaw(n_features)
-            share = _share(padded_width(n_features))
-            return cls(SORF(radii="fixed").sample(law, n_components, rng), order, share)
+    scale = (2 * n_components) ** -0.5
+    if n_features > _WIDEST_DENSE:
+        directions = SORF(radii="fixed").sample(StandardGaussianLaw(n_features), n_components, rng)
+        share = _share(padded_width(n_features))
+    else:
         blocks = drawn_blocks(
             lambda size, child: haar_orthogonal(n_features, child, size), n_components, n_features, rng
         )
-        return cls(DenseRecord(np.ascontiguousarray(blocks.T) * n_features**0.5), order, _share(n_features))
-
-    @property
-    def n_features(self) -> int:
-        return self.projection.n_features
-
-    @property
-    def n_components(self) -> int:
-        return self.projection.n_directions
-
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + self.projection.scratch_width
-
-    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        scale = (2 * self.n_components) ** -0.5
-        for columns, g in self.projection.blocks(ops, X):
-            values = abs(g) - self.share if self.order else ops.activations["sign"](g) - self.share * g
-            ops.copy(values * scale, out, first + columns.start)
+        directions = DenseRecord(np.ascontiguousarray(blocks.T) * n_features**0.5)
+        share = _share(n_features)
+    return ResidualRecord(directions, order, (-share,) if order else (0.0, -share), scale)
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class SeriesRecord(MapRecord):
     ----------
     n_features : int
     weight : {"one", "norm", "gaussian"}
-        1; the norm, with rows divided by it first; ``exp(-|x|^2 / 2)``.
+        1; a power of the norm, with rows divided by it first; ``exp(-|x|^2 / 2)``.
     shift : ndarray of shape (n_features,) or None
         Subtracted from rows before anything else.
     scale : ndarray of shape (n_features,) or None
@@ -127,6 +127,8 @@ class SeriesRecord(MapRecord):
     direction : ndarray of shape (n_features,) or None
         The unit vector e; without it a = 1 and u = x.
     terms : tuple of SeriesTerm
+    power : int
+        Of the norm.
     """
 
     n_features: int
@@ -135,6 +137,7 @@ class SeriesRecord(MapRecord):
     scale: np.ndarray | None
     direction: np.ndarray | None
     terms: tuple[SeriesTerm, ...]
+    power: int = 1
 
     @property
     def n_components(self) -> int:
@@ -169,7 +172,7 @@ class SeriesRecord(MapRecord):
         if self.weight == "norm":
             norms = ops.row_norms(X)
             X = ops.scale_rows(X, ops.reciprocal(norms))
-            powers[:, 0] = norms
+            powers[:, 0] = norms**self.power
         elif self.weight == "gaussian":
             powers[:, 0] = ops.exp(-0.5 * ops.row_norms(X) ** 2)
         if self.direction is None:

@@ -141,19 +141,13 @@ def plan_series(
     d = X.shape[1]
     sample = _sample(X) if adaptive else None
     prepared = Preparation.of(kernel, sample, d)
-    # Fewer rows say too little of those to come.
     rows = None if sample is None or len(sample) < _LEAST_SAMPLE else prepared.rows(sample)
     candidates = [Moments.unknown(d)] if rows is None else Moments.of_rows(rows)
     if not isinstance(kernel, HomogeneousKernel):
         coefficients = prepared.coefficients(degree, rows, d)
         plan = make_plan(coefficients, candidates, n_components, method, exact_degrees)
         return SeriesPlan(d, prepared, method, plan)
-    cosines = None
-    if rows is not None:
-        chosen = rows[spaced_rows(len(rows), 256)]
-        # Threads would cost more than the product.
-        with single_threaded_blas():
-            cosines = (chosen @ chosen.T)[np.triu_indices(len(chosen), 1)]
+    cosines = None if rows is None else cosines_of(rows)
     best, least = None, np.inf
     for candidate in _FITTED_DEGREES if degree is None else (degree,):
         coefficients = fitted_coefficients(kernel.kappa, candidate, cosines)
@@ -182,6 +176,20 @@ def draw_series(
     """Check the parameters, then draw the map of a kernel for data like `X` (n, d)."""
     options = {"method": method, "degree": degree, "exact_degrees": exact_degrees, "adaptive": adaptive}
     return plan_series(kernel, X, n_components, **options).draw(rng)
+
+
+def unit_sample(X: Array) -> np.ndarray | None:
+    """Evenly spaced rows of `X` (n, d) divided by their norms; None of too few rows to say much of those to come."""
+    sample = _sample(X)
+    return None if len(sample) < _LEAST_SAMPLE else unit_rows(sample)
+
+
+def cosines_of(rows: np.ndarray) -> np.ndarray:
+    """Of pairs of distinct unit rows, at most 256 of them."""
+    chosen = rows[spaced_rows(len(rows), 256)]
+    # Threads would cost more than the product.
+    with single_threaded_blas():
+        return (chosen @ chosen.T)[np.triu_indices(len(chosen), 1)]
 
 
 def _sample(X: Array) -> np.ndarray:

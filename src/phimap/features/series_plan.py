@@ -222,12 +222,12 @@ def _exact_terms(option: Option, moments: Moments) -> Iterator[SeriesTerm]:
         yield SeriesTerm(option.exact, None)
         return
     basis = np.ascontiguousarray(moments.basis[:, : option.leading]) if option.leading else None
-    monomials = _monomials(moments.n_features, basis, option.degree)
+    features = monomials(moments.n_features, basis, option.degree)
     for factor in option.exact.T:
-        yield SeriesTerm(factor[:, None], monomials)
+        yield SeriesTerm(factor[:, None], features)
 
 
-def _monomials(n_features: int, basis: np.ndarray | None, degree: int) -> MonomialsRecord:
+def monomials(n_features: int, basis: np.ndarray | None, degree: int) -> MonomialsRecord:
     """All monomials of a degree in the coordinates of a basis, with the roots of their multinomial coefficients."""
     n_coordinates = n_features if basis is None else basis.shape[1]
     if degree == 1:

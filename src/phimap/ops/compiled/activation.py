@@ -1,4 +1,4 @@
-"""Rectified powers of a tile of projections, in one pass."""
+"""Rectified powers and tabulated functions of a tile of projections, in one pass."""
 
 from __future__ import annotations
 
@@ -28,3 +28,26 @@ def rectify(projected, order, scale, out, first):
             for j in range(k):
                 x = zero if row[j] <= zero else row[j]
                 target[j] = (scale[j] * x) * x
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def interpolate(projected, table, reach, scale, out, first):
+    """Write ``scale * f(P)`` to columns of `out` from `first`, f linear between table entries on ``[-reach, reach]``.
+
+    projected (n, k), table (t + 1,), scale (k,), out (n, m) and the number reach of one floating dtype, rows
+    contiguous. Overwrites `out`. Beyond the table f is constant, and NaN is met by its first entry.
+    """
+    n, k = projected.shape
+    last = table.shape[0] - 1
+    zero, top = projected.dtype.type(0), projected.dtype.type(last)
+    density = projected.dtype.type(0.5) * top / reach
+    for i in range(n):
+        row = projected[i]
+        target = out[i, first : first + k]
+        for j in range(k):
+            place = (row[j] + reach) * density
+            place = place if place > zero else zero
+            place = place if place < top else top
+            number = min(numba.int32(place), last - 1)
+            lower = table[number]
+            target[j] = scale[j] * (lower + (place - projected.dtype.type(number)) * (table[number + 1] - lower))
