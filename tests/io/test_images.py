@@ -162,6 +162,21 @@ def test_resizing_averages_where_images_shrink(tmp_path):
     assert open_table(tmp_path, size=(3, 4)).sample_shape == (3, 4, 3)
 
 
+def test_large_photographs_are_decoded_in_part(tmp_path, monkeypatch):
+    ramp = np.linspace(0, 255, 640).astype(np.uint8)
+    photo = np.stack([np.broadcast_to(ramp, (320, 640))] * 3, axis=2)
+    write(tmp_path / "1.jpg", photo, quality=95)
+    write(tmp_path / "2.png", photo)
+    decoded = []
+    convert = Image.Image.convert
+    monkeypatch.setattr(Image.Image, "convert", lambda self, mode: decoded.append(self.size) or convert(self, mode))
+    table = open_table(tmp_path, size=(16, 20))
+    decoded.clear()
+    ((X, _),) = list(table)
+    assert decoded == [(80, 40), (640, 320)]
+    np.testing.assert_allclose(X[0].astype(int), X[1], atol=3)
+
+
 def refuse(path, message, **options):
     with pytest.raises(DataError, match=message) as error:
         list(open_table(path, **options))

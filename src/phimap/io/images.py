@@ -69,7 +69,7 @@ class ImageTable(Table):
     def _decoded(self, name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
         """Pixels (h, w, c) of an image, in bytes; of this `shape` unless it is None."""
         file = self._folder / name
-        image = _upright(file)
+        image = _upright(file, self._size)
         if image.mode in _TOO_DEEP:
             raise DataError(f"{file}: has pixels of mode {image.mode!r}. Save it with 8 or 16 bits a channel.")
         channels = self._channels or (shape[2] if shape else 1 if image.mode in _GREY else 3)
@@ -120,8 +120,11 @@ def _labels(folder: Path, names: Sequence[str]) -> np.ndarray:
     return np.array(labels)
 
 
-def _upright(file: Path) -> Any:
-    """A decoded image, turned as its camera says; whatever Pillow raises on damaged files becomes one line."""
+def _upright(file: Path, size: tuple[int, int] | None) -> Any:
+    """A decoded image, turned as its camera says; whatever Pillow raises on damaged files becomes one line.
+
+    Of large photographs no more is decoded than `size` (h, w), if given, needs.
+    """
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
@@ -133,6 +136,10 @@ def _upright(file: Path) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as image:
+                if size is not None:
+                    # JPEG also gives 1/2, 1/4 and 1/8 of the sides; twice those wanted leave the smoothing to us.
+                    side = 2 * max(size)
+                    image.draft(None, (side, side))
                 return ImageOps.exif_transpose(image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(f"{file}: is too large ({one_line(error)}). Make it smaller.") from None
