@@ -133,6 +133,16 @@ def test_zero_windows_and_zero_images_give_zero_not_nan():
     assert relative_error(phi, X) < 0.2
 
 
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_lengths_are_exact(depth):
+    """A pixel's features have the length that the kernel of equal pixels gives, whatever was drawn."""
+    X = np.random.default_rng(0).normal(size=(5, 1, 1, 3))
+    phi = pm.CNTKSketch(depth, 1, n_components=1024, hidden_components=64, random_state=0)
+    Z = phi.fit_transform(X)
+    np.testing.assert_allclose(np.square(Z).sum(axis=1), phi.kernel_.diag(X), rtol=1e-9)
+    assert relative_error(phi, X) > 1e-3
+
+
 def test_homogeneous():
     X = images(3).astype(np.float32)
     phi = pm.CNTKSketch(2, n_components=64, random_state=0).fit(X)

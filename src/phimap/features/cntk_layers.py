@@ -200,54 +200,71 @@ class CNTKRecord(MapRecord):
             squares = self.pixel_window.apply(ops, ops.contiguous(squares), shape, slice(None))
             squares = squares if depth == 0 else squares * filter_size**-2
             if layer is self.layers[-1]:
-                self._pool(ops, layer, phi, eta, shape, region, wide, pooled)
+                self._pool(ops, phi, eta, squares[:, 0] ** 0.5, shape, region, wide, pooled)
                 break
-            gains = squares[:, 0] ** 0.5 * (1 / filter_size)
-            phi, eta = self._layer(ops, layer, self.layers[depth + 1], phi, eta, gains, shape)
+            phi, eta = self._layer(ops, depth, phi, eta, squares[:, 0] ** 0.5, shape)
 
     def _layer(
         self,
         ops: Ops,
-        layer: ConvolutionLayer,
-        following: ConvolutionLayer,
+        depth: int,
         phi: Array,
         eta: Array | None,
-        gains: Array,
+        roots: Array,
         shape: tuple[int, int],
     ) -> tuple[Array, Array | None]:
-        """phi_h and eta_h of all pixels as the windows of the following layer want them."""
-        n_pixels = phi.shape[0]
+        """phi_h and eta_h of all pixels as the windows of the following layer want them, for ``h = depth + 1``.
+
+        `roots` (r,) are the roots of N_h.
+        """
+        layer, following = self.layers[depth : depth + 2]
+        n_pixels, filter_size = phi.shape[0], self.pixel_window.filter_size
         next_phi = ops.empty((n_pixels, following.window.stored_width))
         next_eta = following.tangent_window and ops.empty((n_pixels, following.tangent_window.stored_width))
         step = self._part_rows(ops)
         for start in range(0, n_pixels, step):
             part = slice(start, min(start + step, n_pixels))
-            patch, psi = self._patches(ops, layer, phi, eta, shape, part)
-            values = layer.values(ops, patch, gains[part])
+            patch, psi = self._patches(ops, depth, phi, eta, roots, shape, part)
+            values = layer.values(ops, patch, roots[part] * (1 / filter_size))
             next_phi[part] = following.window.prepare(ops, values)
             if following.tangent_window is not None:
-                product: ProductRecord = layer.product  # pyright: ignore[reportAssignmentType]
-                products = product.products(ops, *product.transforms(ops, psi, layer.slopes(ops, patch)))
-                tangents = layer.tangents(ops, values, psi, products, self.pixel_window.filter_size)
+                _, products = self._products(ops, depth, patch, psi, roots[part])
+                tangents = layer.tangents(ops, values, psi, products, filter_size)
                 next_eta[part] = following.tangent_window.prepare(ops, tangents)  # pyright: ignore[reportOptionalSubscript]
         return next_phi, next_eta
 
     def _patches(
-        self, ops: Ops, layer: ConvolutionLayer, phi: Array, eta: Array | None, shape: tuple[int, int], part: slice
+        self,
+        ops: Ops,
+        depth: int,
+        phi: Array,
+        eta: Array | None,
+        roots: Array,
+        shape: tuple[int, int],
+        part: slice,
     ) -> tuple[Array, Array]:
-        """Unit patches of phi_{h-1}, and psi_{h-1}, of some pixels."""
-        window = layer.window.apply(ops, phi, shape, part)
-        patch = ops.scale_rows(window, ops.reciprocal(ops.row_norms(window)))
+        """Unit patches of phi_{h-1}, and psi_{h-1} of the length it is known to have, of some pixels."""
+        layer = self.layers[depth]
+        patch = _of_length(ops, layer.window.apply(ops, phi, shape, part), 1.0)
         if layer.tangent_window is None:
-            return patch, window
-        return patch, layer.tangent_window.apply(ops, eta, shape, part)
+            return patch, ops.scale_rows(patch, roots[part])
+        psi = layer.tangent_window.apply(ops, eta, shape, part)
+        return patch, _of_length(ops, psi, roots[part] * depth**0.5)
+
+    def _products(self, ops: Ops, depth: int, patch: Array, psi: Array, roots: Array) -> tuple[Array, Array]:
+        """The transform of psi_{h-1}, and its products with the slopes, of the length of those they sketch."""
+        layer = self.layers[depth]
+        product: ProductRecord = layer.product  # pyright: ignore[reportAssignmentType]
+        first, second = product.transforms(ops, psi, layer.slopes(ops, patch))
+        products = product.products(ops, first, second)
+        return first, _of_length(ops, products, roots * (depth / 2) ** 0.5)
 
     def _pool(
         self,
         ops: Ops,
-        layer: ConvolutionLayer,
         phi: Array,
         eta: Array | None,
+        roots: Array,
         shape: tuple[int, int],
         region: tuple[slice, slice],
         wide: tuple[slice, slice],
@@ -259,16 +276,16 @@ class CNTKRecord(MapRecord):
         places = np.argwhere(np.ones(shape, dtype=bool)) + np.array([wide[0].start, wide[1].start])
         weights = ops.constant(inside.reshape(-1))
         n_pixels, filter_size = places.shape[0], self.pixel_window.filter_size
-        product: ProductRecord = layer.product  # pyright: ignore[reportAssignmentType]
+        depth = len(self.layers) - 1
+        product: ProductRecord = self.layers[-1].product  # pyright: ignore[reportAssignmentType]
         step = self._part_rows(ops)
         # Whole images at a time where they are small, parts of one where they are not.
         step = step // n_pixels * n_pixels if step >= n_pixels else step
         for image in range(0, phi.shape[0], max(step, n_pixels)):
             for start in range(image, min(image + max(step, n_pixels), phi.shape[0]), step):
                 part = slice(start, min(start + step, phi.shape[0], image + max(step, n_pixels)))
-                patch, psi = self._patches(ops, layer, phi, eta, shape, part)
-                first, second = product.transforms(ops, psi, layer.slopes(ops, patch))
-                products = product.products(ops, first, second)
+                patch, psi = self._patches(ops, depth, phi, eta, roots, shape, part)
+                first, products = self._products(ops, depth, patch, psi, roots[part])
                 n_images = max(1, products.shape[0] // n_pixels)
                 pixel = slice(start - image, start - image + products.shape[0] // n_images)
                 one = image // n_pixels
@@ -299,6 +316,11 @@ class CNTKRecord(MapRecord):
         """Pixels that are worked on at a time."""
         widest = max(layer.scratch_width for layer in self.layers)
         return max(_LEAST_PART, ops.tile_bytes // (ops.dtype.itemsize * widest))
+
+
+def _of_length(ops: Ops, rows: Array, lengths: Array | float) -> Array:
+    """Rows (r, k) scaled to lengths (r,); zero rows stay zero."""
+    return ops.scale_rows(rows, ops.reciprocal(ops.row_norms(rows)) * lengths)
 
 
 def _widened(part: slice, reach: int, size: int) -> slice:
