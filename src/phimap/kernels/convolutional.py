@@ -25,6 +25,8 @@ _MOST_TILE = 128
 _MOST_TENSOR_TILE = 64
 # The side of a tile over that of the sample of it on which time is measured.
 _SAMPLED = 6
+# Pairs that the CPU works on at a time, of which the sample must hold as many.
+_GROUP = 8
 # Planes of h x w numbers that a pair holds on tensors: the recursion's and its temporaries.
 _PLANES = 24
 # From here on a run announces how long it will take.
@@ -89,7 +91,7 @@ class CNTK(Kernel):
     about 1e-7 in float64, 1e-3 in float32.
 
     **Cost.** ``O(h^2 w^2 (L q + c))`` operations a pair of images with pooling "gap", ``O(h w (L q + c))`` with
-    "flatten"; for ``Y=None`` half of the pairs. Some 15 ms a pair of CIFAR-10 images and core at depth 3. Memory: the
+    "flatten"; for ``Y=None`` half of the pairs. Some 10 ms a pair of CIFAR-10 images and core at depth 3. Memory: the
     result and one tile of images a thread. `cost` says beforehand what a call takes; a run of more than five minutes
     warns.
 
@@ -233,12 +235,13 @@ class CNTK(Kernel):
         n, m = left.shape[0], right.shape[0]
         n_pairs = n * (n + 1) // 2 if symmetric else n * m
         ops, side = ops_for(left), max(1, self._tile(left, shape) // _SAMPLED)
-        sample = np.argwhere(np.ones((min(n, side), min(m, side)), dtype=bool))
+        wide = max(side, _GROUP)
+        sample = np.argwhere(np.ones((min(n, side), min(m, wide)), dtype=bool))
         seconds = 0.0
         # The first round may compile; runs that are over at once need no estimate.
         for _ in range(2 if n_pairs > 10 * len(sample) else 0):
             start = time.perf_counter()
-            self._values(left[:side], right[:side], shape, sample)
+            self._values(left[:side], right[:wide], shape, sample)
             seconds = time.perf_counter() - start
         n_threads = thread_count() if ops.threaded else 1
         return KernelCost(n_pairs, seconds * n_pairs / len(sample) / n_threads, 8 * n * m)
