@@ -17,8 +17,9 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
     """`X` (n, d) as a C-contiguous float32 or float64 array, CSR matrix or tensor, free of NaN and infinity.
 
     Sets or checks ``n_features_in_`` (and the column names of a data frame) on `estimator`. Integers become
-    float64. Images (n, height, width, channels) become flat rows, and their shape ``image_shape_`` of the estimator;
-    images of bytes become float32, or stay where the estimator takes bytes. The input is never written to.
+    float64; duplicates of CSR are added up. Images (n, height, width, channels) become flat rows, and their shape
+    ``image_shape_`` of the estimator; images of bytes become float32, or stay where the estimator takes bytes. The
+    input is never written to.
     """
     X = _flat(estimator, X, reset=reset)
     bytes_too = [np.uint8] if getattr(estimator, "_takes_bytes", False) else []
@@ -43,6 +44,10 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
             order="C",
             ensure_all_finite=False,
         )
+        if sparse.issparse(X) and not X.has_canonical_format:
+            # SciPy adds up duplicates in place where it needs them so.
+            X = X.copy()
+            X.sum_duplicates()
     check_finite(X)
     return X
 

@@ -124,6 +124,21 @@ def test_sparse_rows_and_single_precision(rng):
     np.testing.assert_allclose(Z, phi.transform(X.toarray()), atol=1e-5)
 
 
+@pytest.mark.parametrize("kernel", [Polynomial(3), Gaussian(2.0)])
+def test_wide_sparse_rows_are_hashed(kernel, rng):
+    """The same map of the same rows, whose error is that of hashing: the norms of all rows are near 1."""
+    X = sparse.random_array((60, 5000), density=0.01, rng=rng, format="csr")
+    X = sparse.csr_array(X / 4.1)
+    phi = pm.DotProductFeatures(kernel, 512, random_state=0).fit(X)
+    Z, K = phi.transform(X), phi.kernel_(X)
+    np.testing.assert_allclose(
+        pm.DotProductFeatures(kernel, 512, random_state=0).fit(X.toarray()).transform(X.toarray()), Z, atol=1e-10
+    )
+    assert phi.record_.shift is None
+    assert phi.record_.direction is None
+    assert np.linalg.norm(Z @ Z.T - K) < 0.15 * np.linalg.norm(K)
+
+
 class _Alternating(Taylor):
     def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:
         return (-1.0) ** np.arange(max_degree + 1)

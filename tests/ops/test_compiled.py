@@ -122,6 +122,8 @@ def test_countsketch_adds_duplicates_and_accepts_wide_indices():
     out = np.empty((2, 3))
     countsketch_csr(data, indices, indptr, np.array([[2], [0]]), np.array([[1.0], [-1.0]]), out)
     np.testing.assert_array_equal(out, [[0, 0, 0], [-5, 0, 2]])
+    for bucket in (-1, 3):
+        assert not countsketch_csr(data, indices, indptr, np.array([[2], [bucket]]), np.array([[1.0], [-1.0]]), out)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -16,7 +16,7 @@ from tests.support.statistics import is_at_most, is_mean
 
 OPS = NumpyOps(np.dtype(np.float64))
 FORMS = ["fourier", "hadamard"]
-LEAVES = ["none", "srht", "osnap"]
+LEAVES = ["none", "srht", "osnap", "countsketch"]
 
 
 def unit_rows(rng, n, d):
@@ -117,7 +117,7 @@ def test_products_of_different_vectors(leaf, form, rng):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("leaf", ["none", "osnap"])
+@pytest.mark.parametrize("leaf", ["none", "osnap", "countsketch"])
 @pytest.mark.parametrize("widths", [{2: 40, 4: 30, 8: 21}, {2: 9, 3: 20, 5: 11, 6: 7}, {7: 30}])
 def test_every_power_of_a_shared_tree_is_unbiased(widths, leaf, form):
     """False-alarm rate 1e-6; mutants: the next power, and a weight left out."""

@@ -83,7 +83,10 @@ class DotProductFeatures(FeatureMap):
 
     **Cost.** ``fit``: two subspace iterations on the sample and some 100 means over 256 x 256 pairs of rows.
     ``transform``: per row O(d k) for k directions, and for ``"polysketch"`` a transform of length d and a few of length
-    1024 at most, plus O(m).
+    1024 at most, plus O(m). Sparse rows: with ``method="polysketch"``, where d is above 8 m and at most one entry in 16
+    of the sample is not zero, nothing is split, and every leaf of the tree hashes the rows by a `CountSketch` of its
+    own: O(nnz) a leaf, and 16 d bytes of memory for each. Narrower rows are written out tile by tile, at O(d) a row.
+    The same values get the same map, dense or CSR.
 
     **Differs from the source in** the exact terms and the split; in widths by predicted variance in place of random
     degrees (maclaurin); in signs from Hadamard transforms in place of independent ones (maclaurin).

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from phimap.ops import single_threaded_blas
 
@@ -33,30 +34,37 @@ class Moments:
         ``<u, v>`` and ``|u|^2 |v|^2`` for pairs of rows.
     """
 
-    def __init__(self, rows: np.ndarray, n_features: int, direction: np.ndarray | None, known: bool):
+    def __init__(self, rows: Any, n_features: int, direction: np.ndarray | None, known: bool):
         self.n_features, self.direction, self.known = n_features, direction, known
-        positions, deviations = np.ones(len(rows)), rows
+        n_rows = rows.shape[0]
+        positions, deviations = np.ones(n_rows), rows
         if direction is not None:
             positions = rows @ direction
             deviations = rows - np.outer(positions, direction)
-        chosen = spaced_rows(len(rows), _PAIR_ROWS)
-        others = np.ones(len(rows), dtype=bool)
-        if known and len(rows) >= _LEAST_SPLIT:
+        chosen = spaced_rows(n_rows, _PAIR_ROWS)
+        others = np.ones(n_rows, dtype=bool)
+        if known and n_rows >= _LEAST_SPLIT:
             # The directions are judged by rows that they were not computed from: few rows span all of themselves.
-            chosen = spaced_rows(len(rows), min(_PAIR_ROWS, len(rows) // 2))
+            chosen = spaced_rows(n_rows, min(_PAIR_ROWS, n_rows // 2))
             others[chosen] = False
-        self.basis = _principal(deviations[others], _MOST_DIRECTIONS) if known else np.empty((rows.shape[1], 0))
+        self.basis = np.empty((rows.shape[1], 0))
+        # Coordinates along dense directions would cost more than the entries that sparse rows have.
+        if known and not sparse.issparse(rows):
+            self.basis = _principal(deviations[others], _MOST_DIRECTIONS)
         self.positions = positions[chosen]
         deviations = deviations[chosen]
-        self.products = deviations @ deviations.T
+        products = deviations @ deviations.T
+        self.products = products.toarray() if sparse.issparse(products) else products
         self.squares = np.multiply.outer(self.products.diagonal(), self.products.diagonal())
         inside = np.cumsum(np.square(deviations @ self.basis), axis=1)
         self._inside = np.hstack([np.zeros((len(chosen), 1)), inside])
         self._pairs = ~np.eye(len(chosen), dtype=bool) if len(chosen) > 1 else np.ones((1, 1), dtype=bool)
 
     @classmethod
-    def of_rows(cls, rows: np.ndarray) -> list[Self]:
-        """Of rows (r, d) of data: as they are, and split along the direction of their mean."""
+    def of_rows(cls, rows: Any) -> list[Self]:
+        """Of rows (r, d) of data: as they are, and split along the direction of their mean; CSR only as they are."""
+        if sparse.issparse(rows):
+            return [cls(rows, rows.shape[1], None, known=True)]
         mean = rows.mean(axis=0)
         length = np.linalg.norm(mean)
         directions = [None, mean / length] if length > 0 else [None]

@@ -82,10 +82,10 @@ class NTKSketch(FeatureMap):
     rows are nearly parallel: on the same rows 0.036 and 0.053 at m = 8192, 0.093 and 0.105 at m = 2048; 0.055, 0.072,
     0.12 and 0.11 for ``normalize=False`` (two or three draws).
 
-    **Cost.** That of `DotProductFeatures`. The layered form takes O(p) transforms of width m and n1 a layer and O(s m)
-    flops a row for G, of which s m numbers are stored. Orders of Theorem 1 grow fast: at L = 2, epsilon = 0.5 and
-    delta = 0.1 a width inside is half a million. Sparse rows wider than 8 r are hashed by OSNAP in O(nnz); narrower
-    ones are transformed in O(r log r).
+    **Cost.** That of `DotProductFeatures`, O(nnz) for wide sparse rows. The layered form takes O(p) transforms of width
+    m and n1 a layer and O(s m) flops a row for G, of which s m numbers are stored. Orders of Theorem 1 grow fast: at L
+    = 2, epsilon = 0.5 and delta = 0.1 a width inside is half a million. Sparse rows wider than 8 r are hashed by OSNAP
+    in O(nnz); narrower ones are transformed in O(r log r).
 
     **Differs from the source in** (direct) the fit to the data's cosines, the exact terms and the split, and in one
     output width for each power in place of a final projection; (layered) in norms, see `normalize`; in what

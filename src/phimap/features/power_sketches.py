@@ -9,7 +9,8 @@ import numpy as np
 
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
-from phimap.sketches import SRHT, PolySketch, TensorSketch
+from phimap.sketches import SRHT, CountSketch, PolySketch, TensorSketch
+from phimap.sketches.polysketch import is_wide
 from phimap.sketches.spectra import fast_fourier_width, hadamard_signs, padded_width
 from phimap.sketches.srht import SRHTRecord
 
@@ -248,16 +249,22 @@ def draw_powers(
 def _draw_tree(
     n_features: int, degrees: Sequence[int], widths: Sequence[int], squared_cosine: float, rng: np.random.Generator
 ) -> MapRecord:
-    """All powers from one tree; the first power, which needs none, by SRHT."""
+    """All powers from one tree; the first power, which needs none, by SRHT.
+
+    Rows that are wide for the tree are hashed, for each leaf and for the first power anew, in the time of their
+    nonzeros.
+    """
     linear_rng, tree_rng = rng.spawn(2)
     higher = {degree: width for degree, width in zip(degrees, widths, strict=True) if degree > 1}
+    widest = max(higher.values(), default=widths[0])
+    inner = min(widest, max(_INNER_WIDTH, int(_INNER_SHARE * squared_cosine * widest)))
+    wide = is_wide(n_features, inner)
     parts: list[MapRecord] = []
     if degrees[0] == 1:
-        parts.append(SRHT(widths[0]).sample(n_features, linear_rng))
+        parts.append((CountSketch if wide else SRHT)(widths[0]).sample(n_features, linear_rng))
     if higher:
-        widest = max(higher.values())
-        inner = min(widest, max(_INNER_WIDTH, int(_INNER_SHARE * squared_cosine * widest)))
-        parts.append(PolySketch(inner_components=inner).sample_powers(n_features, higher, tree_rng))
+        sketch = PolySketch(inner_components=inner, leaf="countsketch" if wide else "none")
+        parts.append(sketch.sample_powers(n_features, higher, tree_rng))
     return StackedRecord(tuple(parts))
 
 

@@ -45,6 +45,7 @@ class MonomialsRecord(MapRecord):
         if self.columns.shape[0] == 1:
             ops.copy(coordinates, out, first)
             return
+        coordinates = ops.dense(coordinates)
         ops.gather_product(coordinates, self.columns[0], coordinates, self.columns[1], 1.0, out, first)
         product = out[:, first : first + self.n_components]
         for columns in self.columns[2:]:
@@ -83,6 +84,7 @@ class RestRecord(MapRecord):
         return 3 * self.n_features + self.sketch.scratch_width
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        X = ops.dense(X)
         leading = ops.matmul(ops.matmul(X, self.basis), self.transposed)
         rest = X - leading
         if isinstance(self.sketch, SRHTRecord):
@@ -128,7 +130,7 @@ class SeriesRecord(MapRecord):
         The unit vector e; without it a = 1 and u = x.
     terms : tuple of SeriesTerm
     power : int
-        Of the norm.
+        Of the norm; 0 is 1 for all rows but zeros.
     """
 
     n_features: int
@@ -161,18 +163,17 @@ class SeriesRecord(MapRecord):
 
     def _split(self, ops: Ops, X: Array) -> tuple[Array, Array]:
         """Deviations u (r, d), and the powers of the positions a, each times the row's weight (r, n_powers)."""
-        X = ops.dense(X)
         if self.shift is not None:
-            X = X - self.shift
+            X = ops.dense(X) - self.shift
         if self.scale is not None:
-            X = X * self.scale
+            X = ops.scale_columns(X, self.scale)
         n_powers = self.terms[0].polynomials.shape[0]
         powers = ops.empty((X.shape[0], n_powers))
         powers[:, 0] = 1.0
         if self.weight == "norm":
             norms = ops.row_norms(X)
             X = ops.scale_rows(X, ops.reciprocal(norms))
-            powers[:, 0] = norms**self.power
+            powers[:, 0] = norms**self.power if self.power else norms * ops.reciprocal(norms)
         elif self.weight == "gaussian":
             powers[:, 0] = ops.exp(-0.5 * ops.row_norms(X) ** 2)
         if self.direction is None:
@@ -180,4 +181,4 @@ class SeriesRecord(MapRecord):
         positions = ops.matmul(X, self.direction[:, None])
         for k in range(1, n_powers):
             powers[:, k] = powers[:, k - 1] * positions[:, 0]
-        return X - positions * self.direction, powers
+        return ops.dense(X) - positions * self.direction, powers

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from phimap._validation import check_choice, check_integer
 from phimap.features.moments import Moments, spaced_rows
@@ -14,7 +16,7 @@ from phimap.features.series import SeriesRecord
 from phimap.features.series_plan import Plan, draw_terms, make_plan
 from phimap.kernels import DotProductKernel, Exponential, Gaussian, HomogeneousKernel, Kernel, Polynomial, Taylor
 from phimap.kernels.expansion import checked_coefficients, fit_error, fitted_coefficients
-from phimap.kernels.geometry import unit_rows
+from phimap.kernels.geometry import squared_norms, unit_rows
 from phimap.ops import Array, ops_for, single_threaded_blas
 
 # Degrees of the polynomial fitted to a function of the cosine. Few of its coefficients are not 0, whatever the degree.
@@ -25,6 +27,9 @@ _GAIN = 0.95
 _TRUNCATION, _MOST_DEGREE = 1e-3, 32
 # Rows that moments are computed from at least, and numbers in the sample of rows at most.
 _LEAST_SAMPLE, _SAMPLE_SIZE = 8, 2**23
+# Rows are never written out where they are this many times as wide as the map, and at most one entry in so many is
+# not zero.
+_WIDE, _SPARSE = 8, 16
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,10 @@ class Preparation:
     scale: np.ndarray | None
 
     @classmethod
-    def of(cls, kernel: Kernel, sample: np.ndarray | None, n_features: int) -> Preparation:
-        """For a kernel, and a sample of the data where they may be used."""
+    def of(cls, kernel: Kernel, sample: Any, n_features: int) -> Preparation:
+        """For a kernel, and a sample of the data, dense or CSR, where they may be used."""
         if isinstance(kernel, Gaussian):
-            shift = None if sample is None else sample.mean(axis=0)
+            shift = None if sample is None or sparse.issparse(sample) else sample.mean(axis=0)
             return cls(kernel, "gaussian", shift, np.ones(n_features) * kernel._inverse_length_scale(n_features))
         if isinstance(kernel, HomogeneousKernel) and kernel.homogeneity == 1:
             return cls(kernel, "norm", None, None)
@@ -57,15 +62,15 @@ class Preparation:
             f"{kernel!r}. Use FourierFeatures or NystroemFeatures for others."
         )
 
-    def rows(self, sample: np.ndarray) -> np.ndarray:
-        """Prepared rows (r, d)."""
+    def rows(self, sample: Any) -> Any:
+        """Prepared rows (r, d), dense or CSR as the sample is."""
         if self.shift is not None:
             sample = sample - self.shift
         if self.scale is not None:
-            sample = sample * self.scale
+            sample = sample.multiply(self.scale).tocsr() if sparse.issparse(sample) else sample * self.scale
         return unit_rows(sample) if self.weight == "norm" else sample
 
-    def coefficients(self, degree: int | None, rows: np.ndarray | None, n_features: int) -> np.ndarray:
+    def coefficients(self, degree: int | None, rows: Any, n_features: int) -> np.ndarray:
         """Coefficients (J + 1,) of the series, up to a degree or up to one that suffices for these prepared rows."""
         kernel = Exponential() if isinstance(self.kernel, Gaussian) else self.kernel
         assert isinstance(kernel, DotProductKernel)  # others are fitted
@@ -77,7 +82,7 @@ class Preparation:
             return checked_coefficients(kernel, np.size(kernel.coefficients) - 1, n_features)
         # Twice the degrees, so that what the last one leaves is seen.
         coefficients = checked_coefficients(kernel, 2 * _MOST_DEGREE, n_features)
-        radius = 1.0 if rows is None else float(np.square(rows).sum(axis=1).max())
+        radius = 1.0 if rows is None else float(squared_norms(rows).max())
         with np.errstate(divide="ignore"):
             logarithms = np.log(coefficients) + np.arange(len(coefficients)) * np.log(radius or 1.0)
         sizes = np.exp(logarithms - logarithms.max())
@@ -139,9 +144,9 @@ def plan_series(
     for exact in exact_degrees:
         check_integer("exact_degrees", exact, least=0)
     d = X.shape[1]
-    sample = _sample(X) if adaptive else None
+    sample = _series_sample(X, n_components) if adaptive else None
     prepared = Preparation.of(kernel, sample, d)
-    rows = None if sample is None or len(sample) < _LEAST_SAMPLE else prepared.rows(sample)
+    rows = None if sample is None or sample.shape[0] < _LEAST_SAMPLE else prepared.rows(sample)
     candidates = [Moments.unknown(d)] if rows is None else Moments.of_rows(rows)
     if not isinstance(kernel, HomogeneousKernel):
         coefficients = prepared.coefficients(degree, rows, d)
@@ -184,16 +189,36 @@ def unit_sample(X: Array) -> np.ndarray | None:
     return None if len(sample) < _LEAST_SAMPLE else unit_rows(sample)
 
 
-def cosines_of(rows: np.ndarray) -> np.ndarray:
+def cosines_of(rows: Any) -> np.ndarray:
     """Of pairs of distinct unit rows, at most 256 of them."""
-    chosen = rows[spaced_rows(len(rows), 256)]
+    chosen = rows[spaced_rows(rows.shape[0], 256)]
     # Threads would cost more than the product.
     with single_threaded_blas():
-        return (chosen @ chosen.T)[np.triu_indices(len(chosen), 1)]
+        products = chosen @ chosen.T
+    products = products.toarray() if sparse.issparse(products) else products
+    return products[np.triu_indices(len(products), 1)]
 
 
 def _sample(X: Array) -> np.ndarray:
     """Evenly spaced rows of `X` (n, d), in float64 on the host."""
     ops = ops_for(X)
-    chosen = spaced_rows(X.shape[0], max(64, min(1024, _SAMPLE_SIZE // X.shape[1])))
-    return np.asarray(ops.to_host(ops.dense(X[chosen])), dtype=np.float64)
+    return np.asarray(ops.to_host(ops.dense(_spaced(X))), dtype=np.float64)
+
+
+def _series_sample(X: Array, n_components: int) -> Any:
+    """What `_sample` gives, but CSR where rows are sparse and too wide to be written out.
+
+    What counts is the values, not how they are given: the same rows get the same map.
+    """
+    ops = ops_for(X)
+    if X.shape[1] > _WIDE * n_components:
+        rows = _spaced(X)
+        rows = rows if ops.is_sparse(rows) else ops.to_host(rows)
+        rows = sparse.csr_array(rows, dtype=np.float64)
+        if _SPARSE * rows.count_nonzero() <= rows.shape[0] * rows.shape[1]:
+            return rows
+    return _sample(X)
+
+
+def _spaced(X: Array) -> Array:
+    return X[spaced_rows(X.shape[0], max(64, min(1024, _SAMPLE_SIZE // X.shape[1])))]

@@ -187,13 +187,17 @@ class NumpyOps(Ops):
         from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense
 
         # The compiled loop writes where it is told to; a damaged model file may name any place.
-        if buckets.shape[0] != X.shape[1] or buckets.min() < 0 or buckets.max() >= width:
-            raise ValueError("`buckets` must hold columns of the sketch, for each of `X`. Fit the map again.")
+        inside = buckets.shape == signs.shape and buckets.shape[0] == X.shape[1]
         columns = out[:, first : first + width]
-        if sparse.issparse(X):
-            countsketch_csr(X.data, X.indices, X.indptr, buckets, signs, columns)
-        else:
-            countsketch_dense(X, buckets, signs, columns)
+        if inside and sparse.issparse(X):
+            # It looks for itself: entries may be few, and buckets a million.
+            inside = countsketch_csr(X.data, X.indices, X.indptr, buckets, signs, columns)
+        elif inside:
+            inside = buckets.min() >= 0 and buckets.max() < width
+            if inside:
+                countsketch_dense(X, buckets, signs, columns)
+        if not inside:
+            raise ValueError("`buckets` must hold columns of the sketch, for each of `X`. Fit the map again.")
 
     def gather_product(
         self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float, out: Array, first: int = 0

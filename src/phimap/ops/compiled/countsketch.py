@@ -31,8 +31,9 @@ def countsketch_csr(data, indices, indptr, buckets, signs, out):
     """Do as `countsketch_dense` for the CSR matrix with these arrays, duplicates and any order allowed.
 
     data (nnz,), signs (d, k) and out (n, m) of one floating dtype; indices (nnz,) and indptr (n + 1,) int32 or
-    int64; buckets intp (d, k) with entries below m. Overwrites `out`. O(nnz k + n m).
+    int64; buckets intp (d, k). Overwrites `out`. O(nnz k + n m). False where a bucket is not below m.
     """
+    width = np.uintp(out.shape[1])
     k = np.uintp(buckets.shape[1])
     for i in range(out.shape[0]):
         row = out[i]
@@ -41,7 +42,11 @@ def countsketch_csr(data, indices, indptr, buckets, signs, out):
             j = np.uintp(indices[entry])
             x = data[entry]
             for copy in range(k):
-                row[np.uintp(buckets[j, copy])] += signs[j, copy] * x
+                bucket = np.uintp(buckets[j, copy])
+                if bucket >= width:
+                    return False
+                row[bucket] += signs[j, copy] * x
+    return True
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
