@@ -1,6 +1,7 @@
 """CNTKSketch: its error and how it falls, images however they come, parts of images, zero windows."""
 
 import tracemalloc
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -141,6 +142,34 @@ def test_lengths_are_exact(depth):
     Z = phi.fit_transform(X)
     np.testing.assert_allclose(np.square(Z).sum(axis=1), phi.kernel_.diag(X), rtol=1e-9)
     assert relative_error(phi, X) > 1e-3
+
+
+@pytest.mark.parametrize("options", [{}, {"degree": 3}, {"pooling": "flatten"}])
+def test_tensors_stay_on_their_device(options):
+    """While features are computed no tensor is read by the host; what the mode sees is checked on `to_host`."""
+    torch = pytest.importorskip("torch")
+    from torch.overrides import TorchFunctionMode
+
+    class Reads(TorchFunctionMode):
+        found: ClassVar[set[str]] = set()
+        names: ClassVar[set[str]] = {"cpu", "numpy", "item", "tolist", "__bool__", "__int__", "__float__", "__array__"}
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.found |= {func.__name__} & self.names
+            return func(*args, **(kwargs or {}))
+
+    X = torch.tensor(images(3).astype(np.float32))
+    phi = pm.CNTKSketch(3, n_components=256, random_state=0, **options).fit(X)
+    rows = X.reshape(3, -1)
+    ops = ops_for(rows)
+    record, out = phi.record_.bind(ops), ops.empty((3, 256))
+    with Reads():
+        record.apply(ops, rows, out)
+    assert not Reads.found
+    np.testing.assert_allclose(out.numpy(), phi.transform(X).numpy(), rtol=1e-5, atol=1e-5)
+    with Reads():
+        ops.to_host(out)
+    assert "cpu" in Reads.found
 
 
 def test_homogeneous():
