@@ -50,6 +50,34 @@ def test_packed_features_of_sparse_rows_and_of_tensors():
     np.testing.assert_array_equal(phi.transform(torch.tensor(X)).to_dense(), Z)
 
 
+def test_outputs_of_a_mixture_agree():
+    X = rows()
+    phi = pm.TernaryFeatures(TARGETS["gaussian"], 150, sparsity=0.5, degrees=3, random_state=0).fit(X)
+    Z = phi.transform(X)
+    projected = (X - X.mean(axis=0)) @ phi.record_.projection.to_dense().T
+    functions = phi.mixture_.assign(150)
+    assert len(np.unique(functions)) == len(phi.mixture_.functions) == 3
+    for j, function in enumerate(phi.mixture_.functions):
+        np.testing.assert_allclose(Z[:, functions == j], function(projected[:, functions == j]) / np.sqrt(150))
+    packed = clone(phi).set_params(packed=True).fit(X).transform(X)
+    np.testing.assert_array_equal(packed.to_dense(), Z)
+    np.testing.assert_allclose(packed.gram(), Z @ Z.T, atol=1e-12)
+
+
+def test_limit_kernel_of_a_mixture_is_the_mean_of_those_of_its_functions():
+    X = rows(8)
+    phi = pm.TernaryFeatures(TARGETS["gaussian"], 150, degrees=3, random_state=0).fit(X)
+    # Of the features that there are, so that the estimate has no bias.
+    counts = np.bincount(phi.mixture_.assign(150))
+    np.testing.assert_allclose(counts / 150, phi.mixture_.shares, atol=0.03)
+    mean = sum(
+        count / 150 * pm.kernels.TernaryKernel(*function, center=X.mean(axis=0), length_scale=2.0)(X)
+        for function, count in zip(phi.mixture_.functions, counts, strict=True)
+    )
+    np.testing.assert_allclose(phi.kernel_(X), mean, rtol=1e-12)
+    np.testing.assert_allclose(phi.kernel_.diag(X), mean.diagonal(), rtol=1e-9)
+
+
 @pytest.mark.parametrize("target", ["relu", "sign", "gaussian", "step"])
 def test_limit_kernel_is_the_mean_over_gaussian_directions(target, seed):
     """False-alarm rate 1e-6; mutant: the kernel without the height."""
@@ -112,6 +140,8 @@ def test_byte_budget_counts_bits():
         ({"output": "int4"}, ValueError, r"`output` must be one of 'float', 'integer'"),
         ({"packed": "yes"}, TypeError, r"`packed` must be True or False"),
         ({"tau": 0.0}, ValueError, r"`tau` must be greater than 0"),
+        ({"degrees": 4}, ValueError, r"`degrees` must be 2 or 3, got 4"),
+        ({"degrees": 3, "levels": 2}, ValueError, r"`degrees` must be None with levels=2"),
     ],
 )
 def test_bad_parameters_name_the_remedy(params, error, message):

@@ -32,6 +32,7 @@ KERNELS = [
     kernels.ActivationKernel(np.tanh),
     kernels.TernaryKernel(-0.5, 1.2, 1.3),
     kernels.TernaryKernel(0.4, 0.4, length_scale=2.0),
+    kernels.TernaryKernel([-0.5, 0.4], [1.2, 0.4], shares=[0.3, 0.7]),
     kernels.NNGP(depth=2),
     kernels.NTK(depth=1),
     kernels.NTK(depth=3),
@@ -123,6 +124,7 @@ def feature_maps() -> dict[str, RandomMap]:
         "nystroem": pm.NystroemFeatures(kernels.Matern(nu=1.5), **fixed),
         "nystroem-ntk": pm.NystroemFeatures(kernels.NTK(depth=2), **fixed),
         "ternary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), sparsity=0.5, **fixed),
+        "ternary-mixture": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), sparsity=0.5, degrees=3, **fixed),
         "ternary-relu": pm.TernaryFeatures("relu", sparsity=0.0, **fixed),
         "ternary-binary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), levels=2, **fixed),
         "quantized": pm.QuantizedFeatures(pm.FourierFeatures(**fixed), bits=4, random_state=0),
@@ -171,5 +173,13 @@ BIASED_MAPS = {
 """Maps whose kernel estimate is biased at finite width: structured directions, rules of a finite degree, normalised
 outputs, depth."""
 
-DATA_DEPENDENT_MAPS = {"nystroem", "nystroem-ntk", "ternary", "ternary-relu", "ternary-binary", "quantized"}
+DATA_DEPENDENT_MAPS = {
+    "nystroem",
+    "nystroem-ntk",
+    "ternary",
+    "ternary-mixture",
+    "ternary-relu",
+    "ternary-binary",
+    "quantized",
+}
 """Maps whose randomness is in the choice among the data, so that averages over seeds say nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from phimap.ops.bits import pack_ternary, write_ternary
 from phimap.packed import SIGNS, PackedArray
 from phimap.projections import SparseSign
 from phimap.projections.base import ProjectionRecord
+
+if TYPE_CHECKING:
+    from phimap.theory import TernaryMixture
 
 # Codes of the features with two values, and with three.
 _CODES = {"signs": ((2.0,), -1.0), "steps": ((1.0,), 0.0), "ternary": (SIGNS, 0.0)}
@@ -109,6 +112,10 @@ class TernaryFeatures(PackableFeatures):
         Of the dense result: features, or int8 to be multiplied by ``scale_``.
     levels : {2, 3}, default=3
         Two takes equal thresholds, hence signs without zeros and one bit a feature.
+    degrees : {2, 3} or None, default=None
+        None is one function for all features, that of `theory.ternary_thresholds`. A number takes the few functions of
+        `theory.ternary_mixture`, whose mean kernel has the target's first so many degrees; their features are rarer,
+        so that their number must be large, some 10,000.
     center : bool or None, default=None
         Whether the mean of the training rows is taken from all rows, at no cost. None does so where the target is a
         stationary kernel, which does not notice.
@@ -125,8 +132,10 @@ class TernaryFeatures(PackableFeatures):
     kernel_ : TernaryKernel
         The limit of ``Z @ Z.T`` as m and then d grow: the dual kernel of the ternary function, under Gaussian
         directions. It is not the target's kernel.
+    mixture_ : TernaryMixture
+        Thresholds and height of the functions, in length scales, and their shares of the features.
     ternary_ : Ternary
-        Thresholds and height, in length scales.
+        The function with the largest share; the only one by default.
     tau_ : float
         The variance used.
     scale_ : float
@@ -175,6 +184,7 @@ class TernaryFeatures(PackableFeatures):
         packed: bool = False,
         output: str = "float",
         levels: int = 3,
+        degrees: int | None = None,
         center: bool | None = None,
         tau: float | None = None,
         random_state: Any = None,
@@ -186,14 +196,13 @@ class TernaryFeatures(PackableFeatures):
         self.packed = packed
         self.output = output
         self.levels = levels
+        self.degrees = degrees
         self.center = center
         self.tau = tau
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> TernaryRecord:
-        from phimap.theory import ternary_thresholds
-
         self._check_output()
         target = Gaussian() if self.target is None else self.target
         d = X.shape[1]
@@ -209,18 +218,41 @@ class TernaryFeatures(PackableFeatures):
             tau = check_real("tau", self.tau, above=0.0)
         else:
             tau = _mean_squared_norm(ops, X, mean, law) or 1.0
-        ternary = ternary_thresholds(target, tau, levels=self.levels)
+        mixture = self._mixture(target, tau)
+        # Shares are met however few features there are, and by any leading ones.
+        functions = mixture.assign(self.n_components)
+        lower, upper, heights = np.array(mixture.functions).T
         projection = SparseSign(self.sparsity).sample(law, self.n_components, streams["directions"])
         host = ops_for(np.empty(0))
         shift = projection.bind(host).apply(host, mean[None])[0]
-        kind = "ternary" if not ternary.is_binary else "signs" if ternary.lower == ternary.upper else "steps"
-        self.ternary_, self.tau_ = ternary, tau
+        self.ternary_ = mixture.functions[int(np.argmax(mixture.shares))]
+        self.mixture_, self.tau_ = mixture, tau
+        if lower.size > 1 or not self.ternary_.is_binary:
+            kind = "ternary"
+        else:
+            kind = "signs" if lower[0] == upper[0] else "steps"
         scale = 1.0 / np.asarray(law.scale)
+        single = lower.size == 1
         self.kernel_: Kernel = TernaryKernel(
-            *ternary, center=mean if center else None, length_scale=scale if scale.ndim else float(scale)
+            float(lower[0]) if single else lower,
+            float(upper[0]) if single else upper,
+            float(heights[0]),
+            shares=None if single else np.bincount(functions, minlength=lower.size) / functions.size,
+            center=mean if center else None,
+            length_scale=scale if scale.ndim else float(scale),
         )
-        height = ternary.height
-        return TernaryRecord(projection, ternary.lower + shift, ternary.upper + shift, height, kind, bool(self.packed))
+        return TernaryRecord(
+            projection, lower[functions] + shift, upper[functions] + shift, float(heights[0]), kind, bool(self.packed)
+        )
+
+    def _mixture(self, target: Any, tau: float) -> TernaryMixture:
+        from phimap.theory import TernaryMixture, ternary_mixture, ternary_thresholds
+
+        if self.degrees is None:
+            return TernaryMixture((ternary_thresholds(target, tau, levels=self.levels),), (1.0,))
+        if self.levels != 3:
+            raise ValueError(f"`degrees` must be None with levels=2, got {self.degrees!r}. Use levels=3.")
+        return ternary_mixture(target, tau, degrees=self.degrees)
 
 
 def _mean_squared_norm(ops: Ops, X: Array, mean: np.ndarray, law: GaussianLaw) -> float:

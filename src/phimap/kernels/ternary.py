@@ -21,13 +21,16 @@ class TernaryKernel(Kernel):
 
     .. math:: k(x, y) = \mathbb{E}_{w \sim N(0, I)}\, \sigma(\langle w, x - c\rangle)\, \sigma(\langle w, y - c\rangle)
 
-    with ``sigma(t) = height * (1 if t > upper, -1 if t < lower, else 0)``; with equal thresholds it is never 0.
+    with ``sigma(t) = height * (1 if t > upper, -1 if t < lower, else 0)``; with equal thresholds it is never 0. Of
+    several functions the mean is taken.
 
     Parameters
     ----------
-    lower, upper : float
-        Thresholds, ``lower <= upper``; -inf below leaves the values 0 and `height`.
+    lower, upper : float or array-like of shape (r,)
+        Thresholds, ``lower <= upper``; -inf below leaves the values 0 and `height`. Several are r functions.
     height : float, default=1.0
+    shares : array-like of shape (r,) or None, default=None
+        Weights of the functions, where there are several; None is equal weights.
     center : array-like of shape (d,) or None, default=None
         The point c; None is the origin.
     length_scale : float or array-like of shape (d,), default=1.0
@@ -37,7 +40,7 @@ class TernaryKernel(Kernel):
     -----
     **Error.** Orthant probabilities of two Gaussians by Owen's function T: some 1e-15 ``height^2`` each.
 
-    **Cost.** One matrix product and eight evaluations of T an entry.
+    **Cost.** One matrix product and eight evaluations of T an entry, for each function.
 
     **Differs from the source in** nothing; the source gives the expectation only.
 
@@ -54,18 +57,34 @@ class TernaryKernel(Kernel):
            [0., 1.]])
     """
 
-    def __init__(self, lower: float, upper: float, height: float = 1.0, *, center: Any = None, length_scale: Any = 1.0):
+    def __init__(
+        self,
+        lower: Any,
+        upper: Any,
+        height: float = 1.0,
+        *,
+        shares: Any = None,
+        center: Any = None,
+        length_scale: Any = 1.0,
+    ):
         self.lower = lower
         self.upper = upper
         self.height = height
+        self.shares = shares
         self.center = center
         self.length_scale = length_scale
 
     def _check_parameters(self, n_features: int) -> None:
-        if self.lower != -np.inf:
-            check_real("lower", self.lower)
-        if check_real("upper", self.upper) < self.lower:
-            raise ValueError(f"`upper` must be at least `lower`={self.lower}, got {self.upper}.")
+        lowers, uppers = np.atleast_1d(self.lower), np.atleast_1d(self.upper)
+        if lowers.shape != uppers.shape or lowers.ndim != 1:
+            raise ValueError(f"`upper` must have the shape of `lower`, {lowers.shape}, got {uppers.shape}.")
+        for lower, upper in zip(lowers.tolist(), uppers.tolist(), strict=True):
+            if lower != -np.inf:
+                check_real("lower", lower)
+            if check_real("upper", upper) < lower:
+                raise ValueError(f"`upper` must be at least `lower`={lower}, got {upper}.")
+        if self.shares is not None and (np.shape(self.shares) != lowers.shape or not np.min(self.shares) >= 0):
+            raise ValueError(f"`shares` must be {lowers.size} weights from 0 on, got {self.shares!r}.")
         check_real("height", self.height, above=0.0)
         for name, value in (("center", self.center), ("length_scale", self.length_scale)):
             if value is None:
@@ -77,21 +96,35 @@ class TernaryKernel(Kernel):
         if not np.min(self.length_scale) > 0:
             raise ValueError(f"`length_scale` must be positive, got {self.length_scale}.")
 
+    def _functions(self) -> list[tuple[float, float, float]]:
+        """Thresholds and weight of every function."""
+        lowers, uppers = np.atleast_1d(self.lower), np.atleast_1d(self.upper)
+        shares = np.full(lowers.size, 1.0 / lowers.size) if self.shares is None else np.asarray(self.shares)
+        return list(zip(lowers.tolist(), uppers.tolist(), shares.tolist(), strict=True))
+
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         X, Y = self._scaled(X), self._scaled(Y)
-        values = angles(X, Y)
-        (above, below), (other_above, other_below) = (self._deviations(row_norms(rows)) for rows in (X, Y))
-        for start in range(0, values.shape[0], _ROWS):
-            rows = slice(start, start + _ROWS)
-            up, down, angle = above[rows, None], below[rows, None], values[rows].copy()
-            values[rows] = _orthant(up, other_above, angle) + _orthant(down, other_below, angle)
-            values[rows] -= _orthant(up, other_below, np.pi - angle) + _orthant(down, other_above, np.pi - angle)
+        between, norms, other_norms = angles(X, Y), row_norms(X), row_norms(Y)
+        values = np.zeros_like(between)
+        for lower, upper, share in self._functions():
+            above, below = _deviations(lower, upper, norms)
+            other_above, other_below = _deviations(lower, upper, other_norms)
+            for start in range(0, values.shape[0], _ROWS):
+                rows = slice(start, start + _ROWS)
+                up, down, angle = above[rows, None], below[rows, None], between[rows]
+                same = _orthant(up, other_above, angle) + _orthant(down, other_below, angle)
+                other = _orthant(up, other_below, np.pi - angle) + _orthant(down, other_above, np.pi - angle)
+                values[rows] += share * (same - other)
         values *= self.height**2
         return values
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        above, below = self._deviations(row_norms(self._scaled(X)))
-        return self.height**2 * (ndtr(-above) + ndtr(-below))
+        norms = row_norms(self._scaled(X))
+        total = np.zeros(norms.shape)
+        for lower, upper, share in self._functions():
+            above, below = _deviations(lower, upper, norms)
+            total += share * (ndtr(-above) + ndtr(-below))
+        return self.height**2 * total
 
     def _scaled(self, X: Rows) -> Rows:
         if self.center is not None:
@@ -100,15 +133,15 @@ class TernaryKernel(Kernel):
             X = X.toarray()
         return X / np.asarray(self.length_scale, dtype=np.float64)
 
-    def _deviations(self, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Standard Gaussians that u and -u must exceed to be above and below (n,), infinite for a zero row."""
-        binary = self.lower == self.upper
-        always = (self.upper < 0, self.lower >= 0 if binary else self.lower > 0)
-        above, below = (
-            np.where(norms > 0, threshold / np.where(norms > 0, norms, 1.0), -np.inf if certain else np.inf)
-            for threshold, certain in zip((self.upper, -self.lower), always, strict=True)
-        )
-        return above, below
+
+def _deviations(lower: float, upper: float, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standard Gaussians that u and -u must exceed to be above and below (n,), infinite for a zero row."""
+    always = (upper < 0, lower >= 0 if lower == upper else lower > 0)
+    above, below = (
+        np.where(norms > 0, threshold / np.where(norms > 0, norms, 1.0), -np.inf if certain else np.inf)
+        for threshold, certain in zip((upper, -lower), always, strict=True)
+    )
+    return above, below
 
 
 def _orthant(h: np.ndarray, k: np.ndarray, angle: np.ndarray) -> np.ndarray:

@@ -99,6 +99,20 @@ def gaussian_moments(activation: Any, tau: float) -> GaussianMoments:
     return GaussianMoments(*(float(sum(column)) for column in zip(*parts, strict=True)))
 
 
+def hermite_energies(activation: Any, tau: float, degrees: int) -> tuple[np.ndarray, float]:
+    """Squares of the Hermite coefficients 1 to `degrees` of ``z -> activation(sqrt(tau) z)``, and its variance.
+
+    Those of several functions add up. The square of degree 1 is ``tau d1``, that of degree 2 is ``2 tau^2 d2``.
+    """
+    energies, variance = np.zeros(degrees), 0.0
+    for function in activation_functions(activation):
+        mean, *coefficients, square = _projections(function, tau, degrees)
+        if square - mean**2 > _NOISE * square:
+            energies += np.square(coefficients)
+            variance += float(square - mean**2)
+    return energies, variance
+
+
 def activation_functions(activation: Any) -> tuple[Activation, ...]:
     """The functions whose values stand side by side in the features of an activation or kernel."""
     if isinstance(activation, Gaussian):
@@ -119,22 +133,32 @@ def activation_functions(activation: Any) -> tuple[Activation, ...]:
 
 
 def _moments(function: Activation, tau: float) -> GaussianMoments:
-    def integrands(z: np.ndarray) -> np.ndarray:
-        values = np.asarray(function(tau**0.5 * z), dtype=np.float64)
-        if values.shape != z.shape:
-            raise ValueError("`activation` must give one real number for each it gets. Write it with array operations.")
-        density = np.exp(-0.5 * z * z) / (2 * np.pi) ** 0.5
-        return density * values * np.stack([np.ones_like(z), z, z * z - 1, values])
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, first, second, square = _integrate(integrands)
-    if not np.isfinite([mean, first, second, square]).all():
-        raise ValueError(f"`activation` must be finite with a second moment under N(0, {tau:g}), got {function!r}.")
+    mean, first, second, square = _projections(function, tau, 2)
     variance = square - mean**2
     if variance <= _NOISE * square:
         return GaussianMoments(0.0, 0.0, 0.0)
     # The variance beyond the linear term is a sum of squares, whatever rounding makes of it.
-    return GaussianMoments(max(variance - first**2, 0.0), first**2 / tau, (second / tau) ** 2 / 4)
+    return GaussianMoments(max(variance - first**2, 0.0), first**2 / tau, second**2 / (2 * tau**2))
+
+
+def _projections(function: Activation, tau: float, degrees: int) -> np.ndarray:
+    """Means of ``h_k(z) function(sqrt(tau) z)`` for k = 0, ..., degrees, and of its square (degrees + 2,)."""
+
+    def integrands(z: np.ndarray) -> np.ndarray:
+        values = np.asarray(function(tau**0.5 * z), dtype=np.float64)
+        if values.shape != z.shape:
+            raise ValueError("`activation` must give one real number for each it gets. Write it with array operations.")
+        polynomials = [np.ones_like(z), z]
+        for k in range(1, degrees):
+            polynomials.append((z * polynomials[k] - k**0.5 * polynomials[k - 1]) / (k + 1) ** 0.5)
+        density = np.exp(-0.5 * z * z) / (2 * np.pi) ** 0.5
+        return density * values * np.stack([*polynomials[: degrees + 1], values])
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = _integrate(integrands)
+    if not np.isfinite(means).all():
+        raise ValueError(f"`activation` must be finite with a second moment under N(0, {tau:g}), got {function!r}.")
+    return means
 
 
 def _integrate(integrands: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
