@@ -1,12 +1,14 @@
 """Time and error of `CNTKSketch` against the published construction in torch, and its time against the pixels.
 
-1. Seconds an image of both, in turn in one run on one thread each, and their errors against the exact kernel.
+1. Seconds an image of both, in turn in one run on as many threads each, and their errors against the exact kernel:
+   ratios of the medians of wall time and of CPU time.
 2. Seconds a pixel of `CNTKSketch` for images of several sizes.
 
 The published construction is Definition 3 of Zandieh et al. (2021) with the choices of its authors' program: complex
 features of half the output width a pixel, polynomial sketches of an eighth, all by FFT; zeros outside the image here.
 
     python benchmarks/cntk_time.py --data DIR [--images 64] [--degrees 2 4] [--sides 8 16 32 64] [--parts 1 2]
+        [--threads 1 2]
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +29,8 @@ from phimap.bench.cntk import load_images
 from phimap.kernels import kappa0, kappa1
 
 DEPTH, FILTER_SIZE, WIDTH = 3, 3, 4096
+# Images that each method takes in turn.
+_CHUNK = 8
 
 
 class Rotation:
@@ -150,37 +155,47 @@ def relative_errors(Z: np.ndarray, K: np.ndarray) -> tuple[float, float]:
     return plain, centred
 
 
-def against_published(images: np.ndarray, degrees: list[int], width: int, seeds: int) -> None:
+def against_published(images: np.ndarray, degrees: list[int], width: int, seeds: int, threads: list[int]) -> None:
     K = pm.kernels.CNTK(DEPTH, FILTER_SIZE)(images.astype(np.float64))
-    n = len(images)
-    print(f"1. {n} images of {images.shape[1:]}, depth {DEPTH}, q = {FILTER_SIZE}, m = {width}, one thread")
-    print(f"  {'':<24}{'s an image':>12}{'CPU s':>10}{'ratio':>8}{'error':>9}{'centred':>9}")
-    names = ["CNTKSketch", *(f"published, degree {degree}" for degree in degrees)]
-    found = {name: ([], [], []) for name in names}
-    for seed in range(seeds):
-        ours = pm.CNTKSketch(DEPTH, FILTER_SIZE, width, random_state=seed, n_jobs=1).fit(images)
-        ours.transform(images[:1])
-        peers = [PublishedSketch(images.shape[3], width, degree, seed) for degree in degrees]
-        Z = {name: np.empty((n, width), np.float32) for name in names}
-        chunk = 4
-        for start in range(0, n, chunk):
-            part = slice(start, start + chunk)
-            for name, sketch in zip(names, [ours, *peers], strict=True):
-                clock, cpu = time.perf_counter(), time.process_time()
-                transform = (
-                    sketch.transform if isinstance(sketch, pm.CNTKSketch) else lambda P, f=sketch: [f(x) for x in P]
-                )
-                Z[name][part] = transform(images[part])
-                rows = len(images[part])
-                found[name][0].append((time.perf_counter() - clock) / rows)
-                found[name][1].append((time.process_time() - cpu) / rows)
-        for name in names:
-            found[name][2].append(relative_errors(Z[name], K))
-    base = np.median(found[names[0]][1])
-    for name, (clocks, cpus, errors) in found.items():
-        plain, centred = np.mean(errors, axis=0)
-        cpu = np.median(cpus)
-        print(f"  {name:<24}{min(clocks):12.3f}{cpu:10.3f}{cpu / base:8.1f}{plain:9.3f}{centred:9.3f}")
+    for n_threads in threads:
+        torch.set_num_threads(n_threads)
+        print(
+            f"1. {len(images)} images of {images.shape[1:]}, depth {DEPTH}, q = {FILTER_SIZE}, m = {width}, "
+            f"{n_threads} threads: medians"
+        )
+        print(f"  {'':<24}{'s an image':>12}{'ratio':>8}{'CPU s':>10}{'ratio':>8}{'error':>9}{'centred':>9}")
+        found = {}
+        for seed in range(seeds):
+            for name, measured in _compared(images, K, degrees, width, seed, n_threads).items():
+                found.setdefault(name, []).append(measured)
+        base = np.median([measured[0] for measured in found["CNTKSketch"]], axis=0)
+        for name, measured in found.items():
+            wall, cpu = np.median([seconds for seconds, _ in measured], axis=0)
+            plain, centred = np.mean([errors for _, errors in measured], axis=0)
+            ratios = f"{wall:12.3f}{wall / base[0]:8.1f}{cpu:10.3f}{cpu / base[1]:8.1f}"
+            print(f"  {name:<24}{ratios}{plain:9.3f}{centred:9.3f}", flush=True)
+
+
+def _compared(
+    images: np.ndarray, K: np.ndarray, degrees: list[int], width: int, seed: int, n_threads: int
+) -> dict[str, tuple[np.ndarray, tuple[float, float]]]:
+    """For each method the median wall and CPU seconds an image of one draw, and its errors."""
+    ours = pm.CNTKSketch(DEPTH, FILTER_SIZE, width, random_state=seed, n_jobs=n_threads).fit(images)
+    ours.transform(images[:1])
+    transforms: dict[str, Callable[[np.ndarray], Any]] = {"CNTKSketch": ours.transform}
+    for degree in degrees:
+        peer = PublishedSketch(images.shape[3], width, degree, seed)
+        transforms[f"published, degree {degree}"] = lambda part, peer=peer: [peer(image) for image in part]
+    Z = {name: np.empty((len(images), width), np.float32) for name in transforms}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in transforms}
+    for start in range(0, len(images), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        for name, transform in transforms.items():
+            clock, cpu = time.perf_counter(), time.process_time()
+            Z[name][part] = transform(images[part])
+            spent = time.perf_counter() - clock, time.process_time() - cpu
+            seconds[name].append((spent[0] / len(images[part]), spent[1] / len(images[part])))
+    return {name: (np.median(seconds[name], axis=0), relative_errors(Z[name], K)) for name in transforms}
 
 
 def against_pixels(sides: list[int], width: int, rounds: int) -> None:
@@ -208,11 +223,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--parts", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
     if 1 in arguments.parts:
         images = load_images(str(arguments.data / "cifar10.npz"), arguments.images, 1).X
-        against_published(images, arguments.degrees, arguments.width, arguments.seeds)
+        against_published(images, arguments.degrees, arguments.width, arguments.seeds, arguments.threads)
     if 2 in arguments.parts:
         against_pixels(arguments.sides, arguments.width, arguments.rounds)
 
