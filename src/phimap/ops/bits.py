@@ -1,4 +1,4 @@
-"""Features that take a few values only: written dense where they are computed, packed into bits on the host."""
+"""Features that take a few values only: written dense where they are computed, packed and multiplied on the host."""
 
 from __future__ import annotations
 
@@ -64,3 +64,26 @@ def row_keys(ops: Ops, X: Array) -> np.ndarray:
     else:
         hash_dense(np.ascontiguousarray(ops.to_host(X), dtype=np.float64), out)
     return out
+
+
+def write_products(left: list[np.ndarray], right: list[np.ndarray], upper: bool, out: np.ndarray) -> None:
+    """Write the inner products of rows to `out`, float64 (a, b): exact, whatever the processor.
+
+    `left` and `right` are planes uint64 (a, w) and (b, w): one each of bits, or two each of what is not zero and of
+    what is negative. With `upper` they are the same, and only the upper triangle is sure to be written.
+    """
+    from phimap.ops.compiled.byte_vectors import HAS_LOOKUPS
+
+    are_signs = len(left) == 2
+    if HAS_LOOKUPS:
+        from phimap.ops.compiled.lookup_products import BIT_TABLES, SIGN_TABLES, lookup_products
+
+        tables = SIGN_TABLES if are_signs else BIT_TABLES
+        lookup_products(left[0], left[-1], right[0], right[-1], tables, are_signs, upper, out)
+        return
+    from phimap.ops.compiled.packed import bit_products, sign_products
+
+    if are_signs:
+        sign_products(left[0], left[1], right[0], right[1], out)
+    else:
+        bit_products(left[0], right[0], out)

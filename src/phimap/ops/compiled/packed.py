@@ -115,6 +115,19 @@ def sign_products(A, A_negative, B, B_negative, out):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def mirror(source, target, upper):
+    """Set target (b, a) to the transpose of source (a, b), or, with `upper`, to that of its upper triangle alone.
+
+    With `upper` both may be one array. Squares that fit the nearest cache are read and written at a time.
+    """
+    for top in range(0, source.shape[0], _TILE):
+        for left in range(top if upper else 0, source.shape[1], _TILE):
+            for i in range(top, min(top + _TILE, source.shape[0])):
+                for j in range(max(left, i + 1) if upper else left, min(left + _TILE, source.shape[1])):
+                    target[j, i] = source[i, j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def ones(planes, out):
     """Set out float64 (r,) to the number of ones in the rows of a plane uint64 (r, w)."""
     for i in range(planes.shape[0]):
