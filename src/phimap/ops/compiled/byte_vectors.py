@@ -43,6 +43,15 @@ def _load_table(_, array, index):
     return _BYTES(array, types.intp), generate
 
 
+def _copy_table(_, source, i, target, j):
+    def generate(context, builder, signature, arguments):
+        table = builder.load(_pointer(context, builder, source, arguments[0], arguments[1], _TABLE), align=1)
+        builder.store(table, _pointer(context, builder, target, arguments[2], arguments[3], _TABLE), align=1)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, target, types.intp), generate
+
+
 def _look_up(_, table, codes, index):
     def generate(context, builder, signature, arguments):
         entries = context.get_value_type(_BYTES)
@@ -104,6 +113,8 @@ def _accumulate(_, sums, index, vector):
 
 #: ``load_table(array, index)``: a table of 16 bytes of a flat array.
 load_table: Any = intrinsic(_load_table)
+#: ``copy_table(source, i, target, j)``: copy such a table from place i of one array to place j of another.
+copy_table: Any = intrinsic(_copy_table)
 #: ``look_up(table, codes, index)``: its entries at the 32 codes below 16 of a flat array of bytes, from `index` on.
 look_up: Any = intrinsic(_look_up)
 #: ``add_bytes(a, b)``: sums modulo 256.

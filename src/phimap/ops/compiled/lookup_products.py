@@ -21,6 +21,7 @@ from numba import njit
 from phimap.ops.compiled.byte_vectors import (
     accumulate,
     add_bytes,
+    copy_table,
     high_sums,
     load_table,
     look_up,
@@ -36,17 +37,18 @@ _PLACES = 16 * _WORDS
 _BLOCKS = (2**16 - 1) // (4 * _PLACES)
 # Rows of the second factor whose codes lie side by side: four vectors.
 _SIDE = 128
+_BYTE = np.uint64(255)
 _LOWER_PAIRS = np.uint64(0x3333333333333333)
 _LOWER_HALVES = np.uint64(0x0F0F0F0F0F0F0F0F)
 
 
 def _tables(are_signs: bool) -> np.ndarray:
-    """Tables uint64 (256, 2) of 16 bytes for the codes of two rows, the second being the upper half of the index."""
+    """256 tables of 16 bytes, flat, for the codes of two rows, the second being the upper half of the index."""
     code = np.arange(16)
     bits = (code[:, None] >> np.arange(4)) & 1
     values = bits[:, :2] * (1 - 2 * bits[:, 2:]) if are_signs else bits
     products = (values @ values.T + 2 * are_signs).astype(np.uint8)
-    return (products[None, :, :] + 16 * products[:, None, :]).reshape(256, 16).view(np.uint64)
+    return (products[None, :, :] + 16 * products[:, None, :]).reshape(-1)
 
 
 BIT_TABLES = _tables(False)
@@ -94,12 +96,11 @@ def _write_table(plane, negative, i, first, half, are_signs, tables, table):
         other = _coded(plane, negative, i + 1, first + k, half, are_signs)
         even = (one & _LOWER_HALVES) | ((other & _LOWER_HALVES) << np.uint64(4))
         odd = ((one >> np.uint64(4)) & _LOWER_HALVES) | (other & ~_LOWER_HALVES)
-        for byte in range(8):
-            for parity, pair in ((0, even), (1, odd)):
-                index = np.intp((pair >> np.uint64(8 * byte)) & np.uint64(255))
-                place = 16 * k + 2 * byte + parity
-                table[2 * place] = tables[index, 0]
-                table[2 * place + 1] = tables[index, 1]
+        for place in range(16 * k, 16 * k + 16, 2):
+            copy_table(tables, 16 * np.intp(even & _BYTE), table, 16 * place)
+            copy_table(tables, 16 * np.intp(odd & _BYTE), table, 16 * place + 16)
+            even >>= np.uint64(8)
+            odd >>= np.uint64(8)
 
 
 @njit(nogil=True, forceinline=True)
@@ -148,8 +149,7 @@ def lookup_products(A, A_negative, B, B_negative, tables, are_signs, upper, out)
     """
     n, width, halves = A.shape[0], A.shape[1], 2 if are_signs else 1
     n_columns = -(-B.shape[0] // _SIDE) * _SIDE
-    words, table = np.empty(_SIDE, np.uint64), np.empty(2 * _PLACES, np.uint64)
-    table_bytes = table.view(np.uint8)
+    words, table = np.empty(_SIDE, np.uint64), np.empty(16 * _PLACES, np.uint8)
     codes = np.empty(n_columns * _PLACES, np.uint8)
     sums = np.empty((n + n % 2) * n_columns, np.uint16)
     done = 0
@@ -167,7 +167,7 @@ def lookup_products(A, A_negative, B, B_negative, tables, are_signs, upper, out)
                     start = i // _SIDE * _SIDE if upper else 0
                     for side in range(start, n_columns, _SIDE):
                         left = i * n_columns + side
-                        _add_products(table_bytes, codes, side * _PLACES, sums, left, left + n_columns)
+                        _add_products(table, codes, side * _PLACES, sums, left, left + n_columns)
         for i in range(n):
             totals, target = sums[i * n_columns : (i + 1) * n_columns], out[i]
             for j in range(B.shape[0]):
