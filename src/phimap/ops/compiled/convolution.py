@@ -23,17 +23,7 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 
-from phimap.ops.compiled.fourier_steps import (
-    forward_2,
-    forward_3,
-    forward_4,
-    forward_5,
-    inverse_2,
-    inverse_3,
-    inverse_4,
-    inverse_5,
-    times,
-)
+from phimap.ops.compiled.fourier_steps import forward_step, inverse_step, times
 from phimap.ops.compiled.vectors import (
     BYTES,
     add,
@@ -194,17 +184,13 @@ def forward(x, radices, twiddles):
     width, factors = length, 0
     for radix in radices:
         steps = width // radix
+        if steps == 1:
+            for start in range(0, length, width):
+                forward_step(x, start, 1, radix, None, 0)
+            return
         for start in range(0, length, width):
             for k in range(steps):
-                t = factors + 2 * k * (radix - 1)
-                if radix == 4:
-                    forward_4(x, start + k, steps, twiddles, t)
-                elif radix == 2:
-                    forward_2(x, start + k, steps, twiddles, t)
-                elif radix == 3:
-                    forward_3(x, start + k, steps, twiddles, t)
-                else:
-                    forward_5(x, start + k, steps, twiddles, t)
+                forward_step(x, start + k, steps, radix, twiddles, factors + 2 * k * (radix - 1))
         factors += 2 * steps * (radix - 1)
         width = steps
 
@@ -222,15 +208,11 @@ def inverse(x, radices, twiddles):
     for radix in radices[::-1]:
         width = steps * radix
         factors -= 2 * steps * (radix - 1)
-        for start in range(0, length, width):
-            for k in range(steps):
-                t = factors + 2 * k * (radix - 1)
-                if radix == 4:
-                    inverse_4(x, start + k, steps, twiddles, t)
-                elif radix == 2:
-                    inverse_2(x, start + k, steps, twiddles, t)
-                elif radix == 3:
-                    inverse_3(x, start + k, steps, twiddles, t)
-                else:
-                    inverse_5(x, start + k, steps, twiddles, t)
+        if steps == 1:
+            for start in range(0, length, width):
+                inverse_step(x, start, 1, radix, None, 0)
+        else:
+            for start in range(0, length, width):
+                for k in range(steps):
+                    inverse_step(x, start + k, steps, radix, twiddles, factors + 2 * k * (radix - 1))
         steps = width

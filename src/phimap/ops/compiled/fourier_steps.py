@@ -3,7 +3,8 @@
 A sequence x holds each entry as a vector of real parts and one of imaginary parts. A forward step of radix R
 transforms the entries i, i + m, ..., i + (R - 1) m and multiplies all but the first by factors, R - 1 pairs of
 `twiddles` from t on. An inverse step multiplies by their conjugates and transforms back, unnormalised: it is a
-forward step on real and imaginary parts that changed places, its factors first.
+forward step on real and imaginary parts that changed places, its factors first. Where all factors are 1, `twiddles` is
+None.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ def _put(x, i, a, p):
 @njit(nogil=True, forceinline=True)
 def _put_turned(x, i, a, p, twiddles, t):
     """Set entry i to a + i p times a factor."""
+    if twiddles is None:
+        _put(x, i, a, p)
+        return
     a, p = times(a, p, broadcast(twiddles[t]), broadcast(twiddles[t + 1]))
     _put(x, i, a, p)
 
@@ -61,6 +65,8 @@ def _put_turned(x, i, a, p, twiddles, t):
 def _get_turned(x, i, twiddles, t):
     """Entry i with its parts changed about, times a factor."""
     p, a = _get(x, i)
+    if twiddles is None:
+        return a, p
     return times(a, p, broadcast(twiddles[t]), broadcast(twiddles[t + 1]))
 
 
@@ -115,7 +121,7 @@ def _five(a, p, b, q, c, r, d, s, e, t):
 
 
 @njit(nogil=True, forceinline=True)
-def forward_2(x, i, m, twiddles, t):
+def _forward_2(x, i, m, twiddles, t):
     """Forward step on two entries."""
     a, p = _get(x, i)
     b, q = _get(x, i + m)
@@ -125,7 +131,7 @@ def forward_2(x, i, m, twiddles, t):
 
 
 @njit(nogil=True, forceinline=True)
-def forward_3(x, i, m, twiddles, t):
+def _forward_3(x, i, m, twiddles, t):
     """Forward step on three entries."""
     a, p = _get(x, i)
     b, q = _get(x, i + m)
@@ -137,7 +143,7 @@ def forward_3(x, i, m, twiddles, t):
 
 
 @njit(nogil=True, forceinline=True)
-def forward_4(x, i, m, twiddles, t):
+def _forward_4(x, i, m, twiddles, t):
     """Forward step on four entries."""
     a, p = _get(x, i)
     b, q = _get(x, i + m)
@@ -151,7 +157,7 @@ def forward_4(x, i, m, twiddles, t):
 
 
 @njit(nogil=True, forceinline=True)
-def forward_5(x, i, m, twiddles, t):
+def _forward_5(x, i, m, twiddles, t):
     """Forward step on five entries."""
     a, p = _get(x, i)
     b, q = _get(x, i + m)
@@ -167,7 +173,7 @@ def forward_5(x, i, m, twiddles, t):
 
 
 @njit(nogil=True, forceinline=True)
-def inverse_2(x, i, m, twiddles, t):
+def _inverse_2(x, i, m, twiddles, t):
     """Inverse step on two entries."""
     p, a = _get(x, i)
     b, q = _get_turned(x, i + m, twiddles, t)
@@ -177,7 +183,7 @@ def inverse_2(x, i, m, twiddles, t):
 
 
 @njit(nogil=True, forceinline=True)
-def inverse_3(x, i, m, twiddles, t):
+def _inverse_3(x, i, m, twiddles, t):
     """Inverse step on three entries."""
     p, a = _get(x, i)
     b, q = _get_turned(x, i + m, twiddles, t)
@@ -189,7 +195,7 @@ def inverse_3(x, i, m, twiddles, t):
 
 
 @njit(nogil=True, forceinline=True)
-def inverse_4(x, i, m, twiddles, t):
+def _inverse_4(x, i, m, twiddles, t):
     """Inverse step on four entries."""
     p, a = _get(x, i)
     b, q = _get_turned(x, i + m, twiddles, t)
@@ -203,7 +209,7 @@ def inverse_4(x, i, m, twiddles, t):
 
 
 @njit(nogil=True, forceinline=True)
-def inverse_5(x, i, m, twiddles, t):
+def _inverse_5(x, i, m, twiddles, t):
     """Inverse step on five entries."""
     p, a = _get(x, i)
     b, q = _get_turned(x, i + m, twiddles, t)
@@ -216,3 +222,29 @@ def inverse_5(x, i, m, twiddles, t):
     _put(x, i + 2 * m, r, c)
     _put(x, i + 3 * m, s, d)
     _put(x, i + 4 * m, v, e)
+
+
+@njit(nogil=True, forceinline=True)
+def forward_step(x, i, m, radix, twiddles, t):
+    """Forward step of a radix."""
+    if radix == 4:
+        _forward_4(x, i, m, twiddles, t)
+    elif radix == 2:
+        _forward_2(x, i, m, twiddles, t)
+    elif radix == 3:
+        _forward_3(x, i, m, twiddles, t)
+    else:
+        _forward_5(x, i, m, twiddles, t)
+
+
+@njit(nogil=True, forceinline=True)
+def inverse_step(x, i, m, radix, twiddles, t):
+    """Inverse step of a radix."""
+    if radix == 4:
+        _inverse_4(x, i, m, twiddles, t)
+    elif radix == 2:
+        _inverse_2(x, i, m, twiddles, t)
+    elif radix == 3:
+        _inverse_3(x, i, m, twiddles, t)
+    else:
+        _inverse_5(x, i, m, twiddles, t)
