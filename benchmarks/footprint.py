@@ -80,6 +80,17 @@ def main() -> None:
         "1",
     )
 
+    def learner(levels: int, packed: bool) -> Callable[[], object]:
+        phi = pm.TernaryFeatures(n_components=2048, packed=packed, levels=levels, random_state=0)
+        return lambda: pm.KernelRegressor(phi, alpha=1.0).fit(few, y[:, 0])
+
+    compare(
+        "KernelRegressor, 4,000 rows, 2048 features, drawing them included",
+        {"float32": learner(3, False), "ternary": learner(3, True), "binary": learner(2, True)},
+        max(1, rounds // 2),
+        "1",
+    )
+
 
 if __name__ == "__main__":
     main()
