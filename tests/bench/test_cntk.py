@@ -31,6 +31,11 @@ def test_every_method_is_fitted_and_tabled(folder):
     assert accuracies["exact"] > 80
     (table,) = found.tables
     assert [line[0] for line in table.rows] == ["exact", "sketch", "gradient"]
+    assert table.columns[-1] == "unlike exact (%)"
+    apart = {row["method"]: row["disagreement"] for row in found.rows}
+    assert apart["exact"] is None
+    # Labels that differ are at least as many as those that one of both misses more.
+    assert accuracies["exact"] - apart["sketch"] <= accuracies["sketch"] <= accuracies["exact"] + apart["sketch"]
 
 
 def test_gradient_features_are_about_as_many():
