@@ -24,7 +24,7 @@ def compare(name: str, cases: dict[str, Callable[[], object]], rounds: int, limi
             wall, processor = time.perf_counter(), time.process_time()
             work()
             spent = time.perf_counter() - wall, time.process_time() - processor
-            best[case] = tuple(min(pair) for pair in zip(best[case], spent, strict=True))
+            best[case] = min(best[case][0], spent[0]), min(best[case][1], spent[1])
     reference = next(iter(best.values()))
     print(f"\n{name} (limit {limit})")
     print(f"{'':<28}{'seconds':>10}{'cpu':>10}{'ratio':>10}{'cpu ratio':>10}")
