@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from phimap._validation import check_integer
 from phimap.features.base import FeatureMap
 from phimap.features.pointwise import PointwiseRecord
+from phimap.features.residual import ResidualRecord, rectified_rest
+from phimap.features.series import SeriesRecord
+from phimap.features.zonal import draw_directions, plan_zonal, terms_of
 from phimap.kernels import ArcCosine
 from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
@@ -100,7 +104,11 @@ class ArcCosineFeatures(FeatureMap):
     projection : str or Projection, default="auto"
         How directions are drawn: any rotation-invariant projection.
     depth : int, default=1
-        Number of layers L.
+        Number of layers L. With exact degrees the features are one layer at any depth, of the composed kernel.
+    exact_degrees : tuple of int, default=()
+        Powers of the cosine that are carried exactly, by a constant, the row itself, and the products of its entries;
+        the random features are of what is left, see Notes. Those that have no room beside one random feature, from
+        the highest on, are left to the random features: degree 1 takes d components. ``()`` is the published map.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the named streams; None is fresh entropy.
     n_jobs : int or None, default=None
@@ -110,7 +118,7 @@ class ArcCosineFeatures(FeatureMap):
     ----------
     kernel_ : ArcCosine
         The exact kernel that ``Z @ Z.T`` estimates.
-    record_ : RectifiedRecord or LayeredRecord
+    record_ : RectifiedRecord, LayeredRecord or SeriesRecord
         All that was drawn.
     signature_ : ndarray of int8, shape (n_components,), or None
         Signs of the features where a quadrature rule has negative weights, see `FourierFeatures`.
@@ -125,10 +133,22 @@ class ArcCosineFeatures(FeatureMap):
     Depth > 1: biased by the order of 1/m, with an error of the order of ``m^(-1/2)``; for order 0, whose kernel has a
     kink at parallel rows, both fall more slowly near them.
 
+    **Exact degrees.** With w uniform on the sphere of radius ``sqrt(d)``, ``g = <w, x> / |x|`` and ``c = E|g| =
+    (d / pi)^(1/2) Gamma(d / 2) / Gamma((d + 1) / 2)``, the degrees (0, 1) leave
+
+    - order 1, ``kappa_1 = c^2 / 2 + a / 2 + ...``: ``|x| (|g| - c) / sqrt(2)``;
+    - order 0, ``kappa_0 = 1 / 2 + c^2 a / 2 + ...``: ``(sign(g) - c g) / sqrt(2)``;
+    - order 2: ``|x|^2 ((d + 2) / d / 2)^(1/2) (sign(g) g^2 - c_3 g + g^2 - 1)`` with ``c_3 = E|g|^3``.
+
+    Only their product is random, and its mean is the rest of the kernel: unbiased at any depth for every projection
+    whose directions are uniform, whatever their lengths. The variance falls from that above to that of the rest. The
+    constant is as large as a positive semidefinite rest allows, larger than that of the power series. At
+    depth > 1 the rest is a tabulated function, see `NTKFeatures`. Zero rows have zero features.
+
     **Cost.** As for `FourierFeatures` with m directions; each further layer adds 2 m^2 flops a row, O(m log m) with a
     structured projection.
 
-    **Differs from the source in** nothing for independent directions.
+    **Differs from the source in** nothing for independent directions and no exact degrees.
 
     References
     ----------
@@ -154,6 +174,7 @@ class ArcCosineFeatures(FeatureMap):
         *,
         projection: str | Projection = "auto",
         depth: int = 1,
+        exact_degrees: tuple[int, ...] = (),
         random_state: Any = None,
         n_jobs: int | None = None,
     ):
@@ -161,12 +182,18 @@ class ArcCosineFeatures(FeatureMap):
         self.n_components = n_components
         self.projection = projection
         self.depth = depth
+        self.exact_degrees = exact_degrees
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> RectifiedRecord | LayeredRecord:
-        self.kernel_ = ArcCosine(order=self.order, depth=self.depth)
-        self.kernel_._check_parameters(X.shape[1])
+    def _draw(
+        self, X: Array, streams: dict[str, np.random.Generator]
+    ) -> RectifiedRecord | LayeredRecord | SeriesRecord:
+        kernel = ArcCosine(order=self.order, depth=self.depth)
+        kernel._check_parameters(X.shape[1])
+        self.kernel_ = kernel
+        if self.exact_degrees:
+            return self._draw_rest(kernel, X.shape[1], streams["directions"])
         layers: list[RectifiedRecord] = []
         for _ in range(self.depth):
             if layers and layers[-1].signature is not None:
@@ -178,3 +205,20 @@ class ArcCosineFeatures(FeatureMap):
             rng = streams["directions"]
             layers.append(RectifiedRecord.draw(self.order, law, self.n_components, self.projection, rng))
         return layers[0] if self.depth == 1 else LayeredRecord(tuple(layers))
+
+    def _draw_rest(self, kernel: ArcCosine, n_features: int, rng: np.random.Generator) -> SeriesRecord:
+        for degree in self.exact_degrees:
+            check_integer("exact_degrees", degree, least=0)
+        plan = plan_zonal(kernel, n_features, self.n_components, self.exact_degrees)
+        if self.depth > 1:
+            return plan.record(self.projection, rng, kernel.homogeneity)
+        powers, polynomial, scale = rectified_rest(self.order, n_features, tuple(plan.powers))
+        width = self.n_components - plan.exact_width
+        rest = None
+        if width and plan.rest.any():
+            # sign(g) g^order has the parity that g^order has not.
+            even = not any(polynomial[self.order % 2 :: 2])
+            directions, stretch = draw_directions(n_features, width, self.projection, even, rng)
+            rest = ResidualRecord(directions, self.order, polynomial, scale * width**-0.5, stretch)
+        terms = terms_of(n_features, self.n_components, powers, rest)
+        return SeriesRecord(n_features, "norm", None, None, None, terms, kernel.homogeneity)

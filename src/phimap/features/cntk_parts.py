@@ -8,7 +8,7 @@ from math import pi
 import numpy as np
 from scipy.special import gammaln
 
-from phimap.features.zonal import ResidualRecord
+from phimap.features.residual import ResidualRecord
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.projections import SORF

@@ -53,12 +53,13 @@ class NTKFeatures(FeatureMap):
         Output width m; of the published layers m1 + ms, and for m = 1 the sum of one feature of each kind, with
         random signs.
     exact_degrees : tuple of int, default=(0, 1)
-        Degrees of K_L's power series that are carried exactly, see `DotProductFeatures`; only the others are sampled. ``()`` is the published map, from its layers. They also serve where any of the parameters below
-        `adaptive` is set, up to `projection`, and where the width has no room for the series, see Notes.
+        Degrees of K_L's power series that are carried exactly, see `DotProductFeatures`; only the others are sampled.
+        ``()`` is the published map, from its layers. They also serve where any of the parameters below `remainder` is
+        set, up to `projection`, and where the width has no room for the series, see Notes.
     adaptive : bool, default=True
         Use moments of the data in `fit`: the polynomial is fitted to the cosines that the data have, and its terms
-        are split and chosen as in `DotProductFeatures`. Without them the map depends on the data's width alone, errs
-        more and, for two or three inputs, can err more than the published one. The layers never look at the data.
+        are split and chosen as in `DotProductFeatures`. Without them the map depends on the data's width alone and
+        errs more where sketches serve, as they then do above 48 inputs. The layers never look at the data.
     remainder : {"auto", "sketch", "activation"}, default="auto"
         How what the exact degrees leave is sampled. ``"activation"`` takes ``|x| f(<w, x> / |x|)`` for random
         directions w, with the f whose kernel is what is left of K_L; it serves any `exact_degrees`, ``()`` included.
@@ -104,12 +105,13 @@ class NTKFeatures(FeatureMap):
     **Error.** Of the activation, see ``remainder``: on the sphere of d dimensions ``K_L = sum_k b_k P_k`` with
     Gegenbauer's polynomials and ``b_k >= 0``; exact powers take the largest part of it that leaves no b_k negative,
     and ``f = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k``, with p_k orthonormal for the law of a projection, has the rest
-    for its kernel. The mean is exactly K_L without the degrees beyond 256, which count between rows that are all but
-    parallel alone, and a table of 8,193 values of f. The variance is that of one layer,
+    for its kernel. The mean is exactly K_L without the degrees beyond 256 (16 above 64 inputs), which count between
+    rows that are all but parallel alone, and a table of 4,097 values of f. The variance is that of one layer,
     ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) / m`` with independent directions and less with designed ones. On 1,000 rows of
     protein (d = 9), m = 8192: 0.0013 at depth 1 and 0.0040 at depth 3, where sketches have 0.0035 and 0.0061.
 
-    Of sketches the mean is a polynomial with coefficients that are not negative, fitted to K_L. Its degree is the power of two, up to 64, for which the predicted error of fit and sketches together is least.
+    Of sketches the mean is a polynomial with coefficients that are not negative, fitted to K_L. Its degree is the
+    power of two, up to 64, for which the predicted error of fit and sketches together is least.
     Relative error on 1,000 rows of MNIST of norm 1, m = 8192, and in brackets that of the published map: 0.0037
     (0.028) at depth 1, 0.0094 (0.049) at depth 3, 0.018 (0.064) at depth 10 and 0.023 (0.096) at depth 20. On rows
     centred first: 0.0117 (0.051), 0.019 (0.060), 0.024 (0.071) and 0.027 (0.101).

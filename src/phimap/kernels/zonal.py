@@ -12,6 +12,7 @@ there are two.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from phimap.kernels.arccosine import ArcCosine
 from phimap.kernels.base import HomogeneousKernel
 from phimap.kernels.neural import NNGP, NTK
 
-# Degrees of an expansion.
-_DEGREE = 256
+# Degrees of an expansion; of many inputs those whose polynomials have their mass where projections are met.
+_DEGREE, _WIDEST, _DEGREE_BEYOND = 256, 64, 16
 # Terms of a power series: cosines below 0.95 see nothing of those beyond.
 _TERMS = 512
 # Widest input of integrals in place of sums of a power series: few dimensions leave much of the high powers in the low
@@ -34,12 +35,19 @@ _ROUNDING = 1e-13
 
 def zonal_degree(n_features: int) -> int:
     """The last degree of an expansion."""
-    return 1 if n_features == 1 else _DEGREE
+    if n_features == 1:
+        return 1
+    return _DEGREE if n_features <= _WIDEST else _DEGREE_BEYOND
 
 
 def zonal_coefficients(kernel: HomogeneousKernel, n_features: int) -> np.ndarray:
     """The ``b_k`` with ``kappa = sum_k b_k P_k``, none negative, up to a degree whose P_k vanishes inside (-1, 1)."""
-    last, d = zonal_degree(n_features), n_features
+    return _coefficients(type(kernel), tuple(kernel.get_params().items()), n_features).copy()
+
+
+@cache
+def _coefficients(family: type[HomogeneousKernel], parameters: tuple, n_features: int) -> np.ndarray:
+    kernel, last, d = family(**dict(parameters)), zonal_degree(n_features), n_features
     top = float(kernel.kappa(1.0))
     if d == 1:
         bottom = float(kernel.kappa(-1.0))
@@ -92,7 +100,7 @@ def zonal_polynomials(g: np.ndarray, n_features: int, degree: int) -> Iterator[n
     for k in range(degree + 1):
         yield values
         if k < degree:
-            raising = _raising(n_features, k)
+            raising = raising_coefficient(n_features, k)
             before, values = values, (g * values - lower * before) / raising
             lower = raising
 
@@ -104,7 +112,7 @@ def zonal_rule(n_features: int) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(angles) * n_features**0.5, weights / weights.sum()
 
 
-def _raising(d: int, k: int) -> float:
+def raising_coefficient(d: int, k: int) -> float:
     """The c_k of ``g p_k = c_k p_(k+1) + c_(k-1) p_(k-1)``."""
     if k == 0:
         return 1.0
