@@ -35,7 +35,7 @@ def draw(kind, n, m, seed=0, dtype=np.float64):
 
 
 @EVERY_KIND
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 63), (70, 64), (300, 65), (130, 2100)])
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 63), (70, 64), (300, 65), (130, 2100), (1100, 70)])
 def test_dense_products_and_gram(kind, n, m, rng):
     packed, dense = draw(kind, n, m)
     assert packed.shape == (n, m)
@@ -47,6 +47,12 @@ def test_dense_products_and_gram(kind, n, m, rng):
     np.testing.assert_allclose(packed @ W, dense @ W, atol=1e-9)
     np.testing.assert_allclose(packed @ W[:, 0], dense @ W[:, 0], atol=1e-9)
     np.testing.assert_array_equal(packed.transposed(2).to_dense(), dense.T)
+
+
+@EVERY_KIND
+def test_gram_of_every_other_row(kind):
+    packed, dense = draw(kind, 41, 100)
+    np.testing.assert_array_equal(packed[::2].gram(), dense[::2] @ dense[::2].T)
 
 
 @EVERY_KIND
