@@ -43,10 +43,14 @@ def sparse_rows(n: int, d: int, nonzeros: int) -> sparse.csr_array:
     return sparse.csr_array((data, columns, np.arange(0, n * nonzeros + 1, nonzeros)), shape=(n, d))
 
 
-@pytest.mark.parametrize("adaptive", [True, False])
-def test_wide_sparse_rows_take_the_time_and_memory_of_their_nonzeros(adaptive):
+@pytest.mark.parametrize(
+    "phi",
+    [pm.NTKSketch(1, 256, degree=4), pm.NTKSketch(1, 256, degree=4, adaptive=False), pm.NTKFeatures(1, 256)],
+    ids=["adaptive", "fixed", "features"],
+)
+def test_wide_sparse_rows_take_the_time_and_memory_of_their_nonzeros(phi):
     X = sparse_rows(300, 10**6, 20)
-    phi = pm.NTKSketch(1, 256, degree=4, adaptive=adaptive, random_state=0, n_jobs=1)
+    phi.set_params(random_state=0, n_jobs=1)
     tracemalloc.start()
     try:
         phi.fit(X)

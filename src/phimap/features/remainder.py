@@ -52,15 +52,14 @@ def draw_remainder(
     d = X.shape[1]
     for degree in options.exact_degrees:
         check_integer("exact_degrees", degree, least=0)
-    rows = unit_sample(X) if options.adaptive else None
 
-    def zonal() -> ZonalPlan:
+    def zonal(rows: np.ndarray | None) -> ZonalPlan:
         cosines = _uniform_cosines(d) if rows is None else cosines_of(rows)
         cosines = np.quantile(cosines, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         return plan_zonal(kernel, d, n_components, options.exact_degrees, cosines)
 
     if options.remainder == "activation":
-        return zonal().record(options.projection, streams["activation"])
+        return zonal(_rows(X, options)).record(options.projection, streams["activation"])
     sketches = plan_series(
         kernel,
         X,
@@ -74,9 +73,12 @@ def draw_remainder(
     assert sketches.size is not None
     allowed = layers_error / min(sketches.size, 1.0)
     sketched = sketches.draw(streams["series"]) if sketches.error <= allowed else None
-    if options.remainder == "sketch" or (rows is None and d > _WIDEST_UNKNOWN):
+    if options.remainder == "sketch" or sketches.hashed:
         return sketched
-    activations = zonal()
+    rows = _rows(X, options)
+    if rows is None and d > _WIDEST_UNKNOWN:
+        return sketched
+    activations = zonal(rows)
     error = activations.error / sketches.size
     if error > (allowed if sketched is None else _DOUBT * sketches.error):
         return sketched
@@ -87,6 +89,10 @@ def draw_remainder(
         return activated if error <= sketches.error else sketched
     judges = rows[spaced_rows(len(rows), _JUDGES)]
     return min(activated, sketched, key=lambda record: _error(kernel, judges, record))
+
+
+def _rows(X: Array, options: RemainderOptions) -> np.ndarray | None:
+    return unit_sample(X) if options.adaptive else None
 
 
 def _error(kernel: NTK, rows: np.ndarray, record: SeriesRecord) -> float:

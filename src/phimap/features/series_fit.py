@@ -121,6 +121,11 @@ class SeriesPlan:
     error: float | None = None
     size: float | None = None
 
+    @property
+    def hashed(self) -> bool:
+        """Whether rows are sparse and too wide to be written out: nothing is known of their directions."""
+        return self.plan.moments.known and self.plan.moments.basis.shape[1] == 0
+
     def draw(self, rng: np.random.Generator) -> SeriesRecord:
         terms = draw_terms(self.plan, self.method, rng)
         prepared, direction = self.preparation, self.plan.moments.direction
@@ -213,9 +218,10 @@ def _series_sample(X: Array, n_components: int) -> Any:
     ops = ops_for(X)
     if X.shape[1] > _WIDE * n_components:
         rows = _spaced(X)
+        n_entries = rows.shape[0] * rows.shape[1]
         rows = rows if ops.is_sparse(rows) else ops.to_host(rows)
         rows = sparse.csr_array(rows, dtype=np.float64)
-        if _SPARSE * rows.count_nonzero() <= rows.shape[0] * rows.shape[1]:
+        if _SPARSE * rows.count_nonzero() <= n_entries:
             return rows
     return _sample(X)
 
