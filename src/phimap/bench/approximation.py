@@ -218,7 +218,7 @@ def report(request: Request, stages: Stages) -> Report:
             raise ValueError(f"--projections must be among {', '.join(sorted(REGISTRY))}, got {projection!r}.")
     widths = None if request.widths is None else [max(1, width // 2) for width in sorted(request.widths)]
     # Every set is read before the first is measured: a missing file shows at once.
-    names = request.sets or [name for name in SETS if name not in ("sonar", "digits")]
+    names = request.sets or [name for name in SETS if name not in ("adult", "sonar", "digits")]
     loaded = [load(name, request.data, request.seed) for name in names]
     classify = request.name == "classification"
     rows: list[Row] = []

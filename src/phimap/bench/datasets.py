@@ -47,6 +47,7 @@ SETS = {
     "letter": Source(_MEDIUM, "letter", "minmax"),
     "skin": Source(_MEDIUM, "skin", "minmax"),
     "a8a": Source(_MEDIUM, "a8a", "none"),
+    "adult": Source(_MEDIUM, "adult", "minmax"),
     "sonar": Source("uci_classification.npz", "sonar", "mapstd"),
     "MNIST": Source("mnist.npz", "", "pixels"),
     "digits": Source("", "", "pixels"),

@@ -117,6 +117,31 @@ def footprint(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> No
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
 
 
+def regularisation_path(values: Sequence[float], errors: dict[str, list[float]], path: Path) -> None:
+    """Squared test error along the regularisation, a line for each method.
+
+    Parameters
+    ----------
+    values : sequence of float
+        The regularisation; 0 is drawn left of the smallest other.
+    errors : dict
+        Errors by method, in the order of `values`.
+    path : Path
+        PNG file, replaced only once it is complete.
+    """
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    axis = figure.subplots()
+    positive = min(value for value in values if value > 0)
+    for number, (method, error) in enumerate(errors.items()):
+        style: dict[str, Any] = {"color": "k", "linewidth": 2} if number == 0 else {"color": f"C{number - 1}"}
+        axis.plot(values, error, marker="o", markersize=3, label=method, **style)
+    axis.set_xscale("symlog", linthresh=positive)
+    axis.set(yscale="log", xlabel="added to the diagonal of the Gram matrix", ylabel="squared test error")
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False, fontsize=8)
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
+
+
 def spectra(exact: np.ndarray, equivalent: np.ndarray, name: str, path: Path) -> None:
     """Histograms of two spectra; eigenvalues beyond the bulk are seen on the logarithmic axis.
 
