@@ -114,8 +114,8 @@ class TernaryFeatures(PackableFeatures):
         Two takes equal thresholds, hence signs without zeros and one bit a feature.
     degrees : {2, 3} or None, default=None
         None is one function for all features, that of `theory.ternary_thresholds`. A number takes the few functions of
-        `theory.ternary_mixture`, whose mean kernel has the target's first so many degrees; their features are rarer,
-        so that their number must be large, some 10,000.
+        `theory.ternary_mixture`, whose mean kernel has the target's first so many degrees, at a larger height: for
+        large widths.
     center : bool or None, default=None
         Whether the mean of the training rows is taken from all rows, at no cost. None does so where the target is a
         stationary kernel, which does not notice.
@@ -148,6 +148,7 @@ class TernaryFeatures(PackableFeatures):
     **Error.** ``Z @ Z.T`` is an unbiased estimate of the mean product over sparse signs, which tends to ``kernel_``
     where many coordinates contribute to a projection. Centred and up to a multiple of the identity, ``kernel_`` tends
     to the target's kernel as n and d grow together (Theorem 1); entry by entry, on few inputs, it is another kernel.
+    Rows of one norm serve it: scale them where norms mean nothing. What it has in high degrees acts as regularisation.
 
     **Cost.** ``transform``: ``(1 - eps) m d`` additions a row and two comparisons a feature. Packed, a row takes m / 4
     bytes, m / 8 with two levels or where no feature is negative.
