@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import pi
 
 import numpy as np
+from scipy.fft import dct
 from scipy.special import gammaln
 
 from phimap.features.residual import ResidualRecord
@@ -32,6 +33,7 @@ class WindowRecord(Record):
     folded : int
         Width to which the direct sum of all others is folded.
     signs : ndarray of shape (filter_size^2, n_features - exact)
+        Random signs; without a rotation, their orthogonal transform over the window.
     rotation : ndarray of int8, shape (p,), or None
         Signs of a Hadamard transform of the features beforehand, which spreads what would collide.
     """
@@ -59,6 +61,11 @@ class WindowRecord(Record):
             kept = exact * filter_size**2
             folded = min(padded_width(kept + (folded // 2 if kept else folded)) - kept, rest)
         signs = hadamard_signs(sign_rng, (filter_size**2, rest)).astype(np.float64)
+        if rotation is None:
+            # Neighbouring pixels are alike: signs for the window's waves, of which the mean is nearly all, collide
+            # less than signs for its pixels.
+            waves = dct(np.eye(filter_size), norm="ortho", axis=0)
+            signs = np.kron(waves, waves).T @ signs
         return cls(filter_size, exact, folded if rest else 0, signs, rotation)
 
     @property
