@@ -82,7 +82,8 @@ class CNTKSketch(FeatureMap):
     carried along, not sketched, so that the noise is in the rest alone, 18 % of either kappa. The windows' direct sums
     keep what comes linearly from the image side by side and add the rest with random signs on cosine waves. The rest of
     kappa is a random feature, ``|w.mu|`` or ``sign(w.mu)`` less its degrees 0 and 1, unless `degree` is given. Patches,
-    features of P_h and their sketched products are scaled to the lengths they are known to have. The mean over pixels of the linear part is taken before it is sketched.
+    features of P_h and their sketched products are scaled to the lengths they are known to have. The mean over pixels
+    of the linear part is taken before it is sketched.
 
     References
     ----------
