@@ -64,7 +64,7 @@ class WindowRecord(Record):
         if rotation is None:
             # Neighbouring pixels are alike: signs for the window's waves, of which the mean is nearly all, collide
             # less than signs for its pixels.
-            waves = dct(np.eye(filter_size), norm="ortho", axis=0)
+            waves = np.asarray(dct(np.eye(filter_size), norm="ortho", axis=0))
             signs = np.kron(waves, waves).T @ signs
         return cls(filter_size, exact, folded if rest else 0, signs, rotation)
 
