@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,7 +136,7 @@ class PackedArray:
         ValueError
             If `other` has other columns or another code.
         """
-        from phimap.ops.compiled.packed import mirror
+        from phimap.ops.compiled.packed import finish, finish_both
 
         same = other is None
         right = self if other is None else other
@@ -146,14 +145,17 @@ class PackedArray:
                 "`other` must be packed like this array, got other columns or weights. Use one feature map."
             )
         out = np.empty((len(self), len(right)))
-        multiply = self._counted(right) if self.is_countable else self._multiplied(right)
+        write = self._write_counts if self.is_countable else self._write_products
+        weight, left, above, scale = self._affine(right)
 
         def fill(task: tuple[int, int]) -> None:
             rows, columns = (slice(start, start + _GRAM_ROWS) for start in task)
-            on_diagonal = same and task[0] == task[1]
-            multiply(rows, columns, on_diagonal, out[rows, columns])
+            block, on_diagonal = out[rows, columns], same and task[0] == task[1]
+            write(right, rows, columns, on_diagonal, block)
             if same:
-                mirror(out[rows, columns], out[columns, rows], on_diagonal)
+                finish_both(block, weight, left[rows], above[columns], scale, out[columns, rows], on_diagonal)
+            else:
+                finish(block, weight, left[rows], above[columns], scale)
 
         starts = [range(0, len(part), _GRAM_ROWS) for part in (self, right)]
         run_tasks(fill, [(i, j) for i in starts[0] for j in starts[1] if not same or i <= j], n_jobs)
@@ -238,32 +240,22 @@ class PackedArray:
 
         unpack(self.planes, weights, offset, first, out)
 
-    def _counted(self, other: PackedArray) -> Callable[[slice, slice, bool, np.ndarray], None]:
+    def _write_counts(self, other: PackedArray, rows: slice, columns: slice, upper: bool, out: np.ndarray) -> None:
         from phimap.ops.bits import write_products
 
-        left, right = (part._ones() for part in (self, other)) if self.offset else (None, None)
-        squared = self.weights[0] ** 2 if len(self.weights) == 1 else 1.0
+        write_products([plane[rows] for plane in self.planes], [plane[columns] for plane in other.planes], upper, out)
 
-        def multiply(rows: slice, columns: slice, upper: bool, out: np.ndarray) -> None:
-            factors = [plane[rows] for plane in self.planes]
-            others = [plane[columns] for plane in other.planes]
-            write_products(factors, others, upper, out)
-            if left is not None and right is not None:
-                # The product of (o + w a) and (o + w b) over m columns.
-                out *= squared
-                out += self.offset * self.weights[0] * (left[rows, None] + right[columns])
-                out += self.offset**2 * self.n_columns
-                out *= self.scale * other.scale
-            else:
-                out *= squared * self.scale * other.scale
+    def _write_products(self, other: PackedArray, rows: slice, columns: slice, upper: bool, out: np.ndarray) -> None:
+        np.matmul(self[rows].to_dense(), other[columns].to_dense().T, out=out)
 
-        return multiply
-
-    def _multiplied(self, other: PackedArray) -> Callable[[slice, slice, bool, np.ndarray], None]:
-        def multiply(rows: slice, columns: slice, upper: bool, out: np.ndarray) -> None:
-            np.matmul(self[rows].to_dense(), other[columns].to_dense().T, out=out)
-
-        return multiply
+    def _affine(self, other: PackedArray) -> tuple[float, np.ndarray, np.ndarray, float]:
+        """The w, l, r and s that make ``(w c + l_i + r_j) s`` inner products of what is written for rows i and j."""
+        if not self.is_countable:
+            return 1.0, np.zeros(len(self)), np.zeros(len(other)), 1.0
+        # Over m columns the product of (o + w a) and (o + w b) is w^2 (a b) + o w (a + b) + o^2 m.
+        weight = self.weights[0] ** 2 if len(self.weights) == 1 else 1.0
+        left, right = (self.offset * self.weights[0] * part._ones() for part in (self, other))
+        return weight, left + self.offset**2 * self.n_columns, right, self.scale * other.scale
 
     def _ones(self) -> np.ndarray:
         """Ones of the first plane in each row (n,)."""

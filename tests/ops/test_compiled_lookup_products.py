@@ -8,7 +8,7 @@ import pytest
 from phimap.ops.bits import write_products
 from phimap.ops.compiled import byte_vectors
 from phimap.ops.compiled.lookup_products import _BLOCKS, _WORDS, BIT_TABLES, SIGN_TABLES, lookup_products
-from phimap.ops.compiled.packed import bit_products, mirror, sign_products
+from phimap.ops.compiled.packed import bit_products, finish, finish_both, sign_products
 
 needs_lookups = pytest.mark.skipif(not byte_vectors.HAS_LOOKUPS, reason="needs a processor with AVX2")
 # Words of a row beyond which sums of bits, and of signs, no longer fit 16 bits.
@@ -76,12 +76,18 @@ def test_processors_without_tables_count(are_signs, rng, monkeypatch):
     np.testing.assert_array_equal(*results)
 
 
-def test_mirror(rng):
-    source = rng.standard_normal((37, 50))
-    target = np.empty((50, 37))
-    mirror(source, target, False)
-    np.testing.assert_array_equal(target, source.T)
-    square = rng.standard_normal((37, 37))
-    expected = np.triu(square) + np.triu(square, 1).T
-    mirror(square, square, True)
-    np.testing.assert_array_equal(square, expected)
+def test_counts_become_products_on_both_sides(rng):
+    counts, left, above = rng.standard_normal((37, 50)), rng.standard_normal(37), rng.standard_normal(50)
+    expected = (3.0 * counts + left[:, None] + above) * 0.5
+    block, image = counts.copy(), np.empty((50, 37))
+    finish_both(block, 3.0, left, above, 0.5, image, False)
+    finish(counts, 3.0, left, above, 0.5)
+    for found in (block, counts, image.T):
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+def test_the_upper_triangle_becomes_a_symmetric_matrix(rng):
+    square, ones = rng.standard_normal((37, 37)), rng.standard_normal(37)
+    expected = 2.0 * square + ones[:, None] + ones
+    finish_both(square, 2.0, ones, ones, 1.0, square, True)
+    np.testing.assert_allclose(square, np.triu(expected) + np.triu(expected, 1).T, rtol=1e-15)

@@ -173,13 +173,14 @@ class RidgeStatistics(Record):
     def _count(self, Z: PackedArray, Y: np.ndarray, sign: int, n_jobs: int | None) -> None:
         """Add the products of a packed batch; those of its features are exact."""
         gram, columns = self.gram, Z.transposed(n_jobs)
+        accumulate = np.add if sign > 0 else np.subtract
 
         def add(task: tuple[int, int]) -> None:
             i, left = task
             right = min(left + _STRIP, self.n_components)
             first = gram.rows(i).start
-            product = columns[gram.rows(i)].gram(columns[left:right])
-            gram.panel(i)[:, left - first : right - first] += sign * product
+            product = columns[gram.rows(i)].gram(columns[left:right], n_jobs=1)
+            _apply(accumulate, gram.panel(i)[:, left - first : right - first], product)
 
         tasks = [
             (i, left) for i in range(gram.n_blocks) for left in range(gram.rows(i).start, self.n_components, _STRIP)

@@ -115,16 +115,26 @@ def sign_products(A, A_negative, B, B_negative, out):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def mirror(source, target, upper):
-    """Set target (b, a) to the transpose of source (a, b), or, with `upper`, to that of its upper triangle alone.
+def finish(block, weight, left, right, scale):
+    """Replace block (a, b) by ``(weight * block + left[:, None] + right) * scale``, for left (a,) and right (b,)."""
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            block[i, j] = (weight * block[i, j] + left[i] + right[j]) * scale
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def finish_both(block, weight, left, right, scale, image, upper):
+    """Do as `finish`, and set image (b, a) to the transpose; with `upper`, of the upper triangle alone.
 
     With `upper` both may be one array. Squares that fit the nearest cache are read and written at a time.
     """
-    for top in range(0, source.shape[0], _TILE):
-        for left in range(top if upper else 0, source.shape[1], _TILE):
-            for i in range(top, min(top + _TILE, source.shape[0])):
-                for j in range(max(left, i + 1) if upper else left, min(left + _TILE, source.shape[1])):
-                    target[j, i] = source[i, j]
+    for top in range(0, block.shape[0], _TILE):
+        for first in range(top if upper else 0, block.shape[1], _TILE):
+            for i in range(top, min(top + _TILE, block.shape[0])):
+                for j in range(max(first, i) if upper else first, min(first + _TILE, block.shape[1])):
+                    value = (weight * block[i, j] + left[i] + right[j]) * scale
+                    block[i, j] = value
+                    image[j, i] = value
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
