@@ -16,8 +16,9 @@ from phimap.records import Record
 
 # Share of the byte budget of one image's features, over all threads.
 _BUDGET_SHARE = 4
-# Pixels that are worked on at a time at the least: with fewer the calls cost more than the caches save.
-_LEAST_PART = 32
+# Pixels that are worked on at a time at the least: with fewer, two threads wait for the interpreter by turns, and the
+# calls cost more than the caches save.
+_LEAST_PART = 128
 
 
 @dataclass(frozen=True)
