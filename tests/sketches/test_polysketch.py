@@ -225,7 +225,9 @@ def test_parameters_are_checked():
     X = np.ones((2, 3))
     with pytest.raises(ValueError, match=r"`degree` must be at least 1, got 0"):
         PolySketch(4, degree=0).fit(X)
-    with pytest.raises(ValueError, match=r"`leaf` must be one of 'auto', 'none', 'srht', 'osnap', 'countsketch', got 'fft'"):
+    with pytest.raises(
+        ValueError, match=r"`leaf` must be one of 'auto', 'none', 'srht', 'osnap', 'countsketch', got 'fft'"
+    ):
         PolySketch(4, leaf="fft").fit(X)
     with pytest.raises(ValueError, match=r"`form` must be one of 'fourier', 'hadamard', got 'dct'"):
         PolySketch(4, form="dct").fit(X)
