@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from phimap.ops import run_tasks
+from phimap.ops.bits import PRODUCT_ROWS, coded, write_products
 
 _FORMAT = "phimap-packed-1"
 # Rows and columns that are unpacked at a time: 1 MB in float32, which stays in an L2 cache or near it.
 _ROWS, _COLUMNS = 128, 2048
-# Rows of a tile of the Gram matrix: many, so that what is made ready for a row serves many products.
+# Rows of a tile of the Gram matrix that is multiplied unpacked.
 _GRAM_ROWS = 512
+# Rows by which a few are multiplied at a time: many, so that the tables of the few serve many products.
+_PARTNERS = 2048
 #: Weights of the planes of an array of signs and zeros: what is not zero, and what is negative.
 SIGNS = (1.0, -2.0)
 
@@ -43,8 +46,8 @@ class PackedArray:
     Notes
     -----
     **Error** none beside the rounding of the scale: inner products are counts. **Cost.** n m / 8 bytes a plane. Of one
-    plane, or of signs and zeros, `gram` takes 256 products of bits from tables by one instruction, or 128 of signs, on
-    processors with AVX2, and counts ones of words elsewhere; with more planes it unpacks tiles.
+    plane, or of signs and zeros, `gram` takes products of 8 bits or of 4 signs with 96 rows from a table at once, and
+    as many bytes again as the planes; with more planes it unpacks tiles.
 
     Examples
     --------
@@ -129,36 +132,20 @@ class PackedArray:
         return out
 
     def gram(self, other: PackedArray | None = None, n_jobs: int | None = None) -> np.ndarray:
-        """Inner products (n, n') in float64 of the rows with those of `other`, or with each other.
+        """Inner products (n, n'), in `dtype`, of the rows with those of `other`, or with each other.
 
         Raises
         ------
         ValueError
             If `other` has other columns or another code.
         """
-        from phimap.ops.compiled.packed import finish, finish_both
-
-        same = other is None
         right = self if other is None else other
         if (self.n_columns, self.weights, self.offset) != (right.n_columns, right.weights, right.offset):
             raise ValueError(
                 "`other` must be packed like this array, got other columns or weights. Use one feature map."
             )
-        out = np.empty((len(self), len(right)))
-        write = self._write_counts if self.is_countable else self._write_products
-        weight, left, above, scale = self._affine(right)
-
-        def fill(task: tuple[int, int]) -> None:
-            rows, columns = (slice(start, start + _GRAM_ROWS) for start in task)
-            block, on_diagonal = out[rows, columns], same and task[0] == task[1]
-            write(right, rows, columns, on_diagonal, block)
-            if same:
-                finish_both(block, weight, left[rows], above[columns], scale, out[columns, rows], on_diagonal)
-            else:
-                finish(block, weight, left[rows], above[columns], scale)
-
-        starts = [range(0, len(part), _GRAM_ROWS) for part in (self, right)]
-        run_tasks(fill, [(i, j) for i in starts[0] for j in starts[1] if not same or i <= j], n_jobs)
+        out = np.empty((len(self), len(right)), self.dtype)
+        (self._write_counts if self.is_countable else self._write_products)(right, other is None, out, n_jobs)
         return out
 
     @property
@@ -240,22 +227,40 @@ class PackedArray:
 
         unpack(self.planes, weights, offset, first, out)
 
-    def _write_counts(self, other: PackedArray, rows: slice, columns: slice, upper: bool, out: np.ndarray) -> None:
-        from phimap.ops.bits import write_products
-
-        write_products([plane[rows] for plane in self.planes], [plane[columns] for plane in other.planes], upper, out)
-
-    def _write_products(self, other: PackedArray, rows: slice, columns: slice, upper: bool, out: np.ndarray) -> None:
-        np.matmul(self[rows].to_dense(), other[columns].to_dense().T, out=out)
-
-    def _affine(self, other: PackedArray) -> tuple[float, np.ndarray, np.ndarray, float]:
-        """The w, l, r and s that make ``(w c + l_i + r_j) s`` inner products of what is written for rows i and j."""
-        if not self.is_countable:
-            return 1.0, np.zeros(len(self)), np.zeros(len(other)), 1.0
+    def _write_counts(self, other: PackedArray, same: bool, out: np.ndarray, n_jobs: int | None) -> None:
+        """Write inner products by tables of sums, each pair once where both arrays are the same."""
         # Over m columns the product of (o + w a) and (o + w b) is w^2 (a b) + o w (a + b) + o^2 m.
         weight = self.weights[0] ** 2 if len(self.weights) == 1 else 1.0
         left, right = (self.offset * self.weights[0] * part._ones() for part in (self, other))
-        return weight, left + self.offset**2 * self.n_columns, right, self.scale * other.scale
+        left += self.offset**2 * self.n_columns
+        scale, codes = self.scale * other.scale, coded(list(other.planes))
+
+        def multiply(task: tuple[int, int]) -> None:
+            top, first = task
+            rows, columns = slice(top, top + PRODUCT_ROWS), slice(max(first, top) if same else first, first + _PARTNERS)
+            planes = [plane[rows] for plane in self.planes]
+            affine = weight, left[rows], right[columns], scale
+            write_products(
+                planes, codes, columns.start, affine, out[rows, columns], out[columns, rows] if same else None
+            )
+
+        tops, firsts = range(0, len(self), PRODUCT_ROWS), range(0, len(other), _PARTNERS)
+        # Pairs of one row and those before it are images.
+        run_tasks(
+            multiply, [(top, first) for top in tops for first in firsts if not same or first + _PARTNERS > top], n_jobs
+        )
+
+    def _write_products(self, other: PackedArray, same: bool, out: np.ndarray, n_jobs: int | None) -> None:
+        """Write inner products of unpacked tiles, each pair once where both arrays are the same."""
+
+        def multiply(task: tuple[int, int]) -> None:
+            rows, columns = (slice(start, start + _GRAM_ROWS) for start in task)
+            np.matmul(self[rows].to_dense(), other[columns].to_dense().T, out=out[rows, columns])
+            if same:
+                out[columns, rows] = out[rows, columns].T
+
+        starts = [range(0, len(part), _GRAM_ROWS) for part in (self, other)]
+        run_tasks(multiply, [(i, j) for i in starts[0] for j in starts[1] if not same or i <= j], n_jobs)
 
     def _ones(self) -> np.ndarray:
         """Ones of the first plane in each row (n,)."""

@@ -45,7 +45,7 @@ class PackedRows:
         self._rows, self._n_jobs = Z, n_jobs
         self._columns = replace(Z.transposed(n_jobs), dtype=np.dtype(np.float64))
         self.mean = self._columns.dot(np.full(len(Z), 1 / len(Z)), n_jobs)
-        self._products = Z.gram(n_jobs=n_jobs)
+        self._products = replace(Z, dtype=np.dtype(np.float64)).gram(n_jobs=n_jobs)
 
     def gram(self) -> BlockTriangle:
         """Inner products of the centred rows (n, n)."""

@@ -172,7 +172,7 @@ class RidgeStatistics(Record):
 
     def _count(self, Z: PackedArray, Y: np.ndarray, sign: int, n_jobs: int | None) -> None:
         """Add the products of a packed batch; those of its features are exact."""
-        gram, columns = self.gram, Z.transposed(n_jobs)
+        gram, columns = self.gram, replace(Z.transposed(n_jobs), dtype=np.dtype(np.float64))
         accumulate = np.add if sign > 0 else np.subtract
 
         def add(task: tuple[int, int]) -> None:
@@ -186,7 +186,7 @@ class RidgeStatistics(Record):
             (i, left) for i in range(gram.n_blocks) for left in range(gram.rows(i).start, self.n_components, _STRIP)
         ]
         run_tasks(add, tasks, n_jobs)
-        products = replace(columns, dtype=np.dtype(np.float64)).dot(np.column_stack([Y, np.ones(len(Y))]), n_jobs)
+        products = columns.dot(np.column_stack([Y, np.ones(len(Y))]), n_jobs)
         self.cross += sign * products[:, :-1]
         self.sum_z += sign * products[:, -1]
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from phimap.ops.base import Array, Ops
+
+#: Rows of the first factor of inner products that are multiplied at a time.
+PRODUCT_ROWS = 96
 
 
 def write_ternary(
@@ -66,24 +71,38 @@ def row_keys(ops: Ops, X: Array) -> np.ndarray:
     return out
 
 
-def write_products(left: list[np.ndarray], right: list[np.ndarray], upper: bool, out: np.ndarray) -> None:
-    """Write the inner products of rows to `out`, float64 (a, b): exact, whatever the processor.
+def coded(planes: Sequence[np.ndarray]) -> np.ndarray:
+    """The codes of rows as the second factor of `write_products`: no more bytes than the planes, but for padding.
 
-    `left` and `right` are planes uint64 (a, w) and (b, w): one each of bits, or two each of what is not zero and of
-    what is negative. With `upper` they are the same, and only the upper triangle is sure to be written.
+    `planes` are uint64 (n, w): one of bits, or two of what is not zero and of what is negative.
     """
-    from phimap.ops.compiled.byte_vectors import HAS_LOOKUPS
+    from phimap.ops.compiled.lookup_products import n_groups, words_of_codes, write_codes
 
-    are_signs = len(left) == 2
-    if HAS_LOOKUPS:
-        from phimap.ops.compiled.lookup_products import BIT_TABLES, SIGN_TABLES, lookup_products
+    are_signs = len(planes) == 2
+    codes = np.empty((n_groups(planes[0].shape[1]), len(planes[0]), words_of_codes(are_signs)), np.uint64)
+    write_codes(planes[0], planes[-1], are_signs, codes)
+    return codes
 
-        tables = SIGN_TABLES if are_signs else BIT_TABLES
-        lookup_products(left[0], left[-1], right[0], right[-1], tables, are_signs, upper, out)
-        return
-    from phimap.ops.compiled.packed import bit_products, sign_products
 
-    if are_signs:
-        sign_products(left[0], left[1], right[0], right[1], out)
+def write_products(
+    planes: Sequence[np.ndarray],
+    codes: np.ndarray,
+    first: int,
+    affine: tuple[float, np.ndarray, np.ndarray, float],
+    out: np.ndarray,
+    image: np.ndarray | None = None,
+) -> None:
+    """Write to `out` (r, n) what `affine` makes of the inner products of rows with rows `first` on of coded ones.
+
+    `planes` of at most `PRODUCT_ROWS` rows; `codes` of `coded`. With affine (w, left, right, s), left (r,) and right
+    (n,), the inner product c, which is exact, becomes ``(w c + left + right) s``. `image` (n, r) is set to the
+    transpose.
+    """
+    from phimap.ops.compiled.lookup_products import lookup_products, write_affine, write_both
+
+    counts = np.empty((out.shape[1], PRODUCT_ROWS), np.int32)
+    lookup_products(planes[0], planes[-1], codes, first, len(planes) == 2, counts)
+    if image is None:
+        write_affine(counts, *affine, out)
     else:
-        bit_products(left[0], right[0], out)
+        write_both(counts, *affine, out, image)

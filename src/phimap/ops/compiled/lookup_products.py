@@ -1,11 +1,13 @@
-"""Inner products of rows of bits, or of signs and zeros, by tables in registers that are looked up byte by byte.
+"""Inner products of rows of bits, or of signs and zeros, by tables of sums.
 
-A code of four bits holds four bits of a row, or two signs or zeros. For two rows of the first factor and one code's
-place a table of 16 bytes has, for every code that a row of the second factor may have there, the two partial inner
-products, one in each half of the byte. One instruction looks up the codes of 32 rows: 256 products of bits, or 128 of
-signs and zeros. Partial products are from 0 to 4, those of signs and zeros being raised by 2: three fit a half byte,
-the sums of `_PLACES` a byte, and those of `_BLOCKS` times as many 16 bits. Beyond them sums are float64, of integers
-below 2^53. All of it is exact.
+A code of a byte holds eight bits of a row, or four signs or zeros. For 96 rows of the first factor and a code's
+place, a table has for every code that a row of the second factor may have there the inner products of both: 2,304
+products of bits, or 1,152 of signs and zeros, take three loads and six other operations of vectors.
+
+Partial products are from 0 to 8, those of signs and zeros being raised by 1 each. They are fields of 5 bits, 12 to a
+lane of 64: three add up without a carry. Then the fields of even number are masked out and added apart, which leaves
+10 bits to each. What all fields sum to less the even ones are the odd ones. After every `_WORDS` words of a plane the
+sums are spread to fields of 20 bits. All of it is exact.
 
 References
 ----------
@@ -18,158 +20,221 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from phimap.ops.compiled.byte_vectors import (
-    accumulate,
-    add_bytes,
-    copy_table,
-    high_sums,
-    load_table,
-    look_up,
-    low,
-    shifted,
-    zero_bytes,
-)
+from phimap.ops.compiled.integer_vectors import accumulate, masked, rotated, shifted, zero_like
+from phimap.ops.compiled.vectors import add, load_two, store, subtract
 
-# Words of a plane that are coded together, and the codes of them: 16 to a word. Sums are at most 4 * 48 = 192.
+# Rows of the first factor that share tables, each a field of a lane: 96.
+_FIELDS, _LANES = 12, 8
+# Words of a plane whose products are summed in fields of 10 bits: at most 3 * 16 * 8 = 384, of 511 in the uppermost.
 _WORDS = 3
-_PLACES = 16 * _WORDS
-# Sums of bytes that fit 16 bits.
-_BLOCKS = (2**16 - 1) // (4 * _PLACES)
-# Rows of the second factor whose codes lie side by side: four vectors.
-_SIDE = 128
-_BYTE = np.uint64(255)
-_LOWER_PAIRS = np.uint64(0x3333333333333333)
+# Groups of words whose sums fit 20 bits.
+_GROUPS = (2**20 - 1) // 384
+# Rows of the second factor that are written at a time: their counts stay in the nearest cache.
+_TILE = 32
+# Entries of a table, and codes of a group of words: of bits, and of signs and zeros.
+_BITS, _SIGNS = (256, 8 * _WORDS), (81, 16 * _WORDS)
+_EVEN = np.uint64(sum(31 << 5 * field for field in range(0, _FIELDS, 2)))
+_SPREAD = np.uint64(sum(1023 << 20 * field for field in range(_FIELDS // 4)))
+_FOURS = np.uint64(sum(4 << 5 * field for field in range(_FIELDS)))
 _LOWER_HALVES = np.uint64(0x0F0F0F0F0F0F0F0F)
+_ONES = np.uint64(0x0101010101010101)
+# Where bit f of a word is after the word of field k was rotated to the left by 5 k.
+_PLACES = np.array([[1 << (5 * field + f) % 64 for f in range(64)] for field in range(_FIELDS)], dtype=np.uint64)
 
 
-def _tables(are_signs: bool) -> np.ndarray:
-    """256 tables of 16 bytes, flat, for the codes of two rows, the second being the upper half of the index."""
-    code = np.arange(16)
-    bits = (code[:, None] >> np.arange(4)) & 1
-    values = bits[:, :2] * (1 - 2 * bits[:, 2:]) if are_signs else bits
-    products = (values @ values.T + 2 * are_signs).astype(np.uint8)
-    return (products[None, :, :] + 16 * products[:, None, :]).reshape(-1)
+def n_groups(n_words: int) -> int:
+    """Groups of `_WORDS` words that hold a row of `n_words`."""
+    return -(-n_words // _WORDS)
 
 
-BIT_TABLES = _tables(False)
-SIGN_TABLES = _tables(True)
-
-
-@njit(nogil=True, forceinline=True)
-def _coded(plane, negative, i, k, half, are_signs):
-    """Sixteen codes: those of word k of row i, or the first or second half of them; 0 outside the array."""
-    if i >= plane.shape[0] or k >= plane.shape[1]:
-        return np.uint64(0)
-    word = plane[i, k]
-    if not are_signs:
-        return word
-    signs = negative[i, k]
-    if half == 0:
-        return (word & _LOWER_PAIRS) | ((signs & _LOWER_PAIRS) << np.uint64(2))
-    return ((word >> np.uint64(2)) & _LOWER_PAIRS) | (signs & ~_LOWER_PAIRS)
+def words_of_codes(are_signs: bool) -> int:
+    """Words that hold the codes of a group of words."""
+    return (_SIGNS if are_signs else _BITS)[1] // 8
 
 
 @njit(nogil=True, forceinline=True)
-def _write_codes(plane, negative, first, half, are_signs, words, codes):
-    """Write the codes of all rows from word `first` on: a row's lie `_SIDE` bytes apart."""
-    for side in range(0, plane.shape[0], _SIDE):
-        for k in range(_WORDS):
-            for r in range(_SIDE):
-                words[r] = _coded(plane, negative, side + r, first + k, half, are_signs)
-            for byte in range(8):
-                left = side * _PLACES + (16 * k + 2 * byte) * _SIDE
-                even, odd = codes[left : left + _SIDE], codes[left + _SIDE : left + 2 * _SIDE]
-                shift = np.uint64(8 * byte)
-                for r in range(_SIDE):
-                    even[r] = words[r] >> shift
-                for r in range(_SIDE):
-                    odd[r] = even[r] >> 4
-                for r in range(_SIDE):
-                    even[r] &= 15
-
-
-@njit(nogil=True, forceinline=True)
-def _write_table(plane, negative, i, first, half, are_signs, tables, table):
-    """Write the tables of rows i and i + 1 from word `first` on, in the order of the codes."""
-    for k in range(_WORDS):
-        one = _coded(plane, negative, i, first + k, half, are_signs)
-        other = _coded(plane, negative, i + 1, first + k, half, are_signs)
-        even = (one & _LOWER_HALVES) | ((other & _LOWER_HALVES) << np.uint64(4))
-        odd = ((one >> np.uint64(4)) & _LOWER_HALVES) | (other & ~_LOWER_HALVES)
-        for place in range(16 * k, 16 * k + 16, 2):
-            copy_table(tables, 16 * np.intp(even & _BYTE), table, 16 * place)
-            copy_table(tables, 16 * np.intp(odd & _BYTE), table, 16 * place + 16)
-            even >>= np.uint64(8)
-            odd >>= np.uint64(8)
-
-
-@njit(nogil=True, forceinline=True)
-def _three(a, b, c, codes, at):
-    total = add_bytes(look_up(a, codes, at), look_up(b, codes, at + _SIDE))
-    return add_bytes(total, look_up(c, codes, at + 2 * _SIDE))
-
-
-@njit(nogil=True, forceinline=True)
-def _add_products(table, codes, at, sums, one, other):
-    """Add the products of two rows and `_SIDE` others to `sums` from `one` and from `other` on."""
-    a = b = c = d = zero_bytes()
-    e = f = g = h = zero_bytes()
-    for place in range(0, _PLACES, 3):
-        first, second, third = (
-            load_table(table, 16 * place),
-            load_table(table, 16 * place + 16),
-            load_table(table, 16 * place + 32),
-        )
-        both = _three(first, second, third, codes, at)
-        a, e = add_bytes(a, low(both)), add_bytes(e, shifted(both))
-        both = _three(first, second, third, codes, at + 32)
-        b, f = add_bytes(b, low(both)), add_bytes(f, shifted(both))
-        both = _three(first, second, third, codes, at + 64)
-        c, g = add_bytes(c, low(both)), add_bytes(g, shifted(both))
-        both = _three(first, second, third, codes, at + 96)
-        d, h = add_bytes(d, low(both)), add_bytes(h, shifted(both))
-        at += 3 * _SIDE
-    accumulate(sums, one, a)
-    accumulate(sums, one + 32, b)
-    accumulate(sums, one + 64, c)
-    accumulate(sums, one + 96, d)
-    accumulate(sums, other, high_sums(e, a))
-    accumulate(sums, other + 32, high_sums(f, b))
-    accumulate(sums, other + 64, high_sums(g, c))
-    accumulate(sums, other + 96, high_sums(h, d))
+def _ternary_codes(bits):
+    """Eight bytes from four bits b each in their lower halves: ``b_0 + 3 b_1 + 9 b_2 + 27 b_3``."""
+    second, third, fourth = (
+        (bits >> np.uint64(1)) & _ONES,
+        (bits >> np.uint64(2)) & _ONES,
+        (bits >> np.uint64(3)) & _ONES,
+    )
+    return bits + second + np.uint64(5) * third + np.uint64(19) * fourth
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def lookup_products(A, A_negative, B, B_negative, tables, are_signs, upper, out):
-    """Set out float64 (a, b) to inner products of the rows of two arrays of bits, or of signs and zeros.
+def write_codes(plane, negative, are_signs, out):
+    """Set out uint64 (n_groups, n, words_of_codes) to the codes of rows of bits, or of signs and zeros.
 
-    A uint64 (a, w) and B (b, w) have the bits, or those of what is not zero, with the others having those of what is
-    negative; C-contiguous. With `upper`, B is A and only the upper triangle of out is sure to be set. `tables` are
-    `BIT_TABLES` or `SIGN_TABLES`.
+    plane uint64 (n, w) has the bits, or those of what is not zero, negative (n, w) those of what is negative. A sign
+    is the digit 1 or 2 of base 3. Of a word, the codes of the lower halves of its bytes come first.
     """
-    n, width, halves = A.shape[0], A.shape[1], 2 if are_signs else 1
-    n_columns = -(-B.shape[0] // _SIDE) * _SIDE
-    words, table = np.empty(_SIDE, np.uint64), np.empty(16 * _PLACES, np.uint8)
-    codes = np.empty(n_columns * _PLACES, np.uint8)
-    sums = np.empty((n + n % 2) * n_columns, np.uint16)
-    done = 0
-    out[...] = 0.0
-    while done < width:
+    lower, upper = _LOWER_HALVES, np.uint64(4)
+    for group in range(out.shape[0]):
+        for i in range(plane.shape[0]):
+            for k in range(_WORDS):
+                at = _WORDS * group + k
+                word = plane[i, at] if at < plane.shape[1] else np.uint64(0)
+                if not are_signs:
+                    out[group, i, k] = word
+                    continue
+                signs = negative[i, at] if at < plane.shape[1] else np.uint64(0)
+                out[group, i, 2 * k] = _ternary_codes(word & lower) + _ternary_codes(signs & lower)
+                word, signs = (word >> upper) & lower, (signs >> upper) & lower
+                out[group, i, 2 * k + 1] = _ternary_codes(word) + _ternary_codes(signs)
+
+
+@njit(nogil=True, forceinline=True)
+def _turn(plane, k, turned):
+    """Write word k of up to 96 rows, that of field f being rotated to the left by 5 f; rows beyond are 0."""
+    turned[:] = 0
+    if k < plane.shape[1]:
+        for i in range(plane.shape[0]):
+            left = np.uint64(5 * (i // _LANES))
+            turned[i] = (plane[i, k] << left) | ((plane[i, k] >> np.uint64(1)) >> (np.uint64(63) - left))
+
+
+@njit(nogil=True, forceinline=True)
+def _gathered(turned, f):
+    """Bit f of all rows: one of each field, 5 bits apart, in the lane of each."""
+    bits = masked(load_two(turned, 0), _PLACES[0, f])
+    for field in range(1, _FIELDS):
+        bits = add(bits, masked(load_two(turned, _LANES * field), _PLACES[field, f]))
+    return rotated(bits, np.uint64(f))
+
+
+@njit(nogil=True, forceinline=True)
+def _write_tables(rows, tables, first, n_bits, are_signs):
+    """Write the table of one code from entry `first` on, from what the rows have at its bits."""
+    start = _LANES * first
+    for lane in range(_LANES):
+        tables[start + lane] = _FOURS if are_signs else np.uint64(0)
+    size = 1
+    for bit in range(n_bits):
+        row = load_two(rows, _LANES * bit)
+        for entry in range(size):
+            at = start + _LANES * entry
+            store(tables, at + _LANES * size, add(load_two(tables, at), row))
+            if are_signs:
+                store(tables, at + 2 * _LANES * size, subtract(load_two(tables, at), row))
+        size *= 3 if are_signs else 2
+
+
+@njit(nogil=True, forceinline=True)
+def _write_group(plane, negative, group, are_signs, n_entries, turned, turned_negative, rows, tables):
+    """Write the tables of all codes of a group of words, in the order of the codes."""
+    table = 0
+    n_bits = 4 if are_signs else 8
+    for k in range(_WORDS * group, _WORDS * group + _WORDS):
+        _turn(plane, k, turned)
+        if are_signs:
+            _turn(negative, k, turned_negative)
+        for half in range(2 if are_signs else 1):
+            for byte in range(8):
+                for bit in range(n_bits):
+                    place = 8 * byte + 4 * half + bit
+                    row = _gathered(turned, place)
+                    if are_signs:
+                        minus = _gathered(turned_negative, place)
+                        row = subtract(subtract(row, minus), minus)
+                    store(rows, _LANES * bit, row)
+                _write_tables(rows, tables, table * n_entries, n_bits, are_signs)
+                table += 1
+
+
+@njit(nogil=True, forceinline=True)
+def _place_of(codes, at, first):
+    """Where the entry of code `at` is, in tables whose table for it begins with entry `first`."""
+    # Numba compares a signed index with zero each time.
+    return _LANES * (first + np.intp(codes[np.uint64(at)]))
+
+
+@njit(nogil=True, forceinline=True)
+def _add_group(tables, codes, at, n_entries, n_codes, sums, target):
+    """Add the products of all rows with one other, whose codes are from `at` on, to `sums` from `target` on."""
+    even = zero_like(load_two(tables, 0))
+    total = even
+    for place in range(0, n_codes, 3):
+        a = _place_of(codes, at + place, place * n_entries)
+        b = _place_of(codes, at + place + 1, (place + 1) * n_entries)
+        c = _place_of(codes, at + place + 2, (place + 2) * n_entries)
+        three = add(add(load_two(tables, a), load_two(tables, b)), load_two(tables, c))
+        total, even = add(total, three), add(even, masked(three, _EVEN))
+    odd = subtract(total, even)
+    _add_spread(even, sums, target)
+    _add_spread(shifted(odd, 5), sums, target + _LANES)
+    _add_spread(shifted(even, 10), sums, target + 2 * _LANES)
+    _add_spread(shifted(odd, 15), sums, target + 3 * _LANES)
+
+
+@njit(nogil=True, forceinline=True)
+def _add_spread(fields, sums, target):
+    """Add every second of the fields of 10 bits to as many of 20 bits."""
+    store(sums, target, add(load_two(sums, target), masked(fields, _SPREAD)))
+
+
+@njit(nogil=True, forceinline=True)
+def _add_counts(sums, raised, counts):
+    """Add the sums of fields to counts, flat (n, 96), less what their products were raised by."""
+    for j in range(counts.size // (_FIELDS * _LANES)):
+        for field in range(_FIELDS):
+            sums_of_four = load_two(sums, 4 * _LANES * j + _LANES * (field % 4))
+            value = masked(shifted(sums_of_four, np.uint64(20 * (field // 4))), np.uint64(2**20 - 1))
+            accumulate(counts, _LANES * (_FIELDS * j + field), value)
+    for k in range(counts.size if raised else 0):
+        counts[k] -= raised
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def lookup_products(plane, negative, codes, first, are_signs, counts):
+    """Set counts int32 (n, 96) to inner products of rows `first` on of the second factor with those of the first.
+
+    plane uint64 (r, w), of at most 96 rows, has the bits, or those of what is not zero, negative (r, w) those of
+    what is negative; `codes` are those of the second factor (`write_codes`), C-contiguous. Columns of counts beyond r
+    are 0.
+    """
+    n_groups, n, n_words = codes.shape[0], counts.shape[0], codes.shape[2]
+    n_entries, n_codes = _SIGNS if are_signs else _BITS
+    flat = codes.reshape(-1).view(np.uint8)
+    turned, turned_negative = np.empty(_FIELDS * _LANES, np.uint64), np.empty(_FIELDS * _LANES, np.uint64)
+    rows = np.empty(8 * _LANES, np.uint64)
+    tables, sums = np.empty(n_codes * n_entries * _LANES, np.uint64), np.empty(4 * _LANES * n, np.uint64)
+    counts[...] = 0
+    for done in range(0, n_groups, _GROUPS):
+        stop = min(n_groups, done + _GROUPS)
         sums[:] = 0
-        stop = min(width, done + _WORDS * (_BLOCKS // halves))
-        # Products of signs and zeros are raised by 2 at each place, also at those beyond the last word.
-        raised = -(-(stop - done) // _WORDS) * _PLACES * 4 if are_signs else 0
-        for first in range(done, stop, _WORDS):
-            for half in range(halves):
-                _write_codes(B, B_negative, first, half, are_signs, words, codes)
-                for i in range(0, n, 2):
-                    _write_table(A, A_negative, i, first, half, are_signs, tables, table)
-                    start = i // _SIDE * _SIDE if upper else 0
-                    for side in range(start, n_columns, _SIDE):
-                        left = i * n_columns + side
-                        _add_products(table, codes, side * _PLACES, sums, left, left + n_columns)
-        for i in range(n):
-            totals, target = sums[i * n_columns : (i + 1) * n_columns], out[i]
-            for j in range(B.shape[0]):
-                target[j] += np.int32(totals[j]) - np.int32(raised)
-        done = stop
+        for group in range(done, stop):
+            _write_group(plane, negative, group, are_signs, n_entries, turned, turned_negative, rows, tables)
+            at = 8 * n_words * (codes.shape[1] * group + first)
+            if are_signs:
+                for j in range(n):
+                    _add_group(tables, flat, at + j * _SIGNS[1], _SIGNS[0], _SIGNS[1], sums, 4 * _LANES * j)
+            else:
+                for j in range(n):
+                    _add_group(tables, flat, at + j * _BITS[1], _BITS[0], _BITS[1], sums, 4 * _LANES * j)
+        _add_counts(sums, 4 * n_codes * (stop - done) if are_signs else 0, counts.reshape(-1))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_affine(counts, weight, left, right, scale, out):
+    """Set out (r, n) to ``(weight * counts[:, :r].T + left[:, None] + right) * scale``, for left (r,), right (n,)."""
+    for top in range(0, out.shape[1], _TILE):
+        for i in range(out.shape[0]):
+            for j in range(top, min(top + _TILE, out.shape[1])):
+                out[i, j] = (weight * counts[j, i] + left[i] + right[j]) * scale
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def write_both(counts, weight, left, right, scale, out, image):
+    """Do as `write_affine`, and set image (n, r) to the transpose; where they overlap both write the same."""
+    block = np.empty((_TILE, _FIELDS * _LANES), out.dtype)
+    for top in range(0, out.shape[1], _TILE):
+        n = min(_TILE, out.shape[1] - top)
+        for j in range(n):
+            for i in range(out.shape[0]):
+                block[j, i] = (weight * counts[top + j, i] + left[i] + right[top + j]) * scale
+            image[top + j] = block[j, : out.shape[0]]
+        for i in range(out.shape[0]):
+            for j in range(n):
+                out[i, top + j] = block[j, i]

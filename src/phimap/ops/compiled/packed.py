@@ -1,13 +1,10 @@
-"""Numbers of a few bits in bit planes: comparisons to bits, bits to numbers, inner products by counting bits."""
+"""Numbers of a few bits in bit planes: comparisons to bits, bits to numbers, transposition, rounding by chance."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 from numba.extending import intrinsic
-
-# Rows of the second factor that stay in the nearest cache while the first is gone through.
-_TILE = 16
 
 
 @intrinsic
@@ -76,65 +73,6 @@ def unpack(planes, weights, offset, first, out):
                 word = planes[k, i, (first + left) // 64]
                 for b in range(size):
                     target[b] += weights[k] * ((word >> np.uint64(b)) & one)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def bit_products(A, B, out):
-    """Set out float64 (a, b) to inner products of the rows of two arrays of zeros and ones.
-
-    A uint64 (a, w) and B (b, w), C-contiguous.
-    """
-    for top in range(0, B.shape[0], _TILE):
-        for i in range(A.shape[0]):
-            left = A[i]
-            for j in range(top, min(top + _TILE, B.shape[0])):
-                right = B[j]
-                total = np.uint64(0)
-                for k in range(left.shape[0]):
-                    total += _count(left[k] & right[k])  # pyright: ignore
-                out[i, j] = np.int64(total)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def sign_products(A, A_negative, B, B_negative, out):
-    """Set out float64 (a, b) to inner products of the rows of two arrays of signs and zeros.
-
-    A uint64 (a, w) and B (b, w) have the bits of what is not zero, the others of what is negative; C-contiguous.
-    """
-    for top in range(0, B.shape[0], _TILE):
-        for i in range(A.shape[0]):
-            left, left_negative = A[i], A_negative[i]
-            for j in range(top, min(top + _TILE, B.shape[0])):
-                right, right_negative = B[j], B_negative[j]
-                total, opposed = np.uint64(0), np.uint64(0)
-                for k in range(left.shape[0]):
-                    both = left[k] & right[k]
-                    total += _count(both)  # pyright: ignore
-                    opposed += _count((left_negative[k] ^ right_negative[k]) & both)  # pyright: ignore
-                out[i, j] = np.int64(total) - 2 * np.int64(opposed)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def finish(block, weight, left, right, scale):
-    """Replace block (a, b) by ``(weight * block + left[:, None] + right) * scale``, for left (a,) and right (b,)."""
-    for i in range(block.shape[0]):
-        for j in range(block.shape[1]):
-            block[i, j] = (weight * block[i, j] + left[i] + right[j]) * scale
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def finish_both(block, weight, left, right, scale, image, upper):
-    """Do as `finish`, and set image (b, a) to the transpose; with `upper`, of the upper triangle alone.
-
-    With `upper` both may be one array. Squares that fit the nearest cache are read and written at a time.
-    """
-    for top in range(0, block.shape[0], _TILE):
-        for first in range(top if upper else 0, block.shape[1], _TILE):
-            for i in range(top, min(top + _TILE, block.shape[0])):
-                for j in range(max(first, i) if upper else first, min(first + _TILE, block.shape[1])):
-                    value = (weight * block[i, j] + left[i] + right[j]) * scale
-                    block[i, j] = value
-                    image[j, i] = value
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

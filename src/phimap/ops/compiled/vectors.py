@@ -36,7 +36,7 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(manager, vector, ir.VectorType(scalar, vector.lanes))
 
 
-def _place(context: Any, builder: Any, array_type: Any, array: Any, index: Any, lanes: int) -> Any:
+def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any, lanes: int) -> Any:
     """Pointer to `lanes` entries of a contiguous array, from the flat index on."""
     entry = builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
     return builder.bitcast(entry, ir.VectorType(context.get_data_type(array_type.dtype), lanes).as_pointer())
@@ -56,7 +56,7 @@ def _load(n_registers: int) -> Any:
         vector = Vector(array.dtype, n_registers)
 
         def generate(context, builder, signature, arguments):
-            place = _place(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
+            place = place_of(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
             # NumPy aligns to the item, not to the vector.
             return builder.load(place, align=array.dtype.bitwidth // 8)
 
@@ -67,7 +67,7 @@ def _load(n_registers: int) -> Any:
 
 def _store(_, array, index, vector):
     def generate(context, builder, signature, arguments):
-        place = _place(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
+        place = place_of(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
         builder.store(arguments[2], place, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
@@ -76,7 +76,7 @@ def _store(_, array, index, vector):
 
 def _flip(_, vector, signs, index):
     def generate(context, builder, signature, arguments):
-        place = _place(context, builder, signature.args[1], arguments[1], arguments[2], vector.lanes)
+        place = place_of(context, builder, signature.args[1], arguments[1], arguments[2], vector.lanes)
         factors = builder.sitofp(builder.load(place, align=1), context.get_value_type(vector))
         return builder.fmul(arguments[0], factors)
 
@@ -92,7 +92,10 @@ def _butterfly(_, one, other):
 
 
 def _add(_, one, other):
-    return one(one, other), lambda context, builder, signature, arguments: builder.fadd(*arguments)
+    def generate(context, builder, signature, arguments):
+        return (builder.add if isinstance(one.dtype, types.Integer) else builder.fadd)(*arguments)
+
+    return one(one, other), generate
 
 
 def _multiply(_, one, other):
@@ -100,7 +103,10 @@ def _multiply(_, one, other):
 
 
 def _subtract(_, one, other):
-    return one(one, other), lambda context, builder, signature, arguments: builder.fsub(*arguments)
+    def generate(context, builder, signature, arguments):
+        return (builder.sub if isinstance(one.dtype, types.Integer) else builder.fsub)(*arguments)
+
+    return one(one, other), generate
 
 
 def _multiply_add(_, a, b, c):
@@ -119,7 +125,7 @@ def _multiply_subtract(_, a, b, c):
     return a(a, b, c), generate
 
 
-def _fill(builder: Any, vector: Any, scalar: Any) -> Any:
+def fill(builder: Any, vector: Any, scalar: Any) -> Any:
     """A vector, of this type of LLVM, of one scalar."""
     single = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None))
@@ -129,7 +135,7 @@ def _broadcast(_, scalar):
     vector = Vector(scalar)
 
     def generate(context, builder, signature, arguments):
-        return _fill(builder, context.get_value_type(vector), arguments[0])
+        return fill(builder, context.get_value_type(vector), arguments[0])
 
     return vector(scalar), generate
 
@@ -137,7 +143,7 @@ def _broadcast(_, scalar):
 def _spread(_, vector, value):
     def generate(context, builder, signature, arguments):
         scalar = context.cast(builder, arguments[1], types.float64, vector.dtype)
-        return _fill(builder, context.get_value_type(vector), scalar)
+        return fill(builder, context.get_value_type(vector), scalar)
 
     return vector(vector, types.float64), generate
 
@@ -183,7 +189,7 @@ def _transpose(_, source, i, step, before, target, j, target_step, after):
         def places(array_type, array, index, step):
             for lane in lanes:
                 offset = builder.add(index, builder.mul(step, ir.Constant(step.type, lane)))
-                yield _place(context, builder, array_type, array, offset, vector.lanes)
+                yield place_of(context, builder, array_type, array, offset, vector.lanes)
 
         rows = [builder.load(place, align=1) for place in places(signature.args[0], source_array, first, distance)]
         rows = [builder.fmul(row, early) for row in rows]
@@ -238,7 +244,7 @@ load_two: Any = _load(2)
 store: Any = intrinsic(_store)
 #: ``flip(vector, signs, index)``: its product with as many int8 signs from `index` on.
 flip: Any = intrinsic(_flip)
-#: ``add(a, b)``, ``subtract(a, b)``, ``multiply(a, b)``: sums, differences and products of floats.
+#: ``add(a, b)``, ``subtract(a, b)``: sums and differences; ``multiply(a, b)``: products of floats.
 add: Any = intrinsic(_add)
 subtract: Any = intrinsic(_subtract)
 multiply: Any = intrinsic(_multiply)

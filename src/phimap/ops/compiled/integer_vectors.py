@@ -1,0 +1,63 @@
+"""Vectors of integers for compiled kernels: masked, shifted, rotated and added to arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from phimap.ops.compiled.vectors import fill, place_of
+
+
+def _masked(_, vector, mask):
+    def generate(context, builder, signature, arguments):
+        return builder.and_(arguments[0], fill(builder, context.get_value_type(vector), arguments[1]))
+
+    return vector(vector, vector.dtype), generate
+
+
+def _shifted(_, vector, bits):
+    def generate(context, builder, signature, arguments):
+        return builder.lshr(arguments[0], fill(builder, context.get_value_type(vector), arguments[1]))
+
+    return vector(vector, vector.dtype), generate
+
+
+def _rotated(_, vector, bits):
+    def generate(context, builder, signature, arguments):
+        entries = context.get_value_type(vector)
+        kind = ir.FunctionType(entries, [entries, entries, entries])
+        name = f"llvm.fshr.v{entries.count}i{vector.dtype.bitwidth}"
+        function = builder.module.declare_intrinsic(name, fnty=kind)
+        return builder.call(function, [arguments[0], arguments[0], fill(builder, entries, arguments[1])])
+
+    return vector(vector, vector.dtype), generate
+
+
+def _accumulate(_, array, index, vector):
+    def generate(context, builder, signature, arguments):
+        place = place_of(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
+        entries = place.type.pointee
+        narrow = builder.trunc(arguments[2], entries) if entries != arguments[2].type else arguments[2]
+        align = array.dtype.bitwidth // 8
+        builder.store(builder.add(builder.load(place, align=align), narrow), place, align=align)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vector), generate
+
+
+def _zero_like(_, vector):
+    return vector(vector), lambda context, *_: ir.Constant(context.get_value_type(vector), None)
+
+
+#: ``masked(vector, mask)``, ``shifted(vector, bits)``: integers with the bits of `mask` alone, or shifted to the right.
+masked: Any = intrinsic(_masked)
+shifted: Any = intrinsic(_shifted)
+#: ``rotated(vector, bits)``: integers rotated to the right.
+rotated: Any = intrinsic(_rotated)
+#: ``accumulate(array, index, vector)``: add integers to those of an array, of that dtype or a shorter one.
+accumulate: Any = intrinsic(_accumulate)
+#: ``zero_like(vector)``: zeros.
+zero_like: Any = intrinsic(_zero_like)
