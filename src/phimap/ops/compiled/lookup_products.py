@@ -2,7 +2,7 @@
 
 A code of a byte holds eight bits of a row, or four signs or zeros. For 96 rows of the first factor and a code's
 place, a table has for every code that a row of the second factor may have there the inner products of both: 2,304
-products of bits, or 1,152 of signs and zeros, take three loads and six other operations of vectors.
+products of bits, or 1,152 of signs and zeros, take three loads and five other operations on vectors of 64 bytes.
 
 Partial products are from 0 to 8, those of signs and zeros being raised by 1 each. They are fields of 5 bits, 12 to a
 lane of 64: three add up without a carry. Then the fields of even number are masked out and added apart, which leaves
