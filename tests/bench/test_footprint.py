@@ -40,6 +40,8 @@ def test_path_of_a_mixture_is_that_of_fourier_features_once_regularised():
     assert errors["trf-mixture 0.1"][at] < 1.1 * errors["rff"][at]
     assert set(errors) == {"rff", *(f"{name} {eps}" for name in ("trf", "trf-mixture") for eps in (0.1, 0.5, 0.9))}
     assert all(path[-1] > path[at] for path in errors.values())
+    assert {row.bytes for row in rows} == {4 * 10_000, 10_000 // 64 * 16 + 16}
+    assert all(row.seconds > 0 for row in rows)
 
 
 def test_spectrum_is_that_of_the_equivalent():
