@@ -40,10 +40,10 @@ def flat_images(X: Any, image_shape: Any = None) -> tuple[Any, Any]:
     ValueError
         If the images have another shape than `image_shape`, where that is given.
     """
-    if not isinstance(X, np.ndarray) and hasattr(X, "__array__") and not hasattr(X, "reshape"):
-        X = np.asarray(X)
     if getattr(X, "ndim", 2) != 4:
+        # Data frames among them, whose names of columns are still to be read.
         return X, image_shape
+    X = X if hasattr(X, "reshape") else np.asarray(X)
     shape = tuple(int(size) for size in X.shape[1:])
     if image_shape is not None and shape != as_image_shape(image_shape, prod(image_shape)):
         raise ValueError(f"`X` must hold images of shape {tuple(image_shape)}, got {shape}. Resize the images.")

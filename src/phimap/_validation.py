@@ -29,6 +29,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
         X = X if bytes_too and str(X.dtype) == "torch.uint8" and X.ndim == 2 else check_tensor(X)
         if reset:
             estimator.n_features_in_ = X.shape[1]
+            vars(estimator).pop("feature_names_in_", None)
         elif X.shape[1] != estimator.n_features_in_:
             raise ValueError(
                 f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "

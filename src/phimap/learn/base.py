@@ -291,7 +291,7 @@ class KernelModel(BaseEstimator, ABC):
             targets: list[np.ndarray] = []
             for X, y in batches:
                 Z = features(X)
-                rows.append(Z if isinstance(Z, PackedArray) else np.array(Z))
+                rows.append(Z if isinstance(Z, PackedArray) else np.array(ops_for(Z).to_host(Z)))
                 targets.append(self._encode(y))
                 advance(X.shape[0])
             join = PackedArray.concatenate if isinstance(rows[0], PackedArray) else np.concatenate
