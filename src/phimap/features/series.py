@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
@@ -21,20 +22,20 @@ class MonomialsRecord(MapRecord):
     n_features : int
     basis : ndarray of shape (n_features, k) or None
         Orthonormal columns; None is the identity.
-    columns : ndarray of intp, shape (j, n_components)
-        The coordinates whose product is taken.
+    degree : int
+        The power j, at least 1.
     weights : ndarray of shape (n_components,)
-        Roots of the multinomial coefficients.
+        Roots of the multinomial coefficients of the monomials, in lexicographic order of their sorted factors.
     """
 
     n_features: int
     basis: np.ndarray | None
-    columns: np.ndarray
+    degree: int
     weights: np.ndarray
 
     @property
     def n_components(self) -> int:
-        return self.columns.shape[1]
+        return self.weights.shape[0]
 
     @property
     def scratch_width(self) -> int:
@@ -42,15 +43,35 @@ class MonomialsRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         coordinates = X if self.basis is None else ops.matmul(X, self.basis)
-        if self.columns.shape[0] == 1:
+        if self.degree == 1:
             ops.copy(coordinates, out, first)
             return
-        coordinates = ops.dense(coordinates)
-        ops.gather_product(coordinates, self.columns[0], coordinates, self.columns[1], 1.0, out, first)
+        lower = coordinates = ops.dense(coordinates)
+        for degree in range(2, self.degree):
+            higher = ops.empty((X.shape[0], n_monomials(coordinates.shape[1], degree)))
+            _raise(ops, coordinates, lower, degree, higher, 0)
+            lower = higher
+        _raise(ops, coordinates, lower, self.degree, out, first)
         product = out[:, first : first + self.n_components]
-        for columns in self.columns[2:]:
-            product *= coordinates[:, columns]
         product *= self.weights
+
+
+def n_monomials(n_coordinates: int, degree: int) -> int:
+    """How many monomials have that degree."""
+    return comb(n_coordinates + degree - 1, degree)
+
+
+def _raise(ops: Ops, coordinates: Array, lower: Array, degree: int, out: Array, first: int) -> None:
+    """Write all monomials of a degree, from those of the degree before.
+
+    In lexicographic order, those whose first factor is coordinate i are i times the last ones of the degree before:
+    all of the coordinates from i on.
+    """
+    k = coordinates.shape[1]
+    for i in range(k):
+        rest = lower[:, lower.shape[1] - n_monomials(k - i, degree - 1) :]
+        ops.outer(coordinates[:, i : i + 1], rest, out, first)
+        first += rest.shape[1]
 
 
 @dataclass(frozen=True)

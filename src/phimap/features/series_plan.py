@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from math import comb
 
 import numpy as np
 from scipy.special import binom
 
 from phimap.features.moments import Moments
 from phimap.features.power_sketches import draw_powers, unit_variance
-from phimap.features.series import MonomialsRecord, RestRecord, SeriesTerm
+from phimap.features.series import MonomialsRecord, RestRecord, SeriesTerm, n_monomials
 from phimap.sketches import SRHT, TensorSRHT
 from phimap.sketches.spectra import hadamard_signs
 
@@ -142,7 +141,7 @@ class _Planner:
         if degree == 0:
             yield Option(0, factors, 0, n_factors, ())
             return
-        width = comb(d + degree - 1, degree)
+        width = n_monomials(d, degree)
         asked = degree in self._exact_degrees
         if n_factors and (asked or self._moments.known) and width <= n_components:
             for kept in range(1, min(n_factors, _MOST_FACTORS if degree == 1 else 1) + 1):
@@ -153,7 +152,7 @@ class _Planner:
         yield Option(degree, factors[:, :0], 0, 0, self._sketched(degree, factors))
         if n_factors and degree <= 2:
             for k in _LEADING:
-                width = comb(k + degree - 1, degree)
+                width = n_monomials(k, degree)
                 if k > self._moments.basis.shape[1] or k >= d or width > n_components:
                     break
                 rest = Piece(degree, factors[:, :1], k, self._rest_deviation(degree, factors[:, :1], k))
@@ -230,17 +229,13 @@ def _exact_terms(option: Option, moments: Moments) -> Iterator[SeriesTerm]:
 def monomials(n_features: int, basis: np.ndarray | None, degree: int) -> MonomialsRecord:
     """All monomials of a degree in the coordinates of a basis, with the roots of their multinomial coefficients."""
     n_coordinates = n_features if basis is None else basis.shape[1]
-    if degree == 1:
-        columns = np.arange(n_coordinates, dtype=np.intp)[None, :]
-        return MonomialsRecord(n_features, basis, columns, np.ones(n_coordinates))
-    chosen = np.array(list(combinations_with_replacement(range(n_coordinates), degree)), dtype=np.intp)
-    weights = np.ones(len(chosen))
+    chosen = np.array(list(combinations_with_replacement(range(n_coordinates), degree)))
+    weights, run = np.ones(len(chosen)), np.ones(len(chosen))
     # A factor's place within its run of equal ones: the product over places is the factorial of the run's length.
-    run = np.ones(len(chosen))
     for place in range(1, degree):
         run = np.where(chosen[:, place] == chosen[:, place - 1], run + 1, 1.0)
         weights *= (place + 1) / run
-    return MonomialsRecord(n_features, basis, np.ascontiguousarray(chosen.T), np.sqrt(weights))
+    return MonomialsRecord(n_features, basis, degree, np.sqrt(weights))
 
 
 def _draw_rest(basis: np.ndarray, degree: int, width: int, rng: np.random.Generator) -> RestRecord:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import comb
 from typing import ClassVar
 
 import numpy as np
 
 from phimap.features.leverage import SphereLaw
-from phimap.features.series import SeriesRecord, SeriesTerm
+from phimap.features.series import SeriesRecord, SeriesTerm, n_monomials
 from phimap.features.series_plan import monomials
 from phimap.kernels.base import HomogeneousKernel
 from phimap.kernels.zonal import (
@@ -106,7 +105,7 @@ class ZonalPlan:
 
     @property
     def exact_width(self) -> int:
-        return sum(comb(self.n_features + degree - 1, degree) for degree in self.powers)
+        return sum(n_monomials(self.n_features, degree) for degree in self.powers)
 
     def record(self, projection: str | Projection, rng: np.random.Generator, power: int = 1) -> SeriesRecord:
         """The drawn map, for a kernel homogeneous of degree `power` in each row."""
@@ -166,7 +165,7 @@ def fitting_degrees(b: np.ndarray, n_features: int, n_components: int, degrees: 
     kept: list[int] = []
     width = 0
     for degree in sorted(set(degrees)):
-        width += comb(n_features + degree - 1, degree)
+        width += n_monomials(n_features, degree)
         left = remove_powers(b, n_features, (*kept, degree))[1].any()
         if width + bool(left) > n_components:
             break
