@@ -138,6 +138,35 @@ def test_one_shot_iterators_are_refused():
         pm.KernelRegressor(n_components=8).fit_batches(iter([(X, y)]))
 
 
+def test_batches_are_pairs():
+    X, y = problem(50)
+    for batches in ((X, y), [(X,)], X):
+        with pytest.raises(TypeError, match=r"`batches` must hold pairs \(X, y\)"):
+            pm.KernelRegressor(n_components=8).fit_batches(batches)
+
+
+def test_batches_have_the_same_targets():
+    X, y = problem(60)
+    one, two = y[:, None], np.stack([y, y], axis=1)
+    model = pm.KernelRegressor(n_components=8, random_state=0)
+    for batches in ([(X, y), (X, two)], [(X, two), (X, y)]):
+        with pytest.raises(ValueError, match=r"`y` must have as many targets as in the first rows, [12], got [12]"):
+            clone(model).fit_batches(batches)
+        with pytest.raises(ValueError, match=r"`y` must have as many targets"):
+            clone(model).partial_fit(*batches[0]).partial_fit(*batches[1])
+    assert clone(model).partial_fit(X, y).partial_fit(X, one).predict(X).shape == (60,)
+    assert clone(model).partial_fit(X, one).partial_fit(X, y).predict(X).shape == (60, 1)
+
+
+def test_classes_stay_those_of_the_first_call():
+    X, y = problem(60)
+    labels = np.where(y > 0, "up", "down")
+    model = pm.KernelClassifier(n_components=8, random_state=0).partial_fit(X, labels, classes=["up", "down"])
+    model.partial_fit(X, labels, classes=["down", "up"])
+    with pytest.raises(ValueError, match=r"`classes` must be those of the first call, \['down', 'up'\], got"):
+        model.partial_fit(X, labels, classes=["down", "up", "level"])
+
+
 def test_many_targets_are_separate_fits(streamed):
     X, y = problem(600)
     Y = np.stack([y, 3 * y**2], axis=1)
@@ -220,6 +249,8 @@ def test_tensors_fit_like_arrays(streamed):
         ({"length_scale": "median"}, r"`length_scale` must be a positive number or 'auto'"),
         ({"kernel": "ntk", "length_scale": 2.0}, r"`length_scale` applies to the kernels"),
         ({"standardize": "rows"}, r"`standardize` must be one of"),
+        ({"standardize": True}, r"`standardize` must be one of 'columns', 'global' or False, got True"),
+        ({"n_components": 0}, r"`n_components` must be at least 1, got 0"),
         ({"device": "tpu:x"}, r"`device` must be"),
         ({"memory": "lots"}, r"`memory` must be a positive number of bytes"),
     ],
@@ -227,7 +258,7 @@ def test_tensors_fit_like_arrays(streamed):
 def test_bad_parameters_name_the_remedy(parameters, message):
     X, y = problem(50)
     with pytest.raises(ValueError, match=message):
-        pm.KernelRegressor(n_components=8, **parameters).fit(X, y)
+        pm.KernelRegressor(**{"n_components": 8, **parameters}).fit(X, y)
 
 
 def test_too_little_memory_is_said_before_the_work():

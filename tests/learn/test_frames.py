@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 
 import phimap as pm
 
@@ -54,3 +55,42 @@ def test_another_fit_without_names_forgets_them():
     for rows in (X.to_numpy(), torch.tensor(X.to_numpy())):
         model = regressor().fit(X, y).fit(rows, y)
         assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+@pytest.mark.parametrize("kind", [lambda y: y, lambda y: pd.Series(y, dtype=object)], ids=["array", "series"])
+def test_missing_labels_are_located(missing, kind):
+    X, _ = frame()
+    y = np.where(X["age"] > 0, "old", "new").astype(object)
+    y[7] = missing
+    with pytest.raises(ValueError, match=r"`y` must hold labels that are text or numbers, got .* at row 7\. Fill"):
+        pm.KernelClassifier(n_components=16).fit(X, kind(y))
+
+
+def mixed_rows(n: int = 400) -> tuple[np.ndarray, sparse.csr_matrix, np.ndarray]:
+    """Dense and CSR forms of rows whose first column is far from zero."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, 4)) * (rng.random((n, 4)) < 0.5)
+    X[:, 0] += 3
+    return X, sparse.csr_matrix(X), X[:, 0] + np.sin(X[:, 1])
+
+
+def test_a_model_of_dense_rows_predicts_sparse_ones():
+    X, S, y = mixed_rows()
+    model = regressor().fit(X, y)
+    np.testing.assert_allclose(model.predict(S), model.predict(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("first", ["dense", "sparse"])
+@pytest.mark.parametrize("batched", [False, True])
+def test_later_batches_become_what_the_first_was(first, batched):
+    X, S, y = mixed_rows()
+    one, two = (X, S) if first == "dense" else (S, X)
+    model, same = regressor(), regressor()
+    if batched:
+        model.fit_batches([(one[:200], y[:200]), (two[200:], y[200:])])
+        same.fit_batches([(one[:200], y[:200]), (one[200:], y[200:])])
+    else:
+        model.partial_fit(one[:200], y[:200]).partial_fit(two[200:], y[200:])
+        same.partial_fit(one[:200], y[:200]).partial_fit(one[200:], y[200:])
+    np.testing.assert_allclose(model.predict(X), same.predict(X), atol=1e-9)

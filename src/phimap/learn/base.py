@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._random import named_streams, seed_sequence
-from phimap._validation import check_choice, check_real, check_samples
+from phimap._validation import check_choice, check_integer, check_real, check_samples
 from phimap.kernels import Kernel
 from phimap.learn.batches import ArrayBatches, CheckedBatches, batch_rows, feature_rows, require_reiterable
 from phimap.learn.choices import choose_map, with_image_shape
@@ -78,8 +79,8 @@ class KernelModel(BaseEstimator, ABC):
     # Hooks -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _check_targets(self, y: Any, n_rows: int) -> np.ndarray:
-        """`y` as an array of `n_rows` usable targets."""
+    def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
+        """`y` as an array of `n_rows` usable targets; `reset` says that no others came before."""
 
     @abstractmethod
     def _learn_targets(self, survey: Survey) -> None:
@@ -246,12 +247,7 @@ class KernelModel(BaseEstimator, ABC):
         self._forget_solution()
         vars(self).pop("statistics_", None)
         self._learn_targets(survey)
-        kind = (
-            self.standardize
-            if self.standardize is False
-            else check_choice("standardize", str(self.standardize), ("columns", "global"))
-        )
-        self.scaling_ = survey.moments.scaling(kind)
+        self.scaling_ = survey.moments.scaling(self._standardisation())
         self._sample = survey.sample
         rows, _ = survey.sample.first(_LENGTH_SCALE_ROWS)
         ops = ops_for(rows)
@@ -357,7 +353,12 @@ class KernelModel(BaseEstimator, ABC):
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass the targets."
             )
         X = check_samples(self, X, reset=reset)
-        return X, self._check_targets(y, X.shape[0])
+        if reset:
+            self._sparse = sparse.issparse(X)
+        elif self._sparse != sparse.issparse(X):
+            # The scaling was fixed for rows of one kind, and a sample of all is kept.
+            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(ops_for(X).to_host(X))
+        return X, self._check_targets(y, X.shape[0], reset=reset)
 
     def _features(self) -> FeatureStream:
         return FeatureStream(self.scaling_, self.feature_map_.record_, self.device, self.n_jobs)
@@ -370,13 +371,21 @@ class KernelModel(BaseEstimator, ABC):
             return check_choice("alpha", self.alpha, ("auto",))
         return check_real("alpha", self.alpha, above=0.0)
 
+    def _standardisation(self) -> str | bool:
+        if self.standardize not in ("columns", "global") and self.standardize is not False:
+            raise ValueError(
+                f"`standardize` must be one of 'columns', 'global' or False, got {self.standardize!r}. "
+                "Use 'columns' to scale each column."
+            )
+        return self.standardize
+
     def _width(self) -> int:
         """Width m of the features: the fitted map's, else the one asked for."""
         if hasattr(self, "feature_map_"):
             return self.feature_map_.record_.n_components
         if isinstance(self.kernel, RandomMap):
             return self.kernel.output_width(self.n_features_in_)
-        return self.n_components
+        return check_integer("n_components", self.n_components, least=1)
 
     def _streams(self) -> dict[str, np.random.Generator]:
         return named_streams(self._seed, *_ROLES)

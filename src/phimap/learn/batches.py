@@ -86,6 +86,11 @@ class CheckedBatches:
         self._seen = False
 
     def __iter__(self) -> Iterator[tuple[Array, Any]]:
-        for X, y in self._batches:
-            yield self._check(X, y, reset=not self._seen)
+        for batch in self._batches:
+            if not isinstance(batch, tuple | list) or len(batch) != 2:
+                raise TypeError(
+                    f"`batches` must hold pairs (X, y), got {type(batch).__name__} as one of them. "
+                    "Put a single pair into a list, [(X, y)], or call fit(X, y)."
+                )
+            yield self._check(*batch, reset=not self._seen)
             self._seen = True

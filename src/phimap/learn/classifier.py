@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -76,10 +77,12 @@ n_samples_seen_
     True
     """
 
-    def _check_targets(self, y: Any, n_rows: int) -> np.ndarray:
+    def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
         y = column_or_1d(y.cpu().numpy() if hasattr(y, "cpu") else y, warn=True)
         if y.dtype.kind == "f":
             check_finite(y, "y")
+        elif y.dtype.kind == "O":
+            _check_objects(y)
         check_classification_targets(y)
         if y.shape[0] != n_rows:
             raise ValueError(
@@ -99,7 +102,7 @@ n_samples_seen_
         unknown = self.classes_[np.minimum(index, self.classes_.size - 1)] != y
         if unknown.any():
             raise ValueError(
-                f"`y` must hold labels among classes_, got {y[np.flatnonzero(unknown)[0]]!r}. "
+                f"`y` must hold labels among classes_, got {y[unknown].tolist()[0]!r}. "
                 "Name all labels in the first call: partial_fit(X, y, classes=...)."
             )
         if self.classes_.size == 2:
@@ -131,8 +134,13 @@ n_samples_seen_
         Raises
         ------
         ValueError
-            If a label is not among the classes of the first call.
+            If a label is not among the classes of the first call, or `classes` changes.
         """
+        if classes is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"`classes` must be those of the first call, {self.classes_.tolist()}, got {list(classes)}. "
+                "Leave it out in later calls."
+            )
         return super().partial_fit(X, y, classes=classes)
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -171,3 +179,14 @@ n_samples_seen_
         scores = self.decision_function(X)
         index = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[index]
+
+
+def _check_objects(y: np.ndarray) -> None:
+    """Raise unless the objects `y` (n,) are text or numbers, none of them missing."""
+    for row, label in enumerate(y):
+        # Only NaN is unlike itself.
+        if not isinstance(label, str | bytes | Number | np.generic) or label != label:
+            raise ValueError(
+                f"`y` must hold labels that are text or numbers, got {label!r} at row {row}. Fill it in, or drop such "
+                "rows."
+            )

@@ -91,7 +91,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     True
     """
 
-    def _check_targets(self, y: Any, n_rows: int) -> np.ndarray:
+    def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
         y = check_array(
             y, ensure_2d=False, allow_nd=False, dtype="numeric", ensure_all_finite=False, input_name="y"
         ).astype(np.float64, copy=False)
@@ -101,14 +101,24 @@ class KernelRegressor(RegressorMixin, KernelModel):
                 f"X has {n_rows}."
             )
         check_finite(y, "y")
-        return y
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if reset:
+            self.n_targets_, self._single_column = n_targets, y.ndim == 1
+        elif n_targets != self.n_targets_:
+            raise ValueError(
+                f"`y` must have as many targets as in the first rows, {self.n_targets_}, got {n_targets}. "
+                "Give every batch the same targets."
+            )
+        return y.reshape(n_rows) if self._single_column else y.reshape(n_rows, n_targets)
 
     def _learn_targets(self, survey: Survey) -> None:
-        self.n_targets_ = survey.n_targets
+        """Nothing: the first rows have told their number."""
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
-        self._single_column = y.ndim == 1
         return y.reshape(y.shape[0], -1)
+
+    def _same_targets(self, other: KernelModel) -> bool:
+        return isinstance(other, KernelRegressor) and self.n_targets_ == other.n_targets_
 
     @property
     def _has_labels(self) -> bool:

@@ -26,10 +26,13 @@ class Scaling(Record):
     factor: np.ndarray
 
     def apply(self, ops: Ops, X: Array) -> Array:
-        """The rows of `X` (r, d) scaled, as a new array; on a record bound to `ops`."""
-        if ops.is_sparse(X):
+        """The rows of `X` (r, d) scaled, as a new array; on a record bound to `ops`.
+
+        CSR stays CSR unless the columns are shifted, as those of a model fitted on dense rows are.
+        """
+        if ops.is_sparse(X) and not self.shift.any():
             return ops.scale_columns(X, self.factor)
-        return (X - self.shift) * self.factor
+        return (ops.dense(X) - self.shift) * self.factor
 
 
 class Moments:

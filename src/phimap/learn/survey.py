@@ -27,14 +27,12 @@ class Survey:
     ----------
     moments : Moments
     sample : Reservoir
-    n_targets : int
     labels : ndarray or None
         The distinct targets, sorted; None unless they are labels.
     """
 
     def __init__(self, batches: Iterable[tuple[Array, Any]], seed: int, *, collect_labels: bool):
         self.sample = Reservoir(seed)
-        self.n_targets = 1
         labels: list[np.ndarray] = []
         moments = None
         for X, y in batches:
@@ -43,8 +41,6 @@ class Survey:
             self.sample.update(X, y)
             if collect_labels:
                 labels.append(np.unique(y))
-            elif np.ndim(y) == 2:
-                self.n_targets = np.shape(y)[1]
         if moments is None:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         self.moments = moments
