@@ -51,13 +51,15 @@ def assert_refused(result, *words: str, code: int = 2) -> None:
         (edited(4, ",1,2"), (), ("row 4", "'a'")),
         (edited(4, "inf,1,2"), (), ("row 4", "'a'", "infinite")),
         (edited(4, "1,2,nan"), (), ("row 4", "'y'")),
-        (edited(4, "x,1,2"), (), ("row 4", "'a'", "--columns")),
+        (edited(4, "x,1,2"), (), ("row 4", "'a'", "--drop")),
         (edited(4, "1,2"), (), ("row 4", "2 values")),
         (csv(""), (), ("empty",)),
         (csv("a,b,y\n"), (), ("no rows",)),
         (csv("a,b,y\n1,2,3\n"), ("--holdout", "0"), ("1 of 1 rows", "at least 2")),
         (csv(GOOD), ("--target", "z"), ("'z'", "'y'")),
         (csv(GOOD), ("--drop", "q"), ("'q'", "'a'")),
+        (csv(GOOD), ("--drop", "y,a"), ("'y'", "target")),
+        (csv("," + GOOD.replace("\n", "\n7,")[:-2]), (), ("column 1", "position 0", "--drop")),
         (csv(GOOD), ("--columns", "a,q"), ("'q'",)),
         (csv("a,b,y\n" + "1,2,3\n2,2,4\n3,2,9.5\n" * 5), (), ("'b'", "constant", "--drop b")),
         (csv("a,b,y\n" + "1,2,3\n2,5,3\n" * 9), (), ("target is constant (3)",)),
@@ -104,6 +106,8 @@ def test_fit_refuses_files_that_are_none(phimap, tmp_path):
     assert_refused(phimap("fit", tmp_path / "data.txt", "--target", "y"), "data.txt", ".csv")
     (tmp_path / "data.csv").write_text(GOOD)
     assert_refused(phimap("fit", tmp_path / "data.csv"), "--target")
+    (tmp_path / "text.csv").write_text("a,y\n1,warm\n2,cold\n")
+    assert_refused(phimap("fit", tmp_path / "text.csv"), "--target")
     same = ("--model", tmp_path / "x", "--report", tmp_path / "x")
     assert_refused(phimap("fit", tmp_path / "data.csv", "--target", "y", *same), "--model", "--report")
     onto = ("--model", tmp_path / "data.csv")

@@ -77,6 +77,15 @@ def test_columns_and_drop_select_the_same(phimap, tables, tmp_path):
     assert values(one.stdout)["R2"] == values(other.stdout)["R2"]
 
 
+def test_columns_that_are_no_numbers_can_be_dropped(phimap, tables, tmp_path):
+    lines = (tables / "numbers.csv").read_text().splitlines()
+    noted = [f",note,{lines[0]}", *(f"{i},good,{line}" for i, line in enumerate(lines[1:]))]
+    (tmp_path / "noted.csv").write_text("\n".join(noted) + "\n")
+    one = phimap("fit", tmp_path / "noted.csv", "--target", "y", "--drop", "0,note", *SMALL)
+    other = phimap("fit", tables / "numbers.csv", "--target", "y", *SMALL)
+    assert values(one.stdout)["R2"] == values(other.stdout)["R2"]
+
+
 @pytest.mark.parametrize("kernel", ["laplacian", "matern", "polynomial"])
 def test_kernels_by_name(phimap, tables, kernel):
     result = phimap("fit", tables / "numbers.csv", "--target", "y", "--kernel", kernel, *SMALL)

@@ -67,7 +67,7 @@ def test_equals_pandas_and_leaves_out_its_index(tmp_path):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array(["red", "blue"]), "column 'z' holds string, not numbers. Leave it out with columns="),
+        (pa.array(["red", "blue"]), "column 'z' holds string, not numbers. Leave it out with drop="),
         (pa.array(["red", "blue"]).dictionary_encode(), "column 'z' holds dictionary"),
         (pa.array([datetime.date(2020, 1, 1)] * 2), "column 'z' holds date32"),
         (pa.array([datetime.datetime(2020, 1, 1)] * 2), "column 'z' holds timestamp"),

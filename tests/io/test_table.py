@@ -101,9 +101,19 @@ def test_a_batch_is_the_readers_to_overwrite(file, values):
     np.testing.assert_array_equal(collect(table)[0], values)
 
 
+def test_columns_can_be_dropped_by_name_and_place(file, values):
+    table = open_table(file, target="c2", drop=["c0", -1])
+    kept = range(1, N_COLUMNS - 1)
+    assert table.feature_names == tuple(f"c{j}" for j in kept if j != 2)
+    np.testing.assert_array_equal(collect(table)[0], np.delete(values, [0, 2, N_COLUMNS - 1], axis=1))
+    assert open_table(file, columns=["c1", "c0"], drop=["c0", "c3"]).feature_names == ("c1",)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"drop": ["c0", "wings"]}, "no column to drop 'wings'. Choose from "),
+        ({"target": "c1", "drop": ["c1"]}, "column 'c1' is the target. Leave it out of drop="),
         ({"columns": ["c0", "wings"]}, "no feature column 'wings'. Choose from "),
         ({"columns": ["c0", "c0"]}, "`columns` names 'c0' more than once"),
         ({"target": ["c1", "c1"]}, "`target` names 'c1' more than once"),
@@ -125,6 +135,7 @@ def test_column_errors(file, options, message):
         ({"dtype": np.int32}, ValueError, "`dtype` must be float32 or float64, got int32"),
         ({"batch_rows": 0}, ValueError, "`batch_rows` must be a positive integer, got 0"),
         ({"columns": "c0"}, TypeError, "`columns` must be a sequence of column names, got 'c0'"),
+        ({"drop": "c0"}, TypeError, "`drop` must be a sequence of column names, got 'c0'"),
         ({"target": []}, ValueError, "`target` must name at least one column"),
     ],
 )

@@ -171,7 +171,7 @@ def test_rows_wider_than_the_parsers_default_block(tmp_path):
         (
             "a,b\n1,red\n",
             {},
-            r"column 'b' holds text \('red' in data row 1\), not numbers. Leave it out with columns=",
+            r"column 'b' holds text \('red' in data row 1\), not numbers. Leave it out with drop=",
         ),
         ("a,b\n1,2\n2,?\n", {}, r"column 'b' holds text \('\?' in data row 2\)"),
         ("a,b\n1,2020-01-31\n", {}, "column 'b' holds date32.*encode it as numbers"),

@@ -70,7 +70,9 @@ def fit(
         typer.Option(help="Scaling of the inputs; auto is global for images, else columns."),
     ] = "auto",
     columns: Annotated[str | None, typer.Option(help="Feature columns, separated by commas. Default: all.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Columns to leave out, separated by commas.")] = None,
+    drop: Annotated[
+        str | None, typer.Option(help="Columns to leave out, by name or position, separated by commas.")
+    ] = None,
     size: Annotated[
         str | None, typer.Option(help="Height x width, such as 32x32, to which the images of a folder are resized.")
     ] = None,

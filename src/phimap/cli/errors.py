@@ -28,12 +28,25 @@ _OPTIONS = {
     "`filter_size`": "--filter-size",
     "size=...": "--size",
     "channels=": "--channels ",
-    "columns=...": "--columns or --drop",
+    "columns=...": "--columns",
+    "drop=...": "--drop",
     "dtype=float64": "--dtype float64",
     "phimap.config(memory=...)": "--memory",
 } | {
     f"`{name}`": f"--{name}"
-    for name in ("alpha", "channels", "columns", "depth", "device", "kernel", "memory", "size", "standardize", "target")
+    for name in (
+        "alpha",
+        "channels",
+        "columns",
+        "depth",
+        "device",
+        "drop",
+        "kernel",
+        "memory",
+        "size",
+        "standardize",
+        "target",
+    )
 }
 # Typer does not export the class of all errors in the use of a command.
 _UsageError: Any = typer.BadParameter.__base__

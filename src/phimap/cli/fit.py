@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from phimap.cli.describe import inputs_text, kernel_text
+from phimap.cli.errors import complain
 from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
 from phimap.cli.scoring import Scores
 from phimap.cli.source import Overview, SplitRows, check_constant_columns, choose_task, open_selected, survey
@@ -135,7 +136,7 @@ def _fit(request: Request) -> Result:
     rows = min(rows, table.batch_rows)
     stages = Stages(verbose=not request.quiet)
     with stages.stage("checking the data"):
-        overview = survey(table, request.holdout, request.seed, rows)
+        overview = survey(request.data, table, request.holdout, request.seed, rows)
     if overview.n_train < 2:
         raise ValueError(
             f"{request.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
@@ -155,11 +156,13 @@ def _fit(request: Request) -> Result:
     model.input_dtype_ = request.dtype
     scores = None
     if overview.n_held_out:
-        scores = Scores(task)
+        scores = Scores(task, getattr(model, "classes_", None))
         with stages.stage("held-out rows", overview.n_held_out) as advance:
             for X, y in SplitRows(table, request.holdout, request.seed, rows, held_out=True):
                 scores.update(y, predict_unnamed(model, X))
                 advance(len(X))
+        if (unseen := scores.unseen()) is not None:
+            complain(f"{request.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.
     finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
     return Result(request, table, overview, task, why, model, scores, finished, time.perf_counter() - start)

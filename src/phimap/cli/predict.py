@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from phimap.cli.describe import inputs_text, task_of, times
+from phimap.cli.errors import complain
 from phimap.cli.fit import predict_unnamed
 from phimap.cli.outputs import check_writable
 from phimap.cli.scoring import Scores
+from phimap.cli.source import check_single
 from phimap.config import config
 from phimap.io import DataError, Table, open_table
-from phimap.io.columns import numbered_names
 from phimap.io.model import load, write_whole
 from phimap.learn.batches import feature_rows
 
@@ -30,57 +32,71 @@ def run(
         model = load(model_path)
         if not hasattr(model, "predict"):
             raise DataError(f"{model_path}: holds {type(model).__name__}, which makes no predictions. Give a learner.")
+        n_targets = getattr(model, "n_targets_", 1)
+        if n_targets > 1:
+            raise DataError(
+                f"{model_path}: predicts {n_targets} targets, the command line takes one. Use phimap.load in Python."
+            )
         table = _open(data, target, model)
-        scores = Scores(task_of(model)) if target is not None else None
-        batches = _predictions(model, table, scores)
+        scores = Scores(task_of(model), getattr(model, "classes_", None)) if target is not None else None
+        batches = _predictions(model, data, table, scores)
         if output is None:
             _write(sys.stdout.buffer, batches)
             sys.stdout.flush()
         else:
             write_whole(output, lambda file: _write(file, batches))
     if scores is not None:
+        if (unseen := scores.unseen()) is not None:
+            complain(f"{data}: {unseen}", "warning")
         # Beside predictions on standard output the score would be one more row.
         stream = sys.stderr if output is None else sys.stdout
         stream.writelines(f"{name} {value}\n" for name, value in scores.lines())
 
 
 def _open(data: str, target: str | None, model: Any) -> Table:
-    """The table on the columns that the model was trained on: by name, or by place in arrays, which have no names.
+    """The table on the columns that the model was trained on: by name, or by place where one of both has no names.
 
     Images of a folder get the model's channels, and its size if the model was trained on resized ones.
     """
-    names = tuple(str(name) for name in getattr(model, "feature_names_in_", numbered_names(model.n_features_in_)))
+    names = getattr(model, "feature_names_in_", None)
     dtype = getattr(model, "input_dtype_", "float32")
     shape: tuple[int, ...] = getattr(model, "sample_shape_", ())
     if Path(data).is_dir():
         resized, channels = getattr(model, "resized_", None), shape[2] if len(shape) == 3 else None
         table = open_table(data, target, dtype=dtype, size=resized, channels=channels)
-    elif data.lower().endswith((".npy", ".npz")) or ".npz:" in data:
+    elif names is None or data.lower().endswith((".npy", ".npz")) or ".npz:" in data:
         table = open_table(data, target, dtype=dtype)
     else:
-        return open_table(data, target, columns=names, dtype=dtype)
+        return open_table(data, target, columns=names.tolist(), dtype=dtype)
     if len(shape) == 3 and table.is_image and table.sample_shape != shape:
         raise DataError(
             f"{data}: holds {inputs_text(table)}, the model was trained on images of {times(shape)}. "
             "Resize the images, or train with --size."
         )
-    if table.n_features != len(names):
+    if table.n_features != model.n_features_in_:
         raise DataError(
-            f"{data}: has {table.n_features} feature columns, the model was trained on {len(names)}. "
-            "Give an array with the same columns, or name its --target."
+            f"{data}: has {table.n_features} feature columns, the model was trained on {model.n_features_in_}. "
+            "Give the same columns, or name the --target."
         )
     return table
 
 
-def _predictions(model: Any, table: Table, scores: Scores | None) -> Iterator[pa.Table]:
+def _kind(targets: np.ndarray) -> str:
+    """What targets are, in a word; classes from data frames are text in arrays of objects."""
+    return "text" if isinstance(targets.tolist()[0], str | bytes) else "numbers"
+
+
+def _predictions(model: Any, data: str, table: Table, scores: Scores | None) -> Iterator[pa.Table]:
     """Predictions batch by batch, with the names of rows that have one; scored on the way."""
     start = 0
     for X, y in table.batches(min(feature_rows(model.feature_map_.record_.n_components, 4), table.batch_rows)):
-        predicted = predict_unnamed(model, X)
+        # A model of one target in a column predicts a column.
+        predicted = predict_unnamed(model, X).reshape(len(X))
         if scores is not None and y is not None:
-            if (y.dtype.kind in "US") != (predicted.dtype.kind in "US"):
+            check_single(data, table, y)
+            if _kind(y) != _kind(predicted):
                 raise DataError(
-                    f"target {table.target_name!r} holds {y.dtype.name}, the model predicts {predicted.dtype.name}. "
+                    f"{data}: target {table.target_name!r} holds {_kind(y)}, the model predicts {_kind(predicted)}. "
                     "Name the column that the model was trained on."
                 )
             scores.update(y, predicted)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from phimap.learn.scaling import Moments
 
+# Classes that the model was not trained on, of which as many are told one by one.
+_LISTED = 5
+# Distinct ones that are counted one by one: a column of numbers is none of classes.
+_COUNTED = 1000
 # Pairs of true and predicted values kept for figures: enough for any, and few megabytes.
 _KEPT = 200_000
 
@@ -18,11 +24,20 @@ class Scores:
     task : str
     n : int
         Rows scored.
+
+    Parameters
+    ----------
+    task : str
+    classes : ndarray, optional
+        Those that the model can predict; rows of others are mistakes, and `unseen` tells of them.
     """
 
-    def __init__(self, task: str):
+    def __init__(self, task: str, classes: np.ndarray | None = None):
         self.task = task
         self.n = 0
+        self._classes = classes
+        self._unseen: Counter = Counter()
+        self._n_unseen = 0
         self._wrong = 0.0
         self._moments = Moments(1)
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
@@ -36,9 +51,30 @@ class Scores:
             self._moments.update(np.asarray(y, dtype=np.float64)[:, None])
         else:
             self._wrong += int((y != predicted).sum())
+            self._count_unseen(y)
         if self._room > 0:
             self._kept.append((y[: self._room].copy(), predicted[: self._room].copy()))
             self._room -= len(y)
+
+    def _count_unseen(self, y: np.ndarray) -> None:
+        if self._classes is None:
+            return
+        unseen = y[~np.isin(y, self._classes)]
+        self._n_unseen += len(unseen)
+        if len(self._unseen) < _COUNTED:
+            self._unseen.update(unseen.tolist())
+
+    def unseen(self) -> str | None:
+        """A line on the rows whose class no prediction can meet; None where there are none."""
+        if not self._n_unseen:
+            return None
+        common = self._unseen.most_common(_LISTED)
+        listed = ", ".join(f"{label!r} ({count:,})" for label, count in common)
+        more = " and others" if len(self._unseen) > len(common) else ""
+        return (
+            f"{self._n_unseen:,} of {self.n:,} rows have a class that the model was not trained on, and count as "
+            f"mistakes: {listed}{more}."
+        )
 
     @property
     def rmse(self) -> float:

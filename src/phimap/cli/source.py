@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from phimap.io import DataError, Table, holdout_mask, open_table
-from phimap.io.columns import closest_first
 from phimap.io.images import LABEL
+from phimap.io.table import check_file
 from phimap.learn.scaling import Moments
 
 # Whole numbers with at most this many distinct values are taken for classes: a scale of ratings, a code, digits.
@@ -101,23 +101,23 @@ def open_selected(
     """
     if target is None:
         if not Path(path).is_dir():
-            open_table(path)
+            if ".npz:" not in path:
+                check_file(Path(path))
             raise DataError(f"{path}: which column is to be predicted? Name it with --target.")
         target = LABEL
-    table = open_table(path, target, columns=columns, **options)
-    if not drop:
-        return table
-    if table.is_image:
-        raise DataError(f"{path}: images have no columns to drop. Leave --drop out.")
-    for name in drop:
-        if name not in table.feature_names:
-            names = closest_first(name, table.feature_names)
-            raise DataError(f"{path}: no feature column {name!r} to drop. Choose from {names}.")
-    kept = [name for name in table.feature_names if name not in drop]
-    return open_table(path, target, columns=kept, **options)
+    return open_table(path, target, columns=columns, drop=drop, **options)
 
 
-def survey(table: Table, fraction: float, seed: int, batch_rows: int) -> Overview:
+def check_single(path: str, table: Table, y: np.ndarray) -> None:
+    """Refuse a target of several columns, as an array may hold."""
+    if y.ndim > 1:
+        raise DataError(
+            f"{path}: target {table.target_name!r} has {y.shape[1]} columns, the command line takes one. "
+            "Store one alone, or fit and predict in Python."
+        )
+
+
+def survey(path: str, table: Table, fraction: float, seed: int, batch_rows: int) -> Overview:
     """Read the file once: every value is checked, rows are counted, columns and target described."""
     d = table.n_features
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
@@ -129,6 +129,7 @@ def survey(table: Table, fraction: float, seed: int, batch_rows: int) -> Overvie
         n_rows += len(X)
         n_held_out += int(held_out.sum())
         X, y = X[~held_out], np.asarray(y)[~held_out]
+        check_single(path, table, y)
         X = X.reshape(len(X), -1)
         if len(X):
             np.minimum(low, X.min(axis=0), out=low)

@@ -41,15 +41,17 @@ def select_columns(
     names: Sequence[str],
     target: str | int | Sequence[str | int] | None,
     columns: Sequence[str | int] | None,
+    drop: Sequence[str | int] = (),
     *,
     hidden: Sequence[str] = (),
 ) -> Selection:
-    """Resolve `target` and `columns` against the table's `names`; `hidden` columns are used only if named."""
+    """Resolve `target`, `columns` and `drop` against the table's `names`; `hidden` columns are used only if named."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DataError(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
-    if isinstance(columns, str | int):
-        raise TypeError(f"`columns` must be a sequence of column names, got {columns!r}. Use [{columns!r}].")
+    for word, given in (("columns", columns), ("drop", drop)):
+        if isinstance(given, str | int):
+            raise TypeError(f"`{word}` must be a sequence of column names, got {given!r}. Use [{given!r}].")
 
     known = set(names)
     if target is None:
@@ -64,13 +66,18 @@ def select_columns(
 
     if columns is None:
         features = tuple(name for name in names if name not in targets and name not in hidden)
-        if "" in features:
-            raise DataError(
-                f"{where}: column {names.index('') + 1} has no name (a saved row index?). "
-                "Name it, or choose columns with columns=..."
-            )
     else:
         features = tuple(_resolve(where, names, known, one, "feature column") for one in columns)
+    dropped = {_resolve(where, names, known, one, "column to drop") for one in drop}
+    if both := dropped.intersection(targets):
+        raise DataError(f"{where}: column {both.pop()!r} is the target. Leave it out of drop=...")
+    features = tuple(name for name in features if name not in dropped)
+    if columns is None and "" in features:
+        position = names.index("")
+        raise DataError(
+            f"{where}: column {position + 1} has no name (a saved row index?). Name it, or leave out position "
+            f"{position} with drop=..."
+        )
     for chosen, word in ((features, "columns"), (targets, "target")):
         twice = [name for name, count in Counter(chosen).items() if count > 1]
         if twice:

@@ -21,5 +21,5 @@ def one_line(text: object) -> str:
 def refuse_feature(where: str, name: str, kind: str) -> NoReturn:
     """Raise the error for a feature column whose type is not numeric."""
     raise DataError(
-        f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with columns=..., or encode it as numbers."
+        f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with drop=..., or encode it as numbers."
     )

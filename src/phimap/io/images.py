@@ -43,6 +43,8 @@ class ImageTable(Table):
             raise DataError(f"{source.where}: images in folders have the target {LABEL!r} only, got {source.target!r}.")
         if source.columns is not None:
             raise DataError(f"{source.where}: images have no columns to choose from. Leave columns=... out.")
+        if source.drop:
+            raise DataError(f"{source.where}: images have no columns to drop. Leave drop=... out.")
         names = _image_names(source.path)
         self._names, self._folder = names, source.path
         self._size, self._channels = source.size, source.channels

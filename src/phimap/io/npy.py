@@ -114,7 +114,7 @@ class ArrayTable(Table):
             raise DataError(
                 f"{where}: no target {target!r}.{known} Use an array's name, a column number or a .npy path."
             )
-        selection = select_columns(where, names, target, source.columns)
+        selection = select_columns(where, names, target, source.columns, source.drop)
         self._data = data
         self._selection = selection
         place = {name: j for j, name in enumerate(names)}

@@ -34,7 +34,7 @@ class ParquetTable(Table):
             schema = file.schema_arrow
             n_rows = file.metadata.num_rows
         index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
-        selection = select_columns(where, schema.names, source.target, source.columns, hidden=index)
+        selection = select_columns(where, schema.names, source.target, source.columns, source.drop, hidden=index)
         check_types(where, schema, selection)
         if n_rows == 0:
             raise DataError(f"{where}: there are no rows. Check the file.")

@@ -36,6 +36,7 @@ class Source:
     member: str | None
     target: Any
     columns: Sequence[str | int] | None
+    drop: Sequence[str | int]
     dtype: np.dtype | None
     batch_rows: int | None
     size: tuple[int, int] | None = None
@@ -202,6 +203,7 @@ def open_table(
     target: str | int | Sequence[str | int] | None = None,
     *,
     columns: Sequence[str | int] | None = None,
+    drop: Sequence[str | int] = (),
     dtype: Any = None,
     batch_rows: int | None = None,
     size: tuple[int, int] | None = None,
@@ -225,6 +227,8 @@ def open_table(
     columns : sequence of str, optional
         Feature columns in the order wanted; others are ignored. Default is every column but the target
         (and but the row index that pandas stores in Parquet). Pass a model's feature names to predict.
+    drop : sequence of str or int, optional
+        Columns that are no features, by name or by position in the file; they may hold anything.
     dtype : {float32, float64}, optional
         Type of the features; by default float32, and images in bytes stay bytes (uint8).
     batch_rows : int, optional
@@ -287,7 +291,7 @@ def open_table(
     if not file.is_dir() and (size, channels) != (None, None):
         raise ValueError(f"`size` and `channels` apply to folders of images, got them with {file}. Leave them out.")
     stored = None if dtype is None else np.dtype(dtype)
-    source = Source(file, member if separator else None, target, columns, stored, batch_rows, size, channels)
+    source = Source(file, member if separator else None, target, columns, drop, stored, batch_rows, size, channels)
     return _reader(file).open_file(source)
 
 

@@ -56,7 +56,7 @@ class TextTable(Table):
         with self._explained(where), self._reader(None, {}) as reader:
             schema = reader.schema
             self._names = schema.names
-            selection = select_columns(where, schema.names, source.target, source.columns)
+            selection = select_columns(where, schema.names, source.target, source.columns, source.drop)
             top = next(iter(reader), None)
             if top is None or not top.num_rows:
                 _refuse_header_only(where)
@@ -124,7 +124,7 @@ class TextTable(Table):
             kind = "a number" if match[3] == "double" else f"of type {match[3]} like the rows above"
             raise DataError(
                 f"{where}: data row {row}, column {name!r} holds {one_line(match[4])!r}, not {kind}. "
-                "Correct it, drop the row, or leave the column out with columns=..."
+                "Correct it, drop the row, or leave the column out with drop=..."
             ) from None
         if "Empty CSV" in text:
             _refuse_header_only(where)

@@ -1,0 +1,88 @@
+"""``phimap predict``: models of the library, classes that no model has seen, columns by name and by place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import phimap as pm
+from tests.cli.test_bad_input import assert_refused
+from tests.cli.test_fit import SMALL, values
+
+
+@pytest.fixture(scope="module")
+def labelled(tables: Path) -> pd.DataFrame:
+    return pd.read_csv(tables / "labels.csv")
+
+
+@pytest.fixture(scope="module")
+def model(tables: Path, labelled, tmp_path_factory) -> Path:
+    """A classifier fitted on a data frame."""
+    file = tmp_path_factory.mktemp("predict") / "m.phimap"
+    pm.save(learned(pm.KernelClassifier, labelled[["a", "b", "c"]], labelled["kind"]), file)
+    return file
+
+
+def learned(kind, X, y):
+    return kind(n_components=32, random_state=0).fit(X, y)
+
+
+def test_classes_that_the_model_has_not_seen_are_told(phimap, model, labelled, tmp_path):
+    data, out = tmp_path / "data.csv", tmp_path / "p.csv"
+    labelled.to_csv(data, index=False)
+    score = phimap("predict", model, data, "--target", "kind", "-o", out)
+    assert score.stderr == ""
+    right = labelled["kind"].to_numpy() == pd.read_csv(out)["prediction"].to_numpy()
+    labelled.assign(kind=["hot", "hot", "icy", *labelled["kind"][3:]]).to_csv(data, index=False)
+    other = phimap("predict", model, data, "--target", "kind", "-o", out)
+    assert float(values(other.stdout)["accuracy"]) == pytest.approx(right[3:].sum() / 600, abs=1e-4)
+    lines = other.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"warning: {data}: 3 of 600 rows have a class that the model was not trained on")
+    assert "count as mistakes: 'hot' (2), 'icy' (1)." in lines[0]
+
+
+def test_held_out_classes_without_training_rows_are_told(phimap, labelled, tmp_path):
+    held_out = np.flatnonzero(pm.io.holdout_mask(0, 600, 0.1))
+    kind = labelled["kind"].to_numpy(dtype=object)
+    kind[held_out[:2]] = "rare"
+    labelled.assign(kind=kind).to_csv(tmp_path / "data.csv", index=False)
+    result = phimap("fit", tmp_path / "data.csv", "--target", "kind", *SMALL)
+    assert f"held out, 2 of {held_out.size} rows have a class" in result.stderr
+    assert "'rare' (2)" in result.stderr
+
+
+def test_models_of_data_frames_serve_files(phimap, model, labelled, tables, tmp_path):
+    out = tmp_path / "p.csv"
+    labelled[["kind", "c", "b", "a"]].to_csv(tmp_path / "data.csv", index=False)
+    score = phimap("predict", model, tmp_path / "data.csv", "--target", "kind", "-o", out)
+    assert float(values(score.stdout)["accuracy"]) > 0.8
+    np.testing.assert_array_equal(
+        pd.read_csv(out)["prediction"], pm.load(model).predict(labelled[["a", "b", "c"]].astype(np.float32))
+    )
+
+
+def test_models_without_names_take_columns_by_place(phimap, labelled, tables, tmp_path):
+    file, out = tmp_path / "m.phimap", tmp_path / "p.csv"
+    X = labelled[["a", "b", "c"]].to_numpy(dtype=np.float32)
+    pm.save(learned(pm.KernelClassifier, X, labelled["kind"]), file)
+    phimap("predict", file, tables / "labels.csv", "--target", "kind", "-o", out)
+    np.testing.assert_array_equal(pd.read_csv(out)["prediction"], pm.load(file).predict(X))
+    labelled[["a", "b", "kind"]].to_csv(tmp_path / "narrow.csv", index=False)
+    narrow = phimap("predict", file, tmp_path / "narrow.csv", "--target", "kind", "-o", out)
+    assert_refused(narrow, "2 feature columns", "trained on 3")
+
+
+def test_several_targets_are_refused_and_one_in_a_column_is_not(phimap, labelled, tmp_path):
+    X = labelled[["a", "b", "c"]].to_numpy()
+    np.savez(tmp_path / "data.npz", X=X, y=X[:, :2], one=X[:, 0])
+    data, out, file = tmp_path / "data.npz", tmp_path / "p.csv", tmp_path / "m.phimap"
+    assert_refused(phimap("fit", data, "--target", "y", *SMALL), "'y'", "2 columns")
+    pm.save(learned(pm.KernelRegressor, X, X[:, :1]), file)
+    assert float(values(phimap("predict", file, data, "--target", "one", "-o", out).stdout)["R2"]) > 0.9
+    assert_refused(phimap("predict", file, data, "--target", "y", "-o", out), "'y'", "2 columns")
+    pm.save(learned(pm.KernelRegressor, X, X[:, :2]), file)
+    assert_refused(phimap("predict", file, data, "-o", out), "predicts 2 targets")
