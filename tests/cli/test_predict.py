@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +88,13 @@ def test_several_targets_are_refused_and_one_in_a_column_is_not(phimap, labelled
     assert_refused(phimap("predict", file, data, "--target", "y", "-o", out), "'y'", "2 columns")
     pm.save(learned(pm.KernelRegressor, X, X[:, :2]), file)
     assert_refused(phimap("predict", file, data, "-o", out), "predicts 2 targets")
+
+
+def test_predictions_go_through_pipes(phimap, model, tables, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        received = pool.submit(pipe.read_text)
+        assert phimap("predict", model, tables / "labels.csv", "-o", pipe).exit_code == 0
+        assert received.result() == phimap("predict", model, tables / "labels.csv").stdout
+    assert pipe.is_fifo()

@@ -6,11 +6,14 @@ import errno
 import json
 import os
 import resource
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import phimap as pm
 from phimap.io import model as model_files
@@ -79,6 +82,26 @@ def test_statistics_are_kept_on_request(tmp_path, monkeypatch):
     for model in (whole, loaded):
         model.partial_fit(X[200:], y[200:])
     np.testing.assert_array_equal(loaded.predict(X), whole.predict(X))
+
+
+def test_packed_rows_are_kept_on_request(tmp_path, rng):
+    X, y = rng.standard_normal((60, 3)), rng.standard_normal(60)
+    whole = pm.KernelRegressor(pm.TernaryFeatures(n_components=70, packed=True), alpha=0.1, random_state=0)
+    whole.fit(X[:40], y[:40])
+    pm.save(whole, tmp_path / "m", statistics=True)
+    loaded = pm.load(tmp_path / "m")
+    for model in (whole, loaded):
+        model.partial_fit(X[40:], y[40:])
+    np.testing.assert_array_equal(loaded.predict(X), whole.predict(X))
+
+
+def test_numpy_scalars_stay_scalars(tmp_path, rng):
+    X = rng.standard_normal((20, 3))
+    model = pm.KernelRegressor(n_components=8, alpha=np.float32(0.5), random_state=np.int64(7)).fit(X, X[:, 0])
+    pm.save(model, tmp_path / "m")
+    loaded = pm.load(tmp_path / "m")
+    assert (np.ndim(loaded.alpha), np.ndim(loaded.random_state)) == (0, 0)
+    np.testing.assert_array_equal(clone(loaded).fit(X, X[:, 0]).predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
@@ -240,6 +263,8 @@ def test_what_cannot_be_saved(tmp_path, rng):
     class Own(pm.kernels.Gaussian):
         pass
 
+    with pytest.raises(TypeError, match=r"`model` must be a learner, a feature map or a sketch.*got Pipeline\. Save"):
+        pm.save(make_pipeline(pm.FourierFeatures(n_components=8)).fit(X), tmp_path / "m")
     phi = pm.FourierFeatures(Own(), 8, random_state=0).fit(X)
     with pytest.raises(TypeError, match=r"a model file cannot hold model.kernel=.*of type Own"):
         pm.save(phi, tmp_path / "m")
@@ -290,6 +315,32 @@ def test_a_full_disk_is_felt_while_writing(saved):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_pipes_stay_pipes(saved, tmp_path):
+    phi, path, X = saved
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        received = pool.submit(pipe.read_bytes)
+        pm.save(phi, pipe)
+        path.write_bytes(received.result())
+    np.testing.assert_array_equal(pm.load(path).transform(X), phi.transform(X))
+    assert pipe.is_fifo()
+
+
+def test_links_are_followed(saved, tmp_path):
+    phi, path, _ = saved
+    path.write_bytes(b"")
+    (tmp_path / "link").symlink_to(path.name)
+    pm.save(phi, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert pm.load(path).n_components == phi.n_components
+
+
+def test_names_may_be_as_long_as_the_system_takes(saved, tmp_path):
+    pm.save(saved[0], tmp_path / ("x" * 255))
+    assert (tmp_path / ("x" * 255)).is_file()
 
 
 def test_saving_over_a_file_keeps_its_mode(saved):

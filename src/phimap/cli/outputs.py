@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from phimap.io.model import write_whole
+from phimap.io.model import is_special, write_whole
 
 #: A file to write: its path, and what writes it.
 Output = tuple[Path, Callable[[Path], None]]
@@ -17,6 +17,11 @@ def check_writable(option: str, path: Path | None, inputs: Sequence[str] = ()) -
     """Raise unless a file can be made at `path`, before hours are spent on what goes there."""
     if path is None:
         return
+    if is_special(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(f"{option} {path}: cannot be written. Choose another name.")
+        return
+    path = path.resolve() if path.is_symlink() else path
     if path.is_dir():
         raise IsADirectoryError(f"{option} {path}: is a folder. Give the name of a file.")
     if not path.parent.is_dir():

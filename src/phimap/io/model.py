@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from phimap.io.errors import DataError, one_line
+from phimap.packed import PackedArray
 from phimap.records import Record
 
 _FORMAT = "phimap-model-1"
@@ -69,9 +70,14 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     """
     from safetensors.numpy import save as serialise
 
+    if type(model) not in _public_classes().values():
+        raise TypeError(
+            f"`model` must be a learner, a feature map or a sketch of phimap, got {type(model).__name__}. Save the "
+            "step of a pipeline that is one, or use joblib."
+        )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    skipped = () if statistics else ("statistics_", "_dual_rows", "_sample")
+    skipped = () if statistics else ("statistics_", "_dual_rows", "_sample", "_far")
     tree = _Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {
@@ -117,16 +123,22 @@ def load(path: str | os.PathLike[str]) -> Any:
 def write_whole(path: str | os.PathLike[str], write: Callable[[Any], object]) -> None:
     """Call ``write(binary file)`` so that `path` holds the complete result or what it held before.
 
-    The content goes to a temporary file in the same folder, is forced to disk and renamed onto `path`; on any
-    failure, an interrupt too, the temporary file is removed.
+    The content goes to a temporary file in the same folder, is forced to disk and renamed onto `path`, or onto what
+    that links to; on any failure, an interrupt too, the temporary file is removed. Pipes and devices, which hold
+    nothing, are written to as they are.
     """
     path = Path(path)
+    if is_special(path):
+        with path.open("wb") as file:
+            write(file)
+        return
+    path = path.resolve() if path.is_symlink() else path
     if path.is_dir():
         raise IsADirectoryError(f"`{path}` is a folder. Give the name of a file.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"the folder `{path.parent}` does not exist. Make it first, or choose another.")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=".phimap.", suffix=".part", dir=path.parent)
     except OSError as error:
         raise type(error)(f"cannot write into the folder `{path.parent}`: {one_line(error)}.") from error
     try:
@@ -144,6 +156,11 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Any], object]) ->
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)
+
+
+def is_special(path: Path) -> bool:
+    """Whether `path` is a pipe or a device, such as /dev/null: a file of that name must not take its place."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _adopt_mode(temporary: str, path: Path) -> None:
@@ -220,6 +237,10 @@ class _Encoder:
         if isinstance(value, tuple | list):
             kind = "tuple" if isinstance(value, tuple) else "list"
             return {"kind": kind, "items": [self.encode(item, f"{path}.{i}") for i, item in enumerate(value)]}
+        if isinstance(value, PackedArray):
+            numbers = [f.name for f in fields(value) if f.name != "dtype"]
+            named = {name: self.encode(getattr(value, name), f"{path}.{name}") for name in numbers}
+            return {"kind": "packed", "dtype": value.dtype.str, "fields": named}
         if isinstance(value, Record):
             named = {f.name: self.encode(getattr(value, f.name), f"{path}.{f.name}") for f in fields(value)}  # pyright: ignore
             return {"kind": "record", "name": type(value).__name__, "fields": named}
@@ -241,7 +262,8 @@ class _Encoder:
                 "shape": value.shape,
                 "dtype": value.dtype.str,
             }
-        self._arrays[path] = np.ascontiguousarray(value)
+        # A scalar stays one: `ascontiguousarray` would make it a vector.
+        self._arrays[path] = np.asarray(value, order="C")
         return {"kind": "array", "key": path, "dtype": value.dtype.str}
 
     def _estimator(self, value: BaseEstimator, path: str) -> dict[str, Any]:
@@ -289,6 +311,10 @@ class _Decoder:
 
     def _record(self, node: dict[str, Any]) -> Record:
         return Record.registry[node["name"]](**{name: self.decode(item) for name, item in node["fields"].items()})
+
+    def _packed(self, node: dict[str, Any]) -> PackedArray:
+        named = {name: self.decode(item) for name, item in node["fields"].items()}
+        return PackedArray(**named, dtype=np.dtype(node["dtype"]))
 
     def _seed(self, node: dict[str, Any]) -> np.random.SeedSequence:
         return np.random.SeedSequence(node["entropy"], spawn_key=tuple(node["spawn_key"]))
