@@ -11,6 +11,7 @@ import pytest
 import phimap as pm
 from phimap.cli.source import SplitRows
 from phimap.io import holdout_mask, open_table
+from phimap.learn.batches import batch_rows
 
 SMALL = ("--features", "64", "--quiet")
 
@@ -100,6 +101,15 @@ def test_deep_kernels_take_a_depth(phimap, tables, tmp_path, kernel):
     result = phimap("fit", tables / "numbers.csv", "--target", "y", *arguments, *SMALL)
     assert result.exit_code == 0, result.stderr
     assert "depth = 2" in phimap("info", model).stdout
+
+
+def test_a_batch_may_be_held_out_whole(phimap, tmp_path):
+    # The last of the batches has one row, which is held out.
+    rows = batch_rows(64, 4, None)
+    start = next(k for k in range(rows, 9 * rows, rows) if holdout_mask(k, 1, 0.5)[0])
+    lines = "\n".join(f"{i % 17},{i % 5},{i % 17 * 0.5}" for i in range(start + 1))
+    (tmp_path / "data.csv").write_text(f"a,b,y\n{lines}\n")
+    assert phimap("fit", tmp_path / "data.csv", "--target", "y", "--holdout", "0.5", *SMALL).exit_code == 0
 
 
 def test_without_holdout_there_is_no_score(phimap, tables, tmp_path):

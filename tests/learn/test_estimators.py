@@ -158,6 +158,17 @@ def test_batches_have_the_same_targets():
     assert clone(model).partial_fit(X, one).partial_fit(X, y).predict(X).shape == (60, 1)
 
 
+def test_only_all_rows_together_look_like_regression():
+    X, _ = problem(160)
+    y = np.arange(160) % 30
+    model = pm.KernelClassifier(n_components=8, random_state=0)
+    # The last batch has 30 classes in 40 rows.
+    model.fit_batches([(X[:120], y[:120]), (X[120:], y[120:])])
+    with pytest.warns(UserWarning, match=r"`y` holds 30 classes in 40 rows, which look like a regression") as issued:
+        model.fit_batches([(X[:20], y[:20]), (X[20:40], y[20:40])])
+    assert len(issued) == 1
+
+
 def test_classes_stay_those_of_the_first_call():
     X, y = problem(60)
     labels = np.where(y > 0, "up", "down")

@@ -130,8 +130,8 @@ def survey(path: str, table: Table, fraction: float, seed: int, batch_rows: int)
         n_held_out += int(held_out.sum())
         X, y = X[~held_out], np.asarray(y)[~held_out]
         check_single(path, table, y)
-        X = X.reshape(len(X), -1)
         if len(X):
+            X = X.reshape(len(X), -1)
             np.minimum(low, X.min(axis=0), out=low)
             np.maximum(high, X.max(axis=0), out=high)
             target.update(y)

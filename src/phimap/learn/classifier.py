@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Number
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
 from phimap.learn.survey import Survey
+
+# Up to this number of rows every row may well be a class of its own.
+_FEW_ROWS = 20
 
 
 class KernelClassifier(ClassifierMixin, KernelModel):
@@ -83,7 +87,11 @@ n_samples_seen_
             check_finite(y, "y")
         elif y.dtype.kind == "O":
             _check_objects(y)
-        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y")
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(
+                f"Unknown label type: {kind}. `y` must hold classes; use KernelRegressor for other targets."
+            )
         if y.shape[0] != n_rows:
             raise ValueError(
                 f"`y` must have one label per sample, got {y.shape[0]} for inconsistent numbers of samples: "
@@ -95,6 +103,13 @@ n_samples_seen_
         labels = survey.labels
         if labels is None or labels.size < 2:
             raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
+        # Told of all rows at once: a short batch may hold many classes.
+        if survey.n_rows > _FEW_ROWS and 2 * labels.size > survey.n_rows:
+            warnings.warn(
+                f"`y` holds {labels.size} classes in {survey.n_rows} rows, which look like a regression target. Use "
+                "KernelRegressor if they are numbers.",
+                stacklevel=2,
+            )
         self.classes_ = labels
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
