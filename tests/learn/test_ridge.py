@@ -100,6 +100,26 @@ def test_held_out_error_is_that_of_a_fit_without_the_rows(searched):
     np.testing.assert_allclose(solution.coef, whole.coef_.T, atol=1e-8 * np.abs(whole.coef_).max())
 
 
+# By all eigenvalues, and by recurrences of four steps: 2 % of what each far row leaves free, twice that of its square.
+@pytest.mark.parametrize(("order", "rtol"), [(768, 1e-8), (40, 0.04)])
+def test_far_rows_are_judged_by_leaving_each_out(order, rtol, monkeypatch):
+    Z, Y = problem(400, 100)
+    Z[80:90] *= 3
+    monkeypatch.setattr(search, "_EXACT_ORDER", order)
+    solution = solve_ridge(statistics_of(Z, Y), held_out=(Z[:80], Y[:80]), far=(Z[80:90], Y[80:90]))
+    assert solution.criterion == "held-out"
+    rest = np.arange(80, 400)
+    at = int(np.argmin(solution.scores))
+    for k in range(at - 1, at + 2):
+        oracle = Ridge(alpha=solution.alphas[k], solver="cholesky").fit(Z[rest], Y[rest])
+        expected = 390 * np.square(oracle.predict(Z[:80]) - Y[:80]).sum(axis=1).mean()
+        for i in range(80, 90):
+            kept = rest[rest != i]
+            fitted = Ridge(alpha=solution.alphas[k], solver="cholesky").fit(Z[kept], Y[kept])
+            expected += np.square(fitted.predict(Z[i : i + 1]) - Y[i]).sum()
+        assert solution.scores[k] == pytest.approx(expected / 400, rel=rtol)
+
+
 @pytest.mark.parametrize("held_out", [False, True])
 @pytest.mark.parametrize("noise", [0.0, 3.0])
 def test_search_by_windows_finds_the_minimum_of_the_whole_curve(monkeypatch, held_out, noise):
@@ -220,7 +240,7 @@ def test_rounding_in_single_precision_never_fails_the_search(order, length_scale
 def test_number_of_threads_changes_no_bit(searched):
     Z, Y = problem(200, 150)
     statistics = statistics_of(Z, Y)
-    for held_out in (None, (Z[:40], Y[:40])):
-        one, two = (solve_ridge(statistics, held_out=held_out, n_jobs=n_jobs) for n_jobs in (1, 2))
+    for rows in ({}, {"held_out": (Z[:40], Y[:40])}, {"held_out": (Z[:40], Y[:40]), "far": (Z[40:60], Y[40:60])}):
+        one, two = (solve_ridge(statistics, **rows, n_jobs=n_jobs) for n_jobs in (1, 2))
         assert one.alpha == two.alpha
         np.testing.assert_array_equal(one.coef, two.coef)

@@ -54,6 +54,20 @@ def test_recurrences_agree_with_eigenvalues(rng):
     assert not found.images(SHIFTS)[:, :, 1].any()
 
 
+def test_forms_of_rows_are_known_around_the_shift(rng):
+    A, R = matrix(150, rng), rng.standard_normal((150, 6))
+    exact = ExactShiftedInverse(BlockTriangle.from_dense(A, 64), R[:, :1], rows=R)
+    found = lanczos(A, R[:, :1], rows=R)
+    inverse = np.linalg.inv(A + SHIFT * np.eye(150))
+    expected = np.einsum("ik,ij,jk->k", R, inverse, R)
+    rtol = 64 * EPS * 150 * CONDITION
+    at = np.array([SHIFT])
+    np.testing.assert_allclose(exact.forms(at)[0], expected, rtol=rtol)
+    np.testing.assert_allclose(found.forms(at)[0], expected, rtol=rtol)
+    near = SHIFT * np.array([0.1, 0.3, 3.0, 10.0])
+    np.testing.assert_allclose(found.forms(near), exact.forms(near), rtol=0.02)
+
+
 def test_shifts_below_that_of_the_factor(rng):
     A, B = matrix(120, rng), rng.standard_normal((120, 2))
     A += 0.1 * np.eye(120)

@@ -16,6 +16,7 @@ from phimap._validation import check_choice, check_integer, check_real, check_sa
 from phimap.kernels import Kernel
 from phimap.learn.batches import ArrayBatches, CheckedBatches, batch_rows, feature_rows, require_reiterable
 from phimap.learn.choices import choose_map, with_image_shape
+from phimap.learn.far import FarRows
 from phimap.learn.reservoir import Reservoir
 from phimap.learn.ridge import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
 from phimap.learn.scaling import Scaling
@@ -28,12 +29,15 @@ from phimap.packed import PackedArray
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 
+FeaturesAndTargets = tuple[Array | PackedArray, np.ndarray]
+
 _ROLES = ("sample", "map", "probes")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
 # percent, less than any error depends on it.
 _LENGTH_SCALE_ROWS = 1000
-# Share of the rows on which alpha is chosen.
+# Shares of the rows on which alpha is chosen: at random, and at most of those farthest out.
 _HELD_OUT_SHARE = 10
+_FAR_SHARE = 16
 
 
 class KernelModel(BaseEstimator, ABC):
@@ -49,6 +53,7 @@ class KernelModel(BaseEstimator, ABC):
     n_features_in_: int
     n_samples_seen_: int
     _sample: Reservoir
+    _far: FarRows
     _seed: np.random.SeedSequence
 
     def __init__(
@@ -211,6 +216,7 @@ class KernelModel(BaseEstimator, ABC):
             )
         self.statistics_ = self._statistics().merge(other._statistics())
         self._sample.merge(other._sample)
+        self._far.merge(other._far)
         self.n_samples_seen_ = self.statistics_.n
         self._forget_solution()
         return self
@@ -249,6 +255,7 @@ class KernelModel(BaseEstimator, ABC):
         self._learn_targets(survey)
         self.scaling_ = survey.moments.scaling(self._standardisation())
         self._sample = survey.sample
+        self._far = FarRows(survey.sample.seed, survey.moments.mean, self.scaling_.factor)
         rows, _ = survey.sample.first(_LENGTH_SCALE_ROWS)
         ops = ops_for(rows)
         rows = self.scaling_.bind(ops).apply(ops, rows)
@@ -274,6 +281,7 @@ class KernelModel(BaseEstimator, ABC):
                 if statistics is None:
                     statistics = RidgeStatistics.empty(self._width(), targets.shape[1])
                 statistics.update(features(X), targets, self.n_jobs)
+                self._far.update(X, y)
                 advance(X.shape[0])
         self.statistics_ = statistics
         self.n_samples_seen_ = statistics.n if statistics else 0
@@ -289,6 +297,7 @@ class KernelModel(BaseEstimator, ABC):
                 Z = features(X)
                 rows.append(Z if isinstance(Z, PackedArray) else np.array(ops_for(Z).to_host(Z)))
                 targets.append(self._encode(y))
+                self._far.update(X, y)
                 advance(X.shape[0])
             join = PackedArray.concatenate if isinstance(rows[0], PackedArray) else np.concatenate
             Z, Y = join(rows), np.concatenate(targets)
@@ -303,14 +312,20 @@ class KernelModel(BaseEstimator, ABC):
 
     def _solve(self, stages: Stages) -> None:
         with stages.stage("regularisation"):
-            held_out = None
             statistics, alpha = self._statistics(), self._alpha()
-            if alpha == "auto":
-                X, y = self._sample.first(statistics.n // _HELD_OUT_SHARE)
-                held_out = (self._features()(X), self._encode(y)) if len(y) > 1 else None
+            held_out, far = self._judging_rows(statistics.n) if alpha == "auto" else (None, None)
             self.solution_ = solve_ridge(
-                statistics, alpha, held_out=held_out, rng=self._streams()["probes"], n_jobs=self.n_jobs
+                statistics, alpha, held_out=held_out, far=far, rng=self._streams()["probes"], n_jobs=self.n_jobs
             )
+
+    def _judging_rows(self, n: int) -> tuple[FeaturesAndTargets | None, FeaturesAndTargets | None]:
+        """Random rows and those farthest out, of n in all; None where they are too few."""
+        X_far, y_far, keys = self._far.first(n // _FAR_SHARE)
+        X, y = self._sample.first(n // _HELD_OUT_SHARE, without=keys)
+        if len(y) < 2:
+            return None, None
+        far = (self._features()(X_far), self._encode(y_far)) if len(y_far) else None
+        return (self._features()(X), self._encode(y)), far
 
     def _statistics(self) -> RidgeStatistics:
         """The sums over all rows seen; formed from kept rows after a dual fit."""

@@ -18,6 +18,8 @@ from phimap.packed import PackedArray
 # Standard deviations of the estimated degrees of freedom that must be left to the residuals for GCV to mean anything:
 # the score divides by their square, which is then known within a fifth.
 _TRUSTED = 10.0
+# Leverages are known to this from a few Lanczos steps.
+_LEAST_FREE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class System:
     criterion: str
     score: Callable[[Any, np.ndarray], np.ndarray]
     project: Images | None = None
+    # Rows (as columns) whose leverages the score needs.
+    rows: np.ndarray | None = None
     exact: bool = False
     # The same problem on some of the features, by which a large one finds where to look.
     coarse: Callable[[np.ndarray], System] | None = None
@@ -59,27 +63,58 @@ def gcv_system(statistics: RidgeStatistics) -> System:
     return System(matrix, rhs, statistics.gram, statistics.eps, "gcv", score, coarse=coarse)
 
 
-def held_out_system(statistics: RidgeStatistics, Z: Array | PackedArray, Y: np.ndarray, n_jobs: int | None) -> System:
-    """Give the primal system without the rows (Z, Y) of the statistics, judged by the squared error on them."""
+def held_out_system(
+    statistics: RidgeStatistics,
+    Z: Array | PackedArray,
+    Y: np.ndarray,
+    far: tuple[Array | PackedArray, np.ndarray] | None,
+    n_jobs: int | None,
+) -> System:
+    """Give the primal system without the rows (Z, Y) of the statistics, judged by the squared error on them.
+
+    Rows `far`, none of them among (Z, Y), stay, and are judged by their leave-one-out errors; (Z, Y) then stand for
+    all rows but these.
+    """
     rest = statistics.without(Z, Y, n_jobs)
-    return _system_without(rest, Z.to_dense() if isinstance(Z, PackedArray) else Z, Y, n_jobs)
+    far_rows = None
+    if far is not None:
+        features = far[0].to_dense() if isinstance(far[0], PackedArray) else far[0]
+        far_rows = np.asarray(ops_for(features).to_host(features), dtype=np.float64), far[1]
+    return _system_without(rest, Z.to_dense() if isinstance(Z, PackedArray) else Z, Y, far_rows, n_jobs)
 
 
-def _system_without(rest: RidgeStatistics, Z: Array, Y: np.ndarray, n_jobs: int | None) -> System:
-    """The system of the rows that are left, judged on the rows (Z, Y)."""
+def _system_without(
+    rest: RidgeStatistics, Z: Array, Y: np.ndarray, far: tuple[np.ndarray, np.ndarray] | None, n_jobs: int | None
+) -> System:
+    """The system of the rows that are left, judged on the rows (Z, Y), which are not, and on those `far`, which are."""
     ops = ops_for(Z)
     mean_z, mean_y = rest.sum_z / rest.n, rest.sum_y / rest.n
+    n, n_held_out = rest.n + Y.shape[0], Y.shape[0]
+    Z_far, Y_far = far if far is not None else (np.empty((0, rest.n_components)), np.empty((0, Y.shape[1])))
+    n_far, targets = Y_far.shape[0], np.concatenate([Y, Y_far]) - mean_y
 
     def project(vectors: np.ndarray) -> np.ndarray:
-        products = ops.to_host(ops.matmul_rows(Z, ops.constant(np.ascontiguousarray(vectors)), n_jobs))
-        return products - mean_z @ vectors
+        vectors = np.ascontiguousarray(vectors)
+        products = ops.to_host(ops.matmul_rows(Z, ops.constant(vectors), n_jobs))
+        of_far = ops_for(Z_far).matmul_rows(Z_far, vectors, n_jobs)
+        return np.concatenate([products, of_far]) - mean_z @ vectors
+
+    def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        squares = np.square(inverse.images(shifts) - targets).sum(axis=2)
+        of_others = squares[:, :n_held_out].mean(axis=1)
+        if n_far == 0:
+            return of_others
+        # 1 less the leverage; 0 for a row that alone determines its own fit.
+        free = np.maximum(1 - inverse.forms(shifts) - 1 / rest.n, _LEAST_FREE)
+        return ((n - n_far) * of_others + (squares[:, n_held_out:] / np.square(free)).sum(axis=1)) / n
 
     def coarse(columns: np.ndarray) -> System:
-        return _system_without(rest.subset(columns), ops.contiguous(Z[:, columns]), Y, n_jobs)
+        far_rows = None if far is None else (Z_far[:, columns], Y_far)
+        return _system_without(rest.subset(columns), ops.contiguous(Z[:, columns]), Y, far_rows, n_jobs)
 
-    score = _squared_error(Y - mean_y)
     matrix, rhs = rest.centred_gram(), rest.centred_cross()
-    return System(matrix, rhs, rest.gram, rest.eps, "held-out", score, project, coarse=coarse)
+    rows = (Z_far - mean_z).T if n_far else None
+    return System(matrix, rhs, rest.gram, rest.eps, "held-out", score, project, rows=rows, coarse=coarse)
 
 
 def held_out_rows(centred: np.ndarray, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> System:

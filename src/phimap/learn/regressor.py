@@ -30,7 +30,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     alpha : float or "auto", default="auto"
         Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
         leave-one-out error for up to 2,048 rows, and beyond the squared error on up to 4,096 rows (a tenth at most)
-        that are held out meanwhile; the model is then fitted on all rows.
+        that are held out meanwhile and, where the rows outnumber the features, the leave-one-out errors of the 128
+        rows farthest from the mean in scaled inputs; the model is then fitted on all rows.
     length_scale : float or "auto", default="auto"
         Width of a stationary kernel named by text, in standardised units; ``"auto"`` is the median distance
         between 1,000 random rows.

@@ -55,9 +55,10 @@ class Reservoir(Record):
         if other.X is not None:
             self._take(other.keys, other.X, other.y)
 
-    def first(self, n_rows: int) -> tuple[Array, np.ndarray]:
-        """The `n_rows` rows with the smallest keys, in the order of their keys."""
+    def first(self, n_rows: int, *, without: Any = ()) -> tuple[Array, np.ndarray]:
+        """The `n_rows` rows with the smallest keys, in the order of their keys, less those with keys in `without`."""
         chosen = np.argsort(self.keys, kind="stable")[:n_rows]
+        chosen = chosen[~np.isin(self.keys[chosen], without)]
         return self.X[chosen], self.y[chosen]
 
     def _take(self, keys: np.ndarray, X: Array, y: np.ndarray) -> None:
@@ -69,15 +70,17 @@ class Reservoir(Record):
         new, old = np.flatnonzero(keys <= bound), np.flatnonzero(self.keys <= bound)
         if new.size == 0 and old.size == self.keys.size:
             return
-        fresh = X[new] if sparse.issparse(X) else np.asarray(ops_for(X).to_host(X[new]))
-        if self.X is None:
-            self.X, self.y = fresh, y[new]
-        else:
-            stack = sparse.vstack if sparse.issparse(fresh) else np.concatenate
-            self.X, self.y = stack([self.X[old], fresh]), np.concatenate([self.y[old], y[new]])
-        if sparse.issparse(self.X):
-            self.X = self.X.tocsr()
+        self.X, self.y = joined_rows(self.X, self.y, old, X, y, new)
         self.keys = together[together <= bound]
+
+
+def joined_rows(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: np.ndarray) -> tuple[Array, Any]:
+    """Rows `old` of (X, y), which may be None, and copies of the rows `new` of ``(more, targets)`` below them."""
+    fresh = more[new] if sparse.issparse(more) else np.asarray(ops_for(more).to_host(more[new]))
+    if X is None:
+        return fresh, targets[new]
+    stacked = sparse.vstack([X[old], fresh]).tocsr() if sparse.issparse(fresh) else np.concatenate([X[old], fresh])
+    return stacked, np.concatenate([y[old], targets[new]])
 
 
 def _capacity(X: Array) -> int:

@@ -54,7 +54,7 @@ def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:
     size = system.matrix.size
     if system.exact or size <= _EXACT_ORDER:
         grid = _grid(lowest, highest)
-        inverse = ExactShiftedInverse(system.matrix, system.rhs, system.project)
+        inverse = ExactShiftedInverse(system.matrix, system.rhs, system.project, system.rows)
         scores = _trusted_scores(system, inverse, grid)
         best, known = _refine(system, inverse, grid, scores), np.isfinite(scores)
         return Choice(best, grid[known], scores[known], system.criterion, None)
@@ -126,7 +126,13 @@ class _Windows:
         factor = BlockedCholesky(system.matrix, shift, self._n_jobs, out=self._buffer)
         self._buffer = factor.data
         inverse = LanczosShiftedInverse(
-            factor, shift, system.rhs, _Steady(system, grid), project=system.project, probes=self._probes
+            factor,
+            shift,
+            system.rhs,
+            _Steady(system, grid),
+            project=system.project,
+            probes=self._probes,
+            rows=system.rows,
         )
         scores = _trusted_scores(system, inverse, grid)
         known = np.isfinite(scores)

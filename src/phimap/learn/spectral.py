@@ -21,7 +21,7 @@ Images = Callable[[np.ndarray], np.ndarray]
 class ShiftedInverse(ABC):
     """``(A + lam I)^{-1} B`` through its images and its traces, as functions of lam.
 
-    A is symmetric positive semidefinite of order m, B is (m, t), P is a linear map to r rows.
+    A is symmetric positive semidefinite of order m, B is (m, t), R is (m, k), P is a linear map to r rows.
 
     Attributes
     ----------
@@ -45,6 +45,10 @@ class ShiftedInverse(ABC):
         """``tr B^T (A + lam I)^{-2} B`` (g,)."""
 
     @abstractmethod
+    def forms(self, shifts: np.ndarray) -> np.ndarray:
+        """``r^T (A + lam I)^{-1} r`` (g, k) for each of k columns r of R."""
+
+    @abstractmethod
     def trace(self, shifts: np.ndarray) -> np.ndarray:
         """``tr (A + lam I)^{-1}`` (g,)."""
 
@@ -63,6 +67,8 @@ class ExactShiftedInverse(ShiftedInverse):
     B : ndarray of shape (m, t)
     project : callable or None
         P; None for the identity.
+    rows : ndarray of shape (m, k) or None
+        R; None if `forms` is not needed.
 
     Notes
     -----
@@ -70,11 +76,14 @@ class ExactShiftedInverse(ShiftedInverse):
     **Differs from the source in** nothing.
     """
 
-    def __init__(self, matrix: BlockTriangle, B: np.ndarray, project: Images | None = None):
+    def __init__(
+        self, matrix: BlockTriangle, B: np.ndarray, project: Images | None = None, rows: np.ndarray | None = None
+    ):
         with single_threaded_blas():
             eigenvalues, self._vectors = np.linalg.eigh(matrix.to_dense())
             self._coordinates = self._vectors.T @ B
             self._projected = self._vectors if project is None else project(self._vectors)
+            self._squares = None if rows is None else np.square(self._vectors.T @ rows)
         self.least_eigenvalue = float(eigenvalues[0])
         # Rounding can leave the zero eigenvalues of a singular matrix slightly negative.
         self._eigenvalues = np.maximum(eigenvalues, 0)
@@ -90,6 +99,10 @@ class ExactShiftedInverse(ShiftedInverse):
 
     def quadratic_squared(self, shifts: np.ndarray) -> np.ndarray:
         return (np.square(self._inverses(shifts)) * np.square(self._coordinates).sum(axis=1)).sum(axis=1)
+
+    def forms(self, shifts: np.ndarray) -> np.ndarray:
+        with single_threaded_blas():
+            return self._inverses(shifts) @ self._squares
 
     def trace(self, shifts: np.ndarray) -> np.ndarray:
         return self._inverses(shifts).sum(axis=1)
@@ -129,6 +142,8 @@ class LanczosShiftedInverse(ShiftedInverse):
         P; None if `images` is not needed.
     probes : ndarray of shape (m, n_probes) or None, default=None
         Random signs, two columns or more; None if `trace` is not needed.
+    rows : ndarray of shape (m, k) or None, default=None
+        R; None if `forms` is not needed. Four steps are taken for them, whatever the others need.
 
     Attributes
     ----------
@@ -161,7 +176,11 @@ class LanczosShiftedInverse(ShiftedInverse):
         *,
         project: Images | None = None,
         probes: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
     ):
+        if rows is not None:
+            # The first look is the last.
+            self._rows = LanczosShiftedInverse(factor, shift, rows, lambda _: True)
         self._shift = shift
         self._project = project
         self._n_targets = B.shape[1]
@@ -187,6 +206,9 @@ class LanczosShiftedInverse(ShiftedInverse):
     def quadratic_squared(self, shifts: np.ndarray) -> np.ndarray:
         return self._sum_over(slice(0, self._n_targets), np.square(self._resolvent(shifts)))
 
+    def forms(self, shifts: np.ndarray) -> np.ndarray:
+        return self._rows._forms_of(slice(None), shifts)
+
     def trace(self, shifts: np.ndarray) -> np.ndarray:
         return self._traces(shifts).mean(axis=1)
 
@@ -196,9 +218,12 @@ class LanczosShiftedInverse(ShiftedInverse):
 
     def _traces(self, shifts: np.ndarray) -> np.ndarray:
         """Estimates of the trace by each probe: (g, n_probes)."""
-        t = self._n_targets
-        weights = np.square(self._vectors[t:, 0, :] * self._norms[t:, None])
-        return (self._resolvent(shifts)[:, t:] * weights).sum(axis=2)
+        return self._forms_of(slice(self._n_targets, None), shifts)
+
+    def _forms_of(self, columns: slice, shifts: np.ndarray) -> np.ndarray:
+        """``b^T (A + lam I)^{-1} b`` of the columns b that recurrences started from: (g, n_columns)."""
+        weights = np.square(self._vectors[columns, 0, :] * self._norms[columns, None])
+        return (self._resolvent(shifts)[:, columns] * weights).sum(axis=2)
 
     def _resolvent(self, shifts: np.ndarray) -> np.ndarray:
         """``theta / (1 + (lam - shift) theta)``: (g, n_columns, n_steps)."""
