@@ -240,7 +240,8 @@ def test_rounding_in_single_precision_never_fails_the_search(order, length_scale
 def test_number_of_threads_changes_no_bit(searched):
     Z, Y = problem(200, 150)
     statistics = statistics_of(Z, Y)
-    for rows in ({}, {"held_out": (Z[:40], Y[:40])}, {"held_out": (Z[:40], Y[:40]), "far": (Z[40:60], Y[40:60])}):
-        one, two = (solve_ridge(statistics, **rows, n_jobs=n_jobs) for n_jobs in (1, 2))
+    held_out, far = (Z[:40], Y[:40]), (Z[40:60], Y[40:60])
+    for rows in ((None, None), (held_out, None), (held_out, far)):
+        one, two = (solve_ridge(statistics, held_out=rows[0], far=rows[1], n_jobs=n_jobs) for n_jobs in (1, 2))
         assert one.alpha == two.alpha
         np.testing.assert_array_equal(one.coef, two.coef)
