@@ -24,9 +24,15 @@ def test_stored_directions_take_a_product(name):
 
 
 def test_signs_take_one_addition_each():
-    record = draw(SparseSign(0.75), 50, 40)
+    record = draw(SparseSign(0.9), 50, 40)
     assert record.n_flops == 50 + np.count_nonzero(record.to_dense())
     assert record.n_bytes == 8 * 50 + 4 * (record.n_flops - 50) + 8 * (2 * 40 + 1)
+
+
+def test_four_coded_signs_take_one_addition():
+    record = draw(SparseSign(0.75), 50, 40)
+    assert record.n_flops == 50 + 14 * 40
+    assert record.n_bytes == 8 * 50 + 14 * 40
 
 
 def test_a_hadamard_chain_takes_its_additions():

@@ -232,18 +232,30 @@ def test_sparse_signs_are_their_matrix(sparsity, d, s):
     u = np.random.default_rng(0).random((s, d))
     expected = np.where(u < sparsity, 0.0, np.where(u < (1 + sparsity) / 2, -1.0, 1.0)) / np.sqrt(1 - sparsity) * scales
     np.testing.assert_allclose(record.to_dense(), expected, rtol=4 * EPS)
-    n_nonzero = np.count_nonzero(expected)
-    # 4 bytes for an entry, 16 for a direction and its last bound, 8 for an input.
+    # Of few signs 4 bytes for each and 16 for a direction and its last bound; else a byte for four. 8 for an input.
+    lists = 4 * np.count_nonzero(expected) + 16 * s + 8 * len(record.signs)
     stored = sum(stored_bytes(block) for block in record.signs) + stored_bytes(record)
-    assert stored == 4 * n_nonzero + 16 * s + 8 * len(record.signs) + 8 * d
+    assert stored == 8 * d + (lists if sparsity > 0.9 else 2 * -(-d // 8) * s)
 
 
-def test_sparse_signs_are_drawn_alike_in_any_pieces(monkeypatch):
-    whole = draw("sparse-sign", GaussianLaw(7), 50).to_dense()
+@pytest.mark.parametrize("sparsity", [2 / 3, 0.9])
+def test_sparse_signs_are_drawn_alike_in_any_pieces(sparsity, monkeypatch):
+    projection = SparseSign(sparsity)
+    whole = draw(projection, GaussianLaw(7), 50).to_dense()
     monkeypatch.setattr(sparse_sign, "_DRAWN", 20)
     monkeypatch.setattr(sparse_sign, "_BLOCK", 16)
-    np.testing.assert_array_equal(draw("sparse-sign", GaussianLaw(7), 50).to_dense(), whole)
-    np.testing.assert_array_equal(draw("sparse-sign", GaussianLaw(7), 20).to_dense(), whole[:20])
+    np.testing.assert_array_equal(draw(projection, GaussianLaw(7), 50).to_dense(), whole)
+    np.testing.assert_array_equal(draw(projection, GaussianLaw(7), 20).to_dense(), whole[:20])
+
+
+@pytest.mark.parametrize(("n", "d", "s"), [(1, 1, 1), (33, 13, 70), (16, 200, 1025)])
+def test_lists_and_codes_of_one_matrix_give_one_product(n, d, s, rng, monkeypatch):
+    """Random rows, and more of them than fill vectors; any number of inputs."""
+    X, products = rng.standard_normal((n, d)), []
+    for least in (0.0, 1.0):
+        monkeypatch.setattr(sparse_sign, "_SPARSE", least)
+        products.append(apply(draw(SparseSign(0.5), GaussianLaw(d), s), X))
+    np.testing.assert_allclose(*products, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 2 / 3, 0.9])
@@ -275,10 +287,20 @@ def test_impossible_sparse_signs_are_refused(projection, law, message):
 
 @pytest.mark.parametrize(("array", "value"), [("indices", 5), ("indices", -1), ("bounds", 1), ("bounds", -1)])
 def test_damaged_signs_are_refused(array, value):
-    record = draw("sparse-sign", GaussianLaw(5), 8)
+    record = draw(SparseSign(0.9), GaussianLaw(5), 8)
     getattr(record.signs[0], array)[0] = value
     with pytest.raises(ValueError, match=r"`indices` and `bounds` must hold columns"):
         apply(record, np.eye(5))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda codes: codes + np.uint8(81), lambda codes: codes[:, :1], lambda codes: codes[:, :0]]
+)
+def test_damaged_codes_are_refused(damage):
+    record = draw(SparseSign(0.5), GaussianLaw(5), 8)
+    damaged = replace(record, signs=tuple(replace(block, codes=damage(block.codes)) for block in record.signs))
+    with pytest.raises(ValueError, match=r"`codes` must be below 81, two for every eight columns"):
+        apply(damaged, np.eye(5))
 
 
 def test_damaged_permutations_are_refused():

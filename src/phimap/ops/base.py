@@ -197,6 +197,14 @@ class Ops(ABC):
         """
 
     @abstractmethod
+    def ternary_product(self, X: Array, codes: Array) -> Array:
+        """Multiply `X` (r, d) dense with the transpose of a matrix of ones, minus ones and zeros: (r, s).
+
+        Entry ``[c, p]`` of `codes`, uint8 (s, 2 k), has the entries of row c from column 4 p on as digits of base 3,
+        the lowest first: 1 is 1, 2 is -1. Columns from d on are 0.
+        """
+
+    @abstractmethod
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
         """Add coordinates into `width` buckets: column ``buckets[j, l]`` gets ``signs[j, l] X[:, j]`` for all j and l.
 

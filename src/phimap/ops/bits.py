@@ -32,7 +32,7 @@ def pack_ternary(
     """Set the bits of columns `first` on of `planes`, uint64 (q, r, w): see the compiled function of this name."""
     from phimap.ops.compiled import packed
 
-    values, below, above = (ops.to_host(part) for part in (projected, lower, upper))
+    values, below, above = (np.ascontiguousarray(ops.to_host(part)) for part in (projected, lower, upper))
     packed.pack_ternary(values, below, above, closed, planes, first)
 
 

@@ -183,6 +183,16 @@ class NumpyOps(Ops):
         signed_sums(X, indices, bounds, out)
         return out
 
+    def ternary_product(self, X: Array, codes: Array) -> Array:
+        from phimap.ops.compiled.signed_sums import CODED, N_CODES, ternary_products
+
+        # The compiled loop reads where it is told to; a damaged model file may name any place.
+        if codes.shape[1] % 2 or X.shape[1] > CODED * codes.shape[1] or (codes.size and codes.max() >= N_CODES):
+            raise ValueError(f"`codes` must be below {N_CODES}, two for every eight columns of `X`. Fit the map again.")
+        out = self.empty((X.shape[0], codes.shape[0]))
+        ternary_products(X, codes, out)
+        return out
+
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
         from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense
 

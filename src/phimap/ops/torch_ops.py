@@ -179,6 +179,11 @@ class TorchOps(Ops):
         W = torch.sparse_coo_tensor(places, (1 - 2 * (pieces % 2)).to(X.dtype), shape, check_invariants=True)
         return (W @ X.T).T.contiguous()
 
+    def ternary_product(self, X: Array, codes: Array) -> Array:
+        digits = codes[:, :, None] // torch.tensor([1, 3, 9, 27], dtype=torch.uint8, device=X.device) % 3
+        signs = ((digits == 1).to(X.dtype) - (digits == 2).to(X.dtype)).reshape(codes.shape[0], -1)
+        return X @ signs[:, : X.shape[1]].T
+
     def countsketch(self, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
         columns = out[:, first : first + width]
         columns.zero_()

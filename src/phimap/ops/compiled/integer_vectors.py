@@ -1,4 +1,4 @@
-"""Vectors of integers for compiled kernels: masked, shifted, rotated and added to arrays."""
+"""Vectors of integers for compiled kernels: masked, shifted, rotated and added to arrays; bits of comparisons."""
 
 from __future__ import annotations
 
@@ -52,6 +52,25 @@ def _zero_like(_, vector):
     return vector(vector), lambda context, *_: ir.Constant(context.get_value_type(vector), None)
 
 
+def _compared(operation: str) -> Any:
+    """The operation that compares 64 entries of two contiguous arrays of floats, as the bits of a word."""
+
+    def compared(_, values, i, limits, j):
+        def generate(context, builder, signature, arguments):
+            entries = [
+                builder.load(
+                    place_of(context, builder, signature.args[k], arguments[k], arguments[k + 1], 64),
+                    align=values.dtype.bitwidth // 8,
+                )
+                for k in (0, 2)
+            ]
+            return builder.bitcast(builder.fcmp_ordered(operation, *entries), ir.IntType(64))
+
+        return types.uint64(values, types.intp, limits, types.intp), generate
+
+    return intrinsic(compared)
+
+
 #: ``masked(vector, mask)``, ``shifted(vector, bits)``: integers with the bits of `mask` alone, or shifted to the right.
 masked: Any = intrinsic(_masked)
 shifted: Any = intrinsic(_shifted)
@@ -61,3 +80,8 @@ rotated: Any = intrinsic(_rotated)
 accumulate: Any = intrinsic(_accumulate)
 #: ``zero_like(vector)``: zeros.
 zero_like: Any = intrinsic(_zero_like)
+#: ``above(values, i, limits, j)``, ``below``, ``at_most``: bit k is set where value i + k is above limit j + k, below
+#: it, or not above it; of flat arrays of one dtype.
+above: Any = _compared(">")
+below: Any = _compared("<")
+at_most: Any = _compared("<=")

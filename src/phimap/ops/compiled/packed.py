@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 from numba.extending import intrinsic
 
+from phimap.ops.compiled.integer_vectors import above, at_most, below
+
 
 @intrinsic
 def _count(typing_context, word):
@@ -21,29 +23,42 @@ def _count(typing_context, word):
 def pack_ternary(projected, lower, upper, closed, planes, first):
     """Set bits for columns `first` on: in the first plane where a value is above `upper` or below `lower`, else not.
 
-    projected (r, k), lower and upper (k,) of one floating dtype; planes uint64 (q, r, w) zero there. With two planes
-    the second has the values below. With one plane `lower` is not looked at, and bits are set above `upper`. `closed`
-    counts a value equal to `lower` as below.
+    projected (r, k), lower and upper (k,) of one floating dtype, all C-contiguous; planes uint64 (q, r, w) zero there.
+    With two planes the second has the values below. With one plane `lower` is not looked at, and bits are set above
+    `upper`. `closed` counts a value equal to `lower` as below.
     """
-    one = np.uint64(1)
     n, width = projected.shape
+    flat = projected.reshape(-1)
     for i in range(n):
         done = 0
         while done < width:
             word, shift = (first + done) // 64, (first + done) % 64
             size = min(64 - shift, width - done)
-            above, below = np.uint64(0), np.uint64(0)
-            for b in range(size):
-                above |= np.uint64(projected[i, done + b] > upper[done + b]) << np.uint64(shift + b)
-            planes[0, i, word] |= above
+            if size == 64:
+                at = i * width + done
+                is_above, is_below = above(flat, at, upper, done), np.uint64(0)
+                if planes.shape[0] == 2:
+                    is_below = at_most(flat, at, lower, done) if closed else below(flat, at, lower, done)
+            else:
+                is_above, is_below = _compared(
+                    projected[i, done : done + size], lower[done:], upper[done:], closed, shift
+                )
+            planes[0, i, word] |= is_above
             if planes.shape[0] == 2:
-                for b in range(size):
-                    value = projected[i, done + b]
-                    is_below = value < lower[done + b] or (closed and value == lower[done + b])
-                    below |= (one if is_below else np.uint64(0)) << np.uint64(shift + b)
-                planes[0, i, word] |= below
-                planes[1, i, word] |= below
+                planes[0, i, word] |= is_below
+                planes[1, i, word] |= is_below
             done += size
+
+
+@njit(nogil=True, forceinline=True)
+def _compared(values, lower, upper, closed, shift):
+    """Bits from `shift` on of which values are above `upper`, and of which below `lower`."""
+    is_above, is_below = np.uint64(0), np.uint64(0)
+    for b in range(values.shape[0]):
+        place = np.uint64(shift + b)
+        is_above |= np.uint64(values[b] > upper[b]) << place
+        is_below |= np.uint64(values[b] < lower[b] or (closed and values[b] == lower[b])) << place
+    return is_above, is_below
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -1,4 +1,4 @@
-"""Products with matrices of few entries, all 1 or -1, by additions."""
+"""Products with matrices of ones, minus ones and zeros: of few entries by additions, of many by tables of sums."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from phimap.ops.compiled.vectors import add, broadcast, lanes_of_two, load_two, store, subtract, transpose
+
+# Inputs whose signed sums are in one table, and their number: 3 ** 4.
+CODED = 4
+N_CODES = 81
+# Tables that are in use together: with vectors of 64 bytes 83 KB, some of an L2 cache.
+_TABLES = 16
 # Rows transposed together, so that an addition is one of whole vectors: with two registers of eight floats the columns
 # of some hundred inputs stay in the nearest caches, and two chains of additions run side by side.
 _GROUP = 16
@@ -38,6 +45,68 @@ def signed_sums(X, indices, bounds, out):
             for r in range(rows.shape[0]):
                 for q in range(width):
                     results[r, left + q] = totals[q, r]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def ternary_products(X, codes, out):
+    """Set out (n, s) to the product of X (n, d) with the transpose of a matrix of ones, minus ones and zeros.
+
+    X (n, d) and out of one floating dtype, out C-contiguous, codes uint8 (s, 2 k) below `N_CODES`, ``d <= 8 k``: entry
+    ``[c, p]`` has in base 3 the entries of row c of that matrix from column 4 p on, the lowest digit being the first, 1
+    for 1 and 2 for -1. Columns from d on are 0. Overwrites `out`. All signed sums of 4 inputs stand in a table, for as
+    many rows of X as a vector has lanes: O(n s d / 4) additions.
+    """
+    n, d = X.shape
+    s, n_places = codes.shape
+    lanes, flat = lanes_of_two(X), codes.reshape(-1)
+    group, totals = np.zeros(CODED * n_places * lanes, X.dtype), np.empty(s * lanes, X.dtype)
+    tables = np.zeros(_TABLES * N_CODES * lanes, X.dtype)
+    for first in range(0, n, lanes):
+        rows, results = X[first : first + lanes], out[first : first + lanes]
+        for r in range(rows.shape[0]):
+            for j in range(d):
+                group[j * lanes + r] = rows[r, j]
+        totals[:] = 0
+        for left in range(0, n_places, _TABLES):
+            width = min(_TABLES, n_places - left)
+            for place in range(width):
+                _write_signed_sums(group, CODED * (left + place), tables, place * N_CODES, lanes)
+            for c in range(s):
+                total, at = load_two(totals, c * lanes), c * n_places + left
+                for place in range(0, width, 2):
+                    one = load_two(tables, lanes * (place * N_CODES + np.intp(flat[np.uint64(at + place)])))
+                    other = load_two(tables, lanes * ((place + 1) * N_CODES + np.intp(flat[np.uint64(at + place + 1)])))
+                    total = add(total, add(one, other))
+                store(totals, c * lanes, total)
+        _write_rows(totals, lanes, results)
+
+
+@njit(nogil=True, forceinline=True)
+def _write_rows(totals, lanes, out):
+    """Set out (n, s) to the transpose of totals, flat (s, lanes): squares of vectors where there are whole ones."""
+    n, s = out.shape
+    size = lanes // 2
+    whole = s // size * size if n == lanes else 0
+    flat, one = out.reshape(-1), broadcast(out.dtype.type(1))
+    for c in range(0, whole, size):
+        for r in range(0, lanes, size):
+            transpose(totals, c * lanes + r, lanes, one, flat, r * s + c, s, one)
+    for c in range(whole, s):
+        for r in range(n):
+            out[r, c] = totals[c * lanes + r]
+
+
+@njit(nogil=True, forceinline=True)
+def _write_signed_sums(group, j, tables, first, lanes):
+    """Write all sums of inputs j to j + 3 with signs or zeros, from entry `first` on, whose first stays 0."""
+    size = 1
+    for bit in range(CODED):
+        row = load_two(group, lanes * (j + bit))
+        for entry in range(first, first + size):
+            total = load_two(tables, lanes * entry)
+            store(tables, lanes * (entry + size), add(total, row))
+            store(tables, lanes * (entry + 2 * size), subtract(total, row))
+        size *= 3
 
 
 @intrinsic
