@@ -87,6 +87,42 @@ def test_names_are_escaped(phimap, tmp_path, rng):
     assert "<i>" not in page
 
 
+def test_dollar_signs_enclose_no_formulas(phimap, tmp_path, rng):
+    rows = "\n".join(f"{a:.3f},{'$a_$' if a > 0 else '$x^{$'}" for a in rng.standard_normal(60))
+    (tmp_path / "odd.csv").write_text("a,kind\n" + rows)
+    page = report_of(phimap, tmp_path, tmp_path / "odd.csv", "kind", "--holdout", "0.3")
+    assert ">$a_$</text>" in page
+    assert ">$x^{$</text>" in page
+
+
+def test_equal_held_out_values_have_no_variance_to_explain(phimap, tmp_path):
+    held_out = pm.io.holdout_mask(0, 60, 0.1)
+    rows = "\n".join(f"{i},{1.5 if held_out[i] else i / 7}" for i in range(60))
+    (tmp_path / "data.csv").write_text("a,y\n" + rows)
+    page = report_of(phimap, tmp_path, tmp_path / "data.csv", "y")
+    assert "which all have the same y" in page
+    assert "nan" not in page
+
+
+def test_unseen_classes_are_told(phimap, tmp_path):
+    held_out = pm.io.holdout_mask(0, 60, 0.3)
+    rows = "\n".join(f"{i % 7},{'rare' if held_out[i] and i % 5 == 0 else i % 2}" for i in range(60))
+    (tmp_path / "data.csv").write_text("a,y\n" + rows)
+    page = report_of(phimap, tmp_path, tmp_path / "data.csv", "y", "--holdout", "0.3")
+    assert "rows have a class that the model was not trained on" in page
+
+
+def test_the_model_is_safe_before_the_report_is_made(phimap, tables, tmp_path, monkeypatch):
+    def fail(result):
+        raise ValueError("no report today.")
+
+    monkeypatch.setattr("phimap.cli.reporting.page", fail)
+    outputs = ("--model", tmp_path / "m.phimap", "--report", tmp_path / "r.html")
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", "--features", "16", "-q", *outputs)
+    assert result.exit_code == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["m.phimap"]
+
+
 def test_given_alpha_is_called_so(phimap, tables, tmp_path):
     assert "given: 0.1" in report_of(phimap, tmp_path, tables / "numbers.csv", "y", "--alpha", "0.1")
 

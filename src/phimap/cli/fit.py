@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,22 +81,25 @@ def run(request: Request) -> None:
     _check(request)
     with config(memory=request.memory, n_jobs=request.n_jobs):
         result = _fit(request)
-        outputs: list[Output] = []
-        if request.model is not None:
-            outputs.append((request.model, lambda path: save(result.model, path, statistics=request.statistics)))
-        report_seconds = 0.0
-        if request.report is not None:
-            from phimap.cli.reporting import page
-
-            start = time.perf_counter()
-            with _spinner("report", quiet=request.quiet):
-                text = page(result)
-            report_seconds = time.perf_counter() - start
-            outputs.append((request.report, lambda path: write_text(path, text)))
-        write_all(outputs)
+        timed = Stages()
+        write_all(_outputs(result, timed))
+    report_seconds = sum(stage.seconds for stage in timed.finished)
     if not request.quiet:
         _summarise(result, report_seconds)
     sys.stdout.writelines(f"{name} {value}\n" for name, value in _lines(result, report_seconds))
+
+
+def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
+    """The files asked for, the report being made once the model is safe."""
+    request = result.request
+    if request.model is not None:
+        yield request.model, lambda path: save(result.model, path, statistics=request.statistics)
+    if request.report is not None:
+        from phimap.cli.reporting import page
+
+        with timed.stage("report"), _spinner("report", quiet=request.quiet):
+            text = page(result)
+        yield request.report, lambda path: write_text(path, text)
 
 
 def _check(request: Request) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from phimap.io.model import is_special, write_whole
@@ -43,7 +43,7 @@ def check_distinct(model: Path | None, report: Path | None) -> None:
         raise ValueError(f"--model and --report both name {model}. Give two names.")
 
 
-def write_all(outputs: Sequence[Output]) -> None:
+def write_all(outputs: Iterable[Output]) -> None:
     """Write each file whole; if one fails, the message says which were written before it."""
     done: list[Path] = []
     for path, write in outputs:

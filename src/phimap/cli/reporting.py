@@ -77,20 +77,25 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
     rows = f"On {scores.n:,} rows that took no part in training,"
     if result.task == "regression" and result.overview.target is not None:
         spread = float(result.overview.target.spread[0])  # pyright: ignore[reportOptionalSubscript]
+        typical = f"its error is typically {scores.rmse:.3g}"
+        if np.isnan(scores.r2):
+            return (
+                f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {spread:.3g}."
+            )
         if scores.r2 <= 0:
             return (
-                f"{rows} the model predicts {target} no better than its mean does: its error is typically "
-                f"{scores.rmse:.3g}, the mean's {spread:.3g}."
+                f"{rows} the model predicts {target} no better than its mean does: {typical}, the mean's {spread:.3g}."
             )
         return (
-            f"{rows} the model explains {100 * scores.r2:.1f} % of the variance of {target}: its error is typically "
-            f"{scores.rmse:.3g}, where always predicting the mean would err by {spread:.3g}."
+            f"{rows} the model explains {100 * scores.r2:.1f} % of the variance of {target}: {typical}, where always "
+            f"predicting the mean would err by {spread:.3g}."
         )
+    unseen = scores.unseen()
     commonest = np.unique(true, return_counts=True)[1].max() / true.size
     return (
         f"{rows} the model finds the right one of {len(result.model.classes_)} classes of {target} in "
         f"{100 * scores.accuracy:.2f} % of cases, where always naming the commonest would be right in "
-        f"{100 * commonest:.1f} %."
+        f"{100 * commonest:.1f} %." + (f" {unseen}" if unseen else "")
     )
 
 
@@ -99,7 +104,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
     tiles = []
     if scores is not None and result.task == "regression":
         tiles += [
-            ("R²", f"{scores.r2:.3f}", "on held-out rows"),
+            ("R²", "undefined" if np.isnan(scores.r2) else f"{scores.r2:.3f}", "on held-out rows"),
             ("RMSE", f"{scores.rmse:.3g}", f"in units of {result.table.target_name}"),
         ]
     elif scores is not None:

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from phimap.learn.stages import Stage
 from phimap.report.curves import Curve
-from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot
+from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot, plain
 
 # Above this many points single marks hide each other, and their density is drawn.
 _MOST_MARKS = 1500
@@ -45,7 +45,7 @@ def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -
         else:
             axes.plot(true, predicted, "o", color=MAIN, alpha=0.45, markersize=4, markeredgewidth=0)
         axes.plot([low, high], [low, high], color=SECOND, linewidth=1.5)
-        axes.set(xlabel=f"true {name}", ylabel=f"predicted {name}", xlim=bounds, ylim=bounds)
+        axes.set(xlabel=f"true {plain(name)}", ylabel=f"predicted {plain(name)}", xlim=bounds, ylim=bounds)
         axes.locator_params(nbins=6)
     return plot
 
@@ -74,7 +74,7 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
                 color=SECOND,
                 fontsize=9.5,
             )
-        axes.set(xlabel=f"predicted \N{MINUS SIGN} true {name}", ylabel="held-out rows")
+        axes.set(xlabel=f"predicted \N{MINUS SIGN} true {plain(name)}", ylabel="held-out rows")
         axes.grid(axis="x", visible=False)
         axes.locator_params(axis="x", nbins=7)
     return plot
@@ -147,7 +147,7 @@ def found_per_class(true: np.ndarray, predicted: np.ndarray) -> Plot:
             annotation_clip=False,
         )
         axes.set_yticks(places, [_short(labels[i]) for i in order])
-        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g} %")
+        axes.xaxis.set_major_formatter(_percent)
         axes.locator_params(axis="x", nbins=5)
         axes.set(xlabel="share of the class found", ylabel="class", ylim=(order.size - 0.4, -0.6))
         axes.grid(axis="y", visible=False)
@@ -196,7 +196,7 @@ def against_alpha(
             top.set_ylabel("estimate, root")
             if path is not None:
                 bottom.set_ylabel("held-out error")
-                bottom.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+                bottom.yaxis.set_major_formatter(_percent)
                 bottom.legend(loc="best")
         bottom.set(xscale="log", xlabel="regularisation (alpha)")
     return plot
@@ -216,7 +216,7 @@ def against_width(curve: Curve, error: str) -> Plot:
             axes.set_ylabel("held-out RMSE")
         else:
             axes.set_ylabel("held-out error")
-            axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+            axes.yaxis.set_major_formatter(_percent)
         axes.locator_params(axis="y", nbins=6)
         axes.set_xlabel("features")
     return plot
@@ -254,7 +254,12 @@ def time_and_memory(stages: Sequence[Stage]) -> Plot:
     return plot
 
 
+def _percent(share: float, _: object) -> str:
+    """A share as the mark of an axis, which may reach beyond what shares can be."""
+    return f"{100 * share:.4g} %" if -1e-9 <= share <= 1 + 1e-9 else ""
+
+
 def _short(label: object) -> str:
     """A label in the room that an axis has."""
     text = str(label)
-    return text if len(text) <= 14 else text[:13] + "…"
+    return plain(text if len(text) <= 14 else text[:13] + "…")

@@ -76,6 +76,11 @@ class Plot:
             self._rules.__exit__(kind, *rest)
 
 
+def plain(text: str) -> str:
+    """`text` as Matplotlib shows it to the letter, dollar signs too, which would enclose formulas."""
+    return text.replace("$", r"\$")
+
+
 def _inline(figure: Figure, name: str, alt: str) -> str:
     """The figure as an SVG element that scales with the page and shares no identifiers with its neighbours."""
     buffer = io.StringIO()
