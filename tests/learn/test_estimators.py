@@ -103,15 +103,32 @@ def test_partial_fits_merges_and_batches_add_up(streamed):
     streamed_model = clone(whole).fit_batches([(X[:350], y[:350]), (X[350:], y[350:])])
     np.testing.assert_allclose(streamed_model.predict(X), whole.predict(X), atol=1e-9)
 
-    parts = clone(whole).partial_fit(X[:300], y[:300])
-    other = copy.deepcopy(parts)
-    parts.partial_fit(X[300:500], y[300:500])
-    other.statistics_ = type(other.statistics_).empty(60, 1)
-    other.partial_fit(X[500:], y[500:])
-    merged = parts.merge(other)
+    first = clone(whole).partial_fit(X[:300], y[:300])
+    copies = [copy.deepcopy(first) for _ in range(3)]
+    for model, part in zip(copies, (slice(300, 500), slice(500, 600), slice(600, 900)), strict=True):
+        model.partial_fit(X[part], y[part])
+    merged = copies[0].merge(copies[1], shared=first).merge(copies[2], shared=first)
     assert merged.n_samples_seen_ == 900
-    at_once = copy.deepcopy(clone(whole).partial_fit(X[:300], y[:300])).partial_fit(X[300:], y[300:])
+    at_once = clone(whole).partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
     np.testing.assert_allclose(merged.predict(X), at_once.predict(X), atol=1e-9)
+    # Each row was kept once, of those from which alpha is chosen.
+    for kept in (merged._sample.X, merged._far.X):
+        assert len(np.unique(kept, axis=0)) == len(kept)
+    assert len(merged._sample.X) == 900
+
+
+def test_rows_that_both_have_seen_are_noticed(streamed):
+    X, y = problem(300)
+    first = pm.KernelRegressor(n_components=20, random_state=0).partial_fit(X, y)
+    one, two = copy.deepcopy(first).partial_fit(X, y), copy.deepcopy(first)
+    with pytest.raises(ValueError, match=r"`shared` must be the model that both are copies of, got None"):
+        one.merge(two)
+    # The same map without a common beginning: nothing is shared.
+    fixed = pm.KernelRegressor(
+        pm.FourierFeatures(n_components=20, random_state=0), alpha=0.1, standardize=False, random_state=0
+    )
+    apart = clone(fixed).partial_fit(X[:200], y[:200]).merge(clone(fixed).partial_fit(X[200:], y[200:]))
+    np.testing.assert_allclose(apart.predict(X), clone(fixed).partial_fit(X, y).predict(X), atol=1e-9)
 
 
 def test_merging_different_maps_is_an_error(streamed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self
@@ -187,13 +188,16 @@ class KernelModel(BaseEstimator, ABC):
         self._accumulate(batches, Stages(self.verbose), X.shape[0])
         return self
 
-    def merge(self, other: KernelModel) -> Self:
+    def merge(self, other: KernelModel, *, shared: KernelModel | None = None) -> Self:
         """Add the training data of another model with the same scaling and feature map.
 
         Parameters
         ----------
         other : KernelModel
-            Typically a copy of this model from before it saw other rows, trained elsewhere.
+            Typically a copy of the same model as this one, trained elsewhere.
+        shared : KernelModel, optional
+            The model that both are copies of, as it was when they were made: its rows, which both have seen, count
+            once. None where they share no rows.
 
         Returns
         -------
@@ -202,24 +206,37 @@ class KernelModel(BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            If the two models map or encode their data differently.
+            If the models map or encode their data differently, or both saw the same first rows and `shared` is None.
         """
-        check_is_fitted(self, "statistics_")
-        check_is_fitted(other, "statistics_")
-        same = equal_records(self.scaling_, other.scaling_) and equal_records(
-            self.feature_map_.record_, other.feature_map_.record_
-        )
-        if not same or not self._same_targets(other):
+        for name, model in (("other", other), ("shared", shared)):
+            if model is not None:
+                self._check_mergeable(name, model)
+        if shared is None and self._origin == other._origin:
             raise ValueError(
-                "`other` must share this model's scaling, feature map and classes. Copy one model (copy.deepcopy) "
-                "after its first partial_fit, and train the copies."
+                "`shared` must be the model that both are copies of, got None: both saw the same first rows, which "
+                "would count twice. Keep a copy of it (copy.deepcopy) before training on."
             )
-        self.statistics_ = self._statistics().merge(other._statistics())
-        self._sample.merge(other._sample)
-        self._far.merge(other._far)
+        statistics = self._statistics().merge(other._statistics())
+        if shared is not None:
+            statistics = statistics.merge(shared._statistics(), sign=-1)
+        self.statistics_ = statistics
+        self._sample.merge(other._sample, without=() if shared is None else shared._sample.keys)
+        self._far.merge(other._far, without=() if shared is None else shared._far.keys)
         self.n_samples_seen_ = self.statistics_.n
         self._forget_solution()
         return self
+
+    def _check_mergeable(self, name: str, model: KernelModel) -> None:
+        check_is_fitted(self, "statistics_")
+        check_is_fitted(model, "statistics_")
+        same = equal_records(self.scaling_, model.scaling_) and equal_records(
+            self.feature_map_.record_, model.feature_map_.record_
+        )
+        if not same or not self._same_targets(model):
+            raise ValueError(
+                f"`{name}` must share this model's scaling, feature map and targets. Copy one model (copy.deepcopy) "
+                "after its first partial_fit, and train the copies."
+            )
 
     def _fit(self, batches: Iterable[tuple[Array, np.ndarray]]) -> Self:
         stages = Stages(bool(self.verbose))
@@ -256,7 +273,8 @@ class KernelModel(BaseEstimator, ABC):
         self.scaling_ = survey.moments.scaling(self._standardisation())
         self._sample = survey.sample
         self._far = FarRows(survey.sample.seed, survey.moments.mean, self.scaling_.factor)
-        rows, _ = survey.sample.first(_LENGTH_SCALE_ROWS)
+        rows, targets = survey.sample.first(_LENGTH_SCALE_ROWS)
+        self._origin = _fingerprint(rows, targets)
         ops = ops_for(rows)
         rows = self.scaling_.bind(ops).apply(ops, rows)
         chosen = choose_map(
@@ -438,3 +456,12 @@ class KernelModel(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _fingerprint(X: Array, y: np.ndarray) -> str:
+    """A hash of rows and their targets."""
+    digest = hashlib.sha256()
+    for part in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
+        digest.update(np.ascontiguousarray(part).data)
+    digest.update("\n".join(map(str, y.ravel().tolist())).encode())
+    return digest.hexdigest()

@@ -52,11 +52,12 @@ class FarRows(Record):
         self.n_seen += X.shape[0]
         self._take(self._squared_distances(X), keys, X, y)
 
-    def merge(self, other: FarRows) -> None:
-        """Offer the rows that another record has."""
+    def merge(self, other: FarRows, *, without: Any = ()) -> None:
+        """Offer the rows that another record has, less those with keys in `without`."""
         self.n_seen += other.n_seen
         if other.X is not None:
-            self._take(other.distances, other.keys, other.X, other.y)
+            new = np.flatnonzero(~np.isin(other.keys, without))
+            self._take(other.distances[new], other.keys[new], other.X[new], other.y[new])
 
     def first(self, n_rows: int) -> tuple[Array, np.ndarray, np.ndarray]:
         """The `n_rows` farthest rows, their targets and their keys."""

@@ -49,11 +49,12 @@ class Reservoir(Record):
         self.n_seen += X.shape[0]
         self._take(keys, X, y)
 
-    def merge(self, other: Reservoir) -> None:
-        """Offer the rows that another reservoir has."""
+    def merge(self, other: Reservoir, *, without: Any = ()) -> None:
+        """Offer the rows that another reservoir has, less those with keys in `without`."""
         self.n_seen += other.n_seen
         if other.X is not None:
-            self._take(other.keys, other.X, other.y)
+            new = np.flatnonzero(~np.isin(other.keys, without))
+            self._take(other.keys[new], other.X[new], other.y[new])
 
     def first(self, n_rows: int, *, without: Any = ()) -> tuple[Array, np.ndarray]:
         """The `n_rows` rows with the smallest keys, in the order of their keys, less those with keys in `without`."""

@@ -106,20 +106,20 @@ class RidgeStatistics(Record):
         rest.update(Z, Y, n_jobs, sign=-1)
         return rest
 
-    def merge(self, other: RidgeStatistics) -> RidgeStatistics:
-        """Return the sums over the rows of both."""
+    def merge(self, other: RidgeStatistics, *, sign: int = 1) -> RidgeStatistics:
+        """Return the sums over the rows of both; with `sign` -1 those of `other` are taken away."""
         if (self.n_components, self.cross.shape) != (other.n_components, other.cross.shape):
             raise ValueError(
                 f"`other` must have features and targets {self.cross.shape}, got {other.cross.shape}. "
                 "Merge statistics of the same feature map and targets."
             )
         return RidgeStatistics(
-            self.n + other.n,
-            replace(self.gram, data=self.gram.data + other.gram.data),
-            self.cross + other.cross,
-            self.sum_z + other.sum_z,
-            self.sum_y + other.sum_y,
-            self.sum_yy + other.sum_yy,
+            self.n + sign * other.n,
+            replace(self.gram, data=self.gram.data + sign * other.gram.data),
+            self.cross + sign * other.cross,
+            self.sum_z + sign * other.sum_z,
+            self.sum_y + sign * other.sum_y,
+            self.sum_yy + sign * other.sum_yy,
             max(self.eps, other.eps),
         )
 
