@@ -138,6 +138,7 @@ def run(
     ------
     Row
     """
+    _warm_up(methods)
     for draw in range(seed, seed + repeats):
         rng = np.random.default_rng(draw)
         chosen, tested = (rng.permutation(len(rows))[:most_rows] for rows in (data.X, data.X_test))
@@ -152,6 +153,14 @@ def run(
                     seconds, accuracy, error = fit(phi, draw, X, data.y[chosen], X_test, data.y_test[tested])
                     yield Row(data.name, method, model, width, draw, width * bits / 8, seconds, accuracy, error)
                 advance()
+
+
+def _warm_up(methods: Sequence[str]) -> None:
+    """Load what the first fit of each method compiles, so that no draw's time holds it."""
+    rows, labels = np.random.default_rng(0).standard_normal((200, 3)).astype(np.float32), np.arange(200) % 2
+    for method in methods:
+        phi = METHODS[method][1](pm.kernels.Gaussian(), 16, 0)
+        _fit_ridge(phi, 0, rows, labels, rows, labels)
 
 
 def _fit_ridge(
