@@ -78,6 +78,17 @@ def test_columns_and_drop_select_the_same(phimap, tables, tmp_path):
     assert values(one.stdout)["R2"] == values(other.stdout)["R2"]
 
 
+def test_columns_that_lose_their_digits_are_told(phimap, tmp_path):
+    lines = "\n".join(f"{1_600_000_000 + 20 * i},{i % 7},{i % 9 * 0.5}" for i in range(200))
+    (tmp_path / "times.csv").write_text(f"time,a,y\n{lines}\n")
+    result = phimap("fit", tmp_path / "times.csv", "--target", "y", *SMALL)
+    assert result.exit_code == 0
+    assert re.fullmatch(
+        r"warning: .*column 'time' lies between .* 31 steps of float32.*--dtype float64.*\n", result.stderr
+    )
+    assert phimap("fit", tmp_path / "times.csv", "--target", "y", "--dtype", "float64", *SMALL).stderr == ""
+
+
 def test_columns_that_are_no_numbers_can_be_dropped(phimap, tables, tmp_path):
     lines = (tables / "numbers.csv").read_text().splitlines()
     noted = [f",note,{lines[0]}", *(f"{i},good,{line}" for i, line in enumerate(lines[1:]))]

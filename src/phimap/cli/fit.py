@@ -16,7 +16,15 @@ from phimap.cli.describe import inputs_text, kernel_text
 from phimap.cli.errors import complain
 from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
 from phimap.cli.scoring import Scores
-from phimap.cli.source import Overview, SplitRows, check_constant_columns, choose_task, open_selected, survey
+from phimap.cli.source import (
+    Overview,
+    SplitRows,
+    check_constant_columns,
+    choose_task,
+    coarse_columns,
+    open_selected,
+    survey,
+)
 from phimap.config import config
 from phimap.io import Table
 from phimap.io.model import save
@@ -150,6 +158,8 @@ def _fit(request: Request) -> Result:
     standardize = ("global" if table.is_image else "columns") if request.standardize == "auto" else request.standardize
     if standardize == "columns":
         check_constant_columns(request.data, overview.features)
+    if request.dtype == "float32" and (coarse := coarse_columns(overview.features, request.dtype)) is not None:
+        complain(f"{request.data}: {coarse}", "warning")
     model = _learner(request, task, standardize)
     model.fit_batches(SplitRows(table, request.holdout, request.seed, rows, held_out=False))
     if not table.is_image:

@@ -18,6 +18,8 @@ from phimap.learn.scaling import Moments
 MOST_CODES = 20
 # More labels than this are names of rows rather than classes; each class costs a column of targets.
 _MOST_LABELS = 1000
+# Rounding to fewer steps than this moves values by more than a thousandth of the column's range.
+_FEW_STEPS = 1000
 # Columns of wider tables, pixels mostly, are not described one by one.
 _MOST_DESCRIBED = 200
 
@@ -187,6 +189,21 @@ def check_constant_columns(where: str, columns: Columns) -> None:
         raise DataError(
             f"{where}: column {names[0]!r} (always {value:g}){more} constant in the training rows. Use {remedy}."
         )
+
+
+def coarse_columns(columns: Columns, dtype: str) -> str | None:
+    """A line on columns of which rounding to `dtype` leaves few values, such as times in seconds; None without any."""
+    largest = np.maximum(np.abs(columns.low), np.abs(columns.high)).astype(dtype)
+    steps = (columns.high - columns.low) / np.spacing(largest)
+    coarse = np.flatnonzero((steps > 0) & (steps < _FEW_STEPS))
+    if not coarse.size:
+        return None
+    first = coarse[0]
+    others = f" (and {coarse.size - 1} more)" if coarse.size > 1 else ""
+    return (
+        f"column {columns.names[first]!r}{others} lies between {columns.low[first]:.9g} and {columns.high[first]:.9g}, "
+        f"{steps[first]:.0f} steps of {dtype}: its digits may be lost. Use --dtype float64, or subtract an offset."
+    )
 
 
 class _Target:
