@@ -79,6 +79,16 @@ def test_page_names_files_without_their_folders(phimap, tables, tmp_path):
     assert "numbers.csv" in page
 
 
+def test_the_command_keeps_all_but_folders(phimap, tables, tmp_path, monkeypatch, rng):
+    data = tmp_path / "speeds.csv"
+    data.write_text("a,km/h\n" + "\n".join(f"{a:.3f},{b:.3f}" for a, b in rng.standard_normal((60, 2))))
+    words = ["fit", str(data), "--target", "km/h", f"--report={tmp_path / 'r.html'}", "--features", "16", "-q"]
+    monkeypatch.setattr("sys.argv", ["phimap", *words])
+    assert phimap(*words).exit_code == 0
+    command = "phimap fit speeds.csv --target km/h --report=r.html --features 16 -q"
+    assert f"<pre>{command}</pre>" in (tmp_path / "r.html").read_text()
+
+
 def test_names_are_escaped(phimap, tmp_path, rng):
     rows = "\n".join(f"{a:.3f},{b:.3f}" for a, b in rng.standard_normal((60, 2)))
     (tmp_path / "odd.csv").write_text("<b>,y&<i>\n" + rows)

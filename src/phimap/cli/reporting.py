@@ -18,7 +18,7 @@ from phimap.learn.stages import Stage, Stages
 from phimap.report import Facts, error_curves, render
 
 if TYPE_CHECKING:
-    from phimap.cli.fit import Result
+    from phimap.cli.fit import Request, Result
 
 # Feature columns described in the report; the file itself holds the rest.
 _LISTED = 40
@@ -64,7 +64,7 @@ def page(result: Result) -> str:
             tables=[("Data", _data(result)), ("Model", _model(result)), ("Reproducibility", _reproducibility(result))],
             columns=described,
             n_columns=result.table.n_features,
-            command=_command(),
+            command=_command(request),
         )
     )
 
@@ -181,9 +181,13 @@ def _described(columns: Columns) -> list[tuple[str, ...]]:
     return [_HEAD, *rows]
 
 
-def _command() -> str:
+def _command(request: Request) -> str:
     """The command that was run, its files without their folders."""
-    words = [word.rsplit("/", 1)[-1] if "/" in word else word for word in sys.argv[1:]]
+    files = {Path(file) for file in (request.data, request.model, request.report) if file is not None}
+    words = []
+    for word in sys.argv[1:]:
+        option, separator, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        words.append(option + separator + (_file_name(value) if value and Path(value) in files else value))
     return shlex.join(["phimap", *words])
 
 
