@@ -106,6 +106,7 @@ def test_columns_can_be_dropped_by_name_and_place(file, values):
     kept = range(1, N_COLUMNS - 1)
     assert table.feature_names == tuple(f"c{j}" for j in kept if j != 2)
     np.testing.assert_array_equal(collect(table)[0], np.delete(values, [0, 2, N_COLUMNS - 1], axis=1))
+    assert open_table(file, drop=None).n_features == N_COLUMNS
     assert open_table(file, columns=["c1", "c0"], drop=["c0", "c3"]).feature_names == ("c1",)
 
 
@@ -136,6 +137,7 @@ def test_column_errors(file, options, message):
         ({"batch_rows": 0}, ValueError, "`batch_rows` must be a positive integer, got 0"),
         ({"columns": "c0"}, TypeError, "`columns` must be a sequence of column names, got 'c0'"),
         ({"drop": "c0"}, TypeError, "`drop` must be a sequence of column names, got 'c0'"),
+        ({"target": 1.0}, TypeError, "`target` must be a column's name or position, or several, got 1.0"),
         ({"target": []}, ValueError, "`target` must name at least one column"),
     ],
 )

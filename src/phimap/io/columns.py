@@ -41,7 +41,7 @@ def select_columns(
     names: Sequence[str],
     target: str | int | Sequence[str | int] | None,
     columns: Sequence[str | int] | None,
-    drop: Sequence[str | int] = (),
+    drop: Sequence[str | int] | None = None,
     *,
     hidden: Sequence[str] = (),
 ) -> Selection:
@@ -58,6 +58,8 @@ def select_columns(
         target_name = None
     elif isinstance(target, str | int):
         target_name = _resolve(where, names, known, target, "target column")
+    elif not hasattr(target, "__len__"):
+        raise TypeError(f"`target` must be a column's name or position, or several, got {target!r}. Use a name.")
     elif not len(target):
         raise ValueError("`target` must name at least one column, got none. Use target=None to read no target.")
     else:
@@ -68,7 +70,7 @@ def select_columns(
         features = tuple(name for name in names if name not in targets and name not in hidden)
     else:
         features = tuple(_resolve(where, names, known, one, "feature column") for one in columns)
-    dropped = {_resolve(where, names, known, one, "column to drop") for one in drop}
+    dropped = {_resolve(where, names, known, one, "column to drop") for one in drop or ()}
     if both := dropped.intersection(targets):
         raise DataError(f"{where}: column {both.pop()!r} is the target. Leave it out of drop=...")
     features = tuple(name for name in features if name not in dropped)

@@ -36,7 +36,7 @@ class Source:
     member: str | None
     target: Any
     columns: Sequence[str | int] | None
-    drop: Sequence[str | int]
+    drop: Sequence[str | int] | None
     dtype: np.dtype | None
     batch_rows: int | None
     size: tuple[int, int] | None = None
@@ -203,7 +203,7 @@ def open_table(
     target: str | int | Sequence[str | int] | None = None,
     *,
     columns: Sequence[str | int] | None = None,
-    drop: Sequence[str | int] = (),
+    drop: Sequence[str | int] | None = None,
     dtype: Any = None,
     batch_rows: int | None = None,
     size: tuple[int, int] | None = None,
