@@ -138,6 +138,8 @@ def test_predict_refuses_other_tables(phimap, model, tmp_path):
     assert_refused(phimap("predict", model, tmp_path / "late.csv", "-o", out), "row 31", "'b'")
     (tmp_path / "labels.csv").write_text("a,b,y\n1,2,high\n")
     assert_refused(phimap("predict", model, tmp_path / "labels.csv", "-o", out, "--target", "y"), "'y'")
+    feature = phimap("predict", model, tmp_path / "late.csv", "-o", out, "--target", "b")
+    assert_refused(feature, "--target 'b' is a feature of the model", "predicts, 'y'")
     missing = tmp_path / "no" / "p.csv"
     assert_refused(phimap("predict", model, tmp_path / "narrow.csv", "-o", missing), "--output", "folder")
     assert not out.exists()

@@ -66,6 +66,11 @@ def _open(data: str, target: str | None, model: Any) -> Table:
         table = open_table(data, target, dtype=dtype, size=resized, channels=channels)
     elif names is None or data.lower().endswith((".npy", ".npz")) or ".npz:" in data:
         table = open_table(data, target, dtype=dtype)
+    elif target in names.tolist():
+        known = f", {model.target_name_!r}" if hasattr(model, "target_name_") else ""
+        raise DataError(
+            f"{data}: `target` {target!r} is a feature of the model. Name the column that it predicts{known}."
+        )
     else:
         return open_table(data, target, columns=names.tolist(), dtype=dtype)
     if len(shape) == 3 and table.is_image and table.sample_shape != shape:
