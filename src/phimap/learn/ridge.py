@@ -106,7 +106,7 @@ def solve_ridge(
     **Error.** Below the noise floor of the Gram matrix no alpha is tried. Four Lanczos steps know ``1 - h_i`` to 2 %
     within a factor of ten of the shift that was factorised, to 20 % at the ends of the part of the curve looked at.
 
-    **Cost.** Two factorisations, ``2 m^3 / 3`` flops in all, and triangular solves, ``16 m^2`` flops for each far row;
+    **Cost.** Two factorisations, ``2 m^3 / 3`` flops in all, and triangular solves, ``8 m^2`` flops for each far row;
     as much memory again as the statistics, twice that with held-out rows.
 
     **Differs from the source in** the intercept, and in the stochastic trace.
