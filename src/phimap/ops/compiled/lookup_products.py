@@ -234,7 +234,8 @@ def write_both(counts, weight, left, right, scale, out, image):
         for j in range(n):
             for i in range(out.shape[0]):
                 block[j, i] = (weight * counts[top + j, i] + left[i] + right[top + j]) * scale
-            image[top + j] = block[j, : out.shape[0]]
+            for i in range(out.shape[0]):
+                image[top + j, i] = block[j, i]
         for i in range(out.shape[0]):
             for j in range(n):
                 out[i, top + j] = block[j, i]
