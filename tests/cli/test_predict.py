@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -93,8 +92,12 @@ def test_several_targets_are_refused_and_one_in_a_column_is_not(phimap, labelled
 def test_predictions_go_through_pipes(phimap, model, tables, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with ThreadPoolExecutor(1) as pool:
-        received = pool.submit(pipe.read_text)
+    # Open for both, so that neither end waits for the other.
+    end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
         assert phimap("predict", model, tables / "labels.csv", "-o", pipe).exit_code == 0
-        assert received.result() == phimap("predict", model, tables / "labels.csv").stdout
+        received = os.read(end, 2**16).decode()
+    finally:
+        os.close(end)
+    assert received == phimap("predict", model, tables / "labels.csv").stdout
     assert pipe.is_fifo()
