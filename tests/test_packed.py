@@ -9,7 +9,7 @@ import pytest
 
 import phimap as pm
 from phimap.io.errors import DataError
-from phimap.ops.compiled.packed import pack_codes
+from phimap.ops.compiled.packed import pack_codes, pack_ternary
 from phimap.packed import SIGNS, PackedArray
 
 # Weights and offset of each kind, and the values of its codes.
@@ -106,3 +106,19 @@ def test_bad_input_names_the_remedy(tmp_path):
 
 def test_is_public():
     assert pm.PackedArray is PackedArray
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize(("first", "width"), [(0, 64), (0, 200), (5, 59), (37, 150), (64, 130)])
+def test_thresholds_set_the_bits_of_any_columns(first, width, closed, rng):
+    """Values on the thresholds among them; whole words and parts of words."""
+    projected = rng.integers(-2, 3, (3, width)).astype(np.float32)
+    lower, upper = np.full(width, -1, np.float32), np.full(width, 1, np.float32)
+    is_below = projected <= lower if closed else projected < lower
+    for n_planes, expected in ((1, projected > upper), (2, (projected > upper) - 1.0 * is_below)):
+        weights = SIGNS[:n_planes]
+        packed = PackedArray.zeros(3, first + width, weights, 0.0, 1.0, np.float64)
+        pack_ternary(projected, lower, upper, closed, packed.planes, first)
+        dense = packed.to_dense()
+        np.testing.assert_array_equal(dense[:, first:], expected)
+        assert not dense[:, :first].any()

@@ -12,6 +12,8 @@ from phimap.ops.activations import RECTIFIED
 
 # An array of the backend: numpy.ndarray, scipy.sparse CSR (inputs only) or torch.Tensor.
 Array = Any
+#: Places of four ternary digits in a byte: see `Ops.ternary_product`.
+TERNARY_PLACES = (1, 3, 9, 27)
 
 
 class Ops(ABC):

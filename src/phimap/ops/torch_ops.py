@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from phimap.config import memory_budget
-from phimap.ops.base import Array, Ops
+from phimap.ops.base import TERNARY_PLACES, Array, Ops
 
 # The Walsh-Hadamard transform is done as products with Hadamard matrices of at most this order, which keep a
 # GPU's matrix units busy; H of order ab is the Kronecker product of those of orders a and b.
@@ -180,7 +180,7 @@ class TorchOps(Ops):
         return (W @ X.T).T.contiguous()
 
     def ternary_product(self, X: Array, codes: Array) -> Array:
-        digits = codes[:, :, None] // torch.tensor([1, 3, 9, 27], dtype=torch.uint8, device=X.device) % 3
+        digits = codes[:, :, None] // torch.tensor(TERNARY_PLACES, dtype=torch.uint8, device=X.device) % 3
         signs = ((digits == 1).to(X.dtype) - (digits == 2).to(X.dtype)).reshape(codes.shape[0], -1)
         return X @ signs[:, : X.shape[1]].T
 

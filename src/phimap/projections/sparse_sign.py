@@ -10,6 +10,7 @@ import numpy as np
 from phimap._validation import check_real
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
+from phimap.ops.base import TERNARY_PLACES
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.records import Record
 
@@ -142,7 +143,7 @@ class SparseSign(Projection):
 
     **Cost.** From a sparsity of 0.8 on ``(1 - eps) s d`` additions a row, and 4 bytes stored for each of as many
     entries. Below, ``s d / 4`` additions, of the sums of four inputs, and as many bytes. Both are faster than a
-    product with a dense matrix.
+    product with a dense matrix from some hundred inputs on.
 
     **Differs from the source in** the laws other than the Gaussian.
 
@@ -185,7 +186,7 @@ def _draw_signs(n_rows: int, n_columns: int, sparsity: float, rng: np.random.Gen
 
 def _draw_codes(n_rows: int, n_columns: int, sparsity: float, rng: np.random.Generator) -> SignCodeRecord:
     """Rows of independent signs and zeros, as codes."""
-    places = np.array([1, 3, 9, 27], np.uint8)
+    places = np.array(TERNARY_PLACES, np.uint8)
     codes = []
     for is_one, is_minus_one in _draw(n_rows, n_columns, sparsity, rng):
         digits = np.pad(is_one + np.uint8(2) * is_minus_one, ((0, 0), (0, -n_columns % 8)))

@@ -8,11 +8,12 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from phimap.ops.base import TERNARY_PLACES
 from phimap.ops.compiled.vectors import add, broadcast, lanes_of_two, load_two, store, subtract, transpose
 
-# Inputs whose signed sums are in one table, and their number: 3 ** 4.
-CODED = 4
-N_CODES = 81
+# Inputs whose signed sums are in one table, and the number of these.
+CODED = len(TERNARY_PLACES)
+N_CODES = 3**CODED
 # Tables that are in use together: with vectors of 64 bytes 83 KB, some of an L2 cache.
 _TABLES = 16
 # Rows transposed together, so that an addition is one of whole vectors: with two registers of eight floats the columns
