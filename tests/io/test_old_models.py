@@ -1,0 +1,50 @@
+"""Model files of earlier versions load, and give what they gave."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phimap as pm
+from tests.io.models.write import rows
+
+ARCHIVES = sorted((Path(__file__).parent / "models").glob("*.zip"))
+FILES = [
+    pytest.param(archive, name.removesuffix(".phimap"), id=f"{archive.stem}-{name.removesuffix('.phimap')}")
+    for archive in ARCHIVES
+    for name in zipfile.ZipFile(archive).namelist()
+    if name.endswith(".phimap")
+]
+
+
+@pytest.mark.parametrize(("archive", "name"), FILES)
+def test_old_model_gives_what_it_gave(archive, name, tmp_path):
+    with zipfile.ZipFile(archive) as members:
+        (tmp_path / "model").write_bytes(members.read(f"{name}.phimap"))
+        expected = np.load(io.BytesIO(members.read(f"{name}.npy")), allow_pickle=False)
+    model = pm.load(tmp_path / "model")
+    X, y = rows()
+    if name.startswith("classifier"):
+        result = model.decision_function(X[:3])
+    else:
+        result = (model.predict if name.startswith("regressor") else model.transform)(X[:3])
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+    # Equal to the bit on one processor; products of float32 sum in another order on another.
+    tolerance = 64 * np.finfo(np.float32).eps
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.stem)
+@pytest.mark.parametrize("name", ["regressor-primal", "regressor-dual", "regressor-packed", "classifier-primal"])
+def test_old_model_goes_on(archive, name, tmp_path):
+    with zipfile.ZipFile(archive) as members:
+        (tmp_path / "model").write_bytes(members.read(f"{name}.phimap"))
+    model = pm.load(tmp_path / "model")
+    X, y = rows()
+    model.partial_fit(X + 0.5, model.classes_[(y > 0).astype(int)] if name.startswith("classifier") else y)
+    assert model.n_samples_seen_ == 2 * len(X)
+    assert model.predict(X).shape == y.shape
