@@ -11,8 +11,8 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from phimap._progress import peak_memory
 from phimap.bench.cntk import DEPTH, load_images, run
-from phimap.learn.stages import peak_memory
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 import phimap as pm
-from phimap.learn.statistics import RidgeStatistics
+from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.ops import ops_for, run_tasks
 
 

@@ -38,7 +38,7 @@ def load(data: Path):
 def ours(data: Path, features: int, kernel: str) -> dict:
     """Our fit, everything included: scaling, length scale, map, statistics, regularisation."""
     import phimap as pm
-    from phimap.learn.stages import peak_memory
+    from phimap._progress import peak_memory
 
     X, y, X_test, y_test = load(data)
     # One small fit first: the compiled kernels are loaded, as they are in any second fit.

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import phimap as pm
-from phimap.learn.stages import peak_memory
+from phimap._progress import peak_memory
 
 
 def main() -> None:

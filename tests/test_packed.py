@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.io.errors import DataError
+from phimap._files import DataError
 from phimap.ops.compiled.packed import pack_codes, pack_ternary
 from phimap.packed import SIGNS, PackedArray
 

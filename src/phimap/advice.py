@@ -16,7 +16,7 @@ from phimap._validation import check_real
 from phimap.config import memory_budget, thread_count
 from phimap.features import NystroemFeatures
 from phimap.kernels import Kernel
-from phimap.learn.choices import choose_map
+from phimap.learn.search.kernel import choose_map
 from phimap.metrics import relative_error
 from phimap.metrics.matrices import subset_rows
 from phimap.random_map import RandomMap

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap._files import DataError, one_line, write_whole
 from phimap.ops import run_tasks
 from phimap.ops.bits import PRODUCT_ROWS, coded, write_products
 
@@ -176,8 +177,6 @@ class PackedArray:
         """Write the array to one file in safetensors format; `path` is replaced once that is complete."""
         from safetensors.numpy import save
 
-        from phimap.io.model import write_whole
-
         facts = {
             "format": _FORMAT,
             "weights": self.weights,
@@ -199,8 +198,6 @@ class PackedArray:
             If the file holds something else.
         """
         from safetensors import SafetensorError, safe_open
-
-        from phimap.io.errors import DataError, one_line
 
         try:
             with safe_open(path, framework="numpy") as file:

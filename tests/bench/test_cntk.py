@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from phimap._progress import Stages
 from phimap.bench import cntk
 from phimap.bench.experiment import Request
-from phimap.learn.stages import Stages
 
 
 @pytest.fixture

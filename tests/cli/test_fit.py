@@ -11,7 +11,7 @@ import pytest
 import phimap as pm
 from phimap.cli.source import SplitRows
 from phimap.io import holdout_mask, open_table
-from phimap.learn.batches import batch_rows
+from phimap.learn.data.batches import batch_rows
 
 SMALL = ("--features", "64", "--quiet")
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from phimap.blas import blas_libraries, choose_core_type, measure_speed
+from phimap.cli.blas import blas_libraries, choose_core_type, measure_speed
 
 FLAGS = "fpu sse2 avx avx2 avx512f avx512dq avx512cd avx512bw avx512vl"
 
@@ -59,7 +59,7 @@ def test_core_type_is_too_late_once_numpy_is_loaded(tmp_path):
 @pytest.fixture
 def quick(monkeypatch):
     """Measurements of small products."""
-    monkeypatch.setattr("phimap.blas._ORDER", 64)
+    monkeypatch.setattr("phimap.cli.blas._ORDER", 64)
 
 
 @pytest.mark.usefixtures("quick")

@@ -107,7 +107,7 @@ def test_closed_pipe_is_no_error(phimap, tables, tmp_path):
 def test_core_type_is_set_before_numpy_loads():
     code = (
         "import sys, os\nsys.argv = ['phimap', '--version']\nfrom phimap.cli import main\n"
-        "import phimap.blas as blas\nseen = []\n"
+        "import phimap.cli.blas as blas\nseen = []\n"
         "blas.choose_core_type = lambda: seen.append('numpy' in sys.modules)\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\nassert seen == [False], seen"
     )

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import phimap as pm
+from phimap._files import DataError
 from phimap.io import model as model_files
-from phimap.io.errors import DataError
 
 
 @pytest.fixture

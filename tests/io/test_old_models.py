@@ -27,7 +27,7 @@ def test_old_model_gives_what_it_gave(archive, name, tmp_path):
         (tmp_path / "model").write_bytes(members.read(f"{name}.phimap"))
         expected = np.load(io.BytesIO(members.read(f"{name}.npy")), allow_pickle=False)
     model = pm.load(tmp_path / "model")
-    X, y = rows()
+    X, _ = rows()
     if name.startswith("classifier"):
         result = model.decision_function(X[:3])
     else:

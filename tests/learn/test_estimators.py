@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import phimap as pm
-from phimap.learn import ridge
+from phimap.learn.ridge import solve as ridge
 
 
 @parametrize_with_checks(

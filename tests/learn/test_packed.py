@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.learn.statistics import RidgeStatistics
+from phimap.learn.ridge.statistics import RidgeStatistics
 
 KINDS = {
     "ternary": pm.TernaryFeatures("relu", 200, sparsity=0.2, random_state=0),

@@ -8,7 +8,7 @@ from scipy import linalg
 
 import phimap as pm
 from phimap.ops import ops_for
-from phimap.sketches.spectra import FourierSamples, HadamardSamples
+from phimap.sketches.product_samples import FourierSamples, HadamardSamples
 from tests.support.statistics import is_at_most, is_mean
 
 DTYPES = [np.float32, np.float64]

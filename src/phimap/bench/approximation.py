@@ -21,10 +21,10 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.svm import LinearSVC
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench.datasets import SETS, Dataset, load
 from phimap.bench.experiment import Report, Request, Table
-from phimap.learn.choices import median_length_scale
-from phimap.learn.stages import Stages
+from phimap.learn.search.length_scale import median_length_scale
 from phimap.projections import REGISTRY
 
 ERROR_ROWS = 1000

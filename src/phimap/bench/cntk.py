@@ -15,11 +15,11 @@ from functools import partial
 import numpy as np
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench.datasets import locate
 from phimap.bench.exact_ridge import ALPHAS, kernel_predictions
 from phimap.bench.experiment import Report, Request, Table
 from phimap.features import FeatureMap
-from phimap.learn.stages import Stages
 
 DEPTH, FILTER_SIZE = 3, 3
 WIDTHS = (1024, 2048, 4096)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from phimap.io.errors import DataError
+from phimap._files import DataError
 
 _FOLDER = "PHIMAP_DATA"
 _MEDIUM = "medium_classification.npz"

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.experiment import Report, Request, Table
-from phimap.learn.choices import median_length_scale
-from phimap.learn.stages import Stages
+from phimap.learn.search.length_scale import median_length_scale
 from phimap.ops import single_threaded_blas
 
 #: Features over training rows; dense around 1, where the test error peaks.

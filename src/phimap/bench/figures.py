@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from phimap._files import write_whole
 from phimap.bench.double_descent import Point
-from phimap.io.model import write_whole
 
 _PANELS = {
     "error": "relative error",

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench import footprint_path
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.experiment import Report, Request, Table
-from phimap.learn.choices import median_length_scale
-from phimap.learn.stages import Stages
+from phimap.learn.search.length_scale import median_length_scale
 
 WIDTHS = (128, 256, 512, 1024, 2048, 4096)
 _LENGTH_SCALE_ROWS = 1000

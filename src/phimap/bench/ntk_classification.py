@@ -15,14 +15,14 @@ from functools import partial
 import numpy as np
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench.exact_ridge import ALPHAS, feature_predictions, kernel_predictions
 from phimap.bench.experiment import Report, Request, Table
 from phimap.bench.ntk_methods import METHODS as MAPS
 from phimap.bench.uci import Partitioned, load_collection
 from phimap.features import FeatureMap
 from phimap.kernels import NTK, Gaussian, Kernel
-from phimap.learn.choices import median_length_scale
-from phimap.learn.stages import Stages
+from phimap.learn.search.length_scale import median_length_scale
 
 DEPTHS = (1, 2, 3, 4, 5)
 WIDTH = 1024

@@ -14,11 +14,11 @@ from functools import partial
 
 import numpy as np
 
+from phimap._progress import Stages
 from phimap.bench.datasets import load
 from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
 from phimap.bench.ntk_methods import METHODS
 from phimap.kernels import NTK
-from phimap.learn.stages import Stages
 
 DEPTHS = (1, 2, 3, 4, 5)
 WIDTHS = (1024, 4096, 8192)

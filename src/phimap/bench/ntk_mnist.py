@@ -15,12 +15,12 @@ from functools import partial
 import numpy as np
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import fit_predict
 from phimap.bench.experiment import Report, Request, Table
 from phimap.bench.ntk_methods import METHODS
 from phimap.kernels import NTK
-from phimap.learn.stages import Stages
 
 WIDTHS = (512, 1024, 2048, 4096, 8192)
 CHOSEN = ("published", "features", "gradient", "exact")

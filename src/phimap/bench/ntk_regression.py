@@ -15,13 +15,13 @@ from functools import partial
 import numpy as np
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench.exact_ridge import fit_predict
 from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
 from phimap.bench.ntk_methods import METHODS as MAPS
 from phimap.bench.uci import load_regression
 from phimap.kernels import NTK, Gaussian, Kernel
-from phimap.learn.choices import median_length_scale
-from phimap.learn.stages import Stages
+from phimap.learn.search.length_scale import median_length_scale
 
 WIDTH = 8192
 FOLDS = 4

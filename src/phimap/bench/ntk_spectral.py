@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
-from phimap.learn.stages import Stages
 
 WIDTHS = (100, 250, 500, 1000)
 ALPHA = 1e-4

@@ -21,14 +21,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import phimap as pm
+from phimap._files import write_whole
+from phimap._progress import Stages
 from phimap.bench.datasets import SETS, load
 from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
 from phimap.bench.ntk_error import normalised
 from phimap.bench.uci import REGRESSION, load_regression
-from phimap.features.power_sketches import METHODS as POWERS
-from phimap.io.model import write_whole
+from phimap.features.power_series.powers import METHODS as POWERS
 from phimap.kernels import Polynomial
-from phimap.learn.stages import Stages
 
 DEGREES = (2, 3, 7, 10, 20)
 COEF0 = (0, 1)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench.experiment import Report, Request, Table
-from phimap.learn.stages import Stages
 
 DIMENSION, ROWS = 512, 2048
 #: Kernels, and what their Gaussian moments are those of.

@@ -13,7 +13,7 @@ def main() -> None:
     The core type of BLAS is settled first: it is read when NumPy is imported, so nothing heavy comes before.
     """
     try:
-        from phimap.blas import choose_core_type
+        from phimap.cli.blas import choose_core_type
 
         choose_core_type()
         from phimap.cli.commands import app

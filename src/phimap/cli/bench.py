@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from phimap._files import write_whole
+from phimap._progress import Stages
 from phimap.bench import EXPERIMENTS
 from phimap.bench import experiment as experiments
 from phimap.bench.experiment import Request
-from phimap.io.model import write_whole
-from phimap.learn.stages import Stages
 
 
 def bench(request: Request) -> None:

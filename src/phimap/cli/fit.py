@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap._progress import Stage, Stages, peak_memory
 from phimap.cli.describe import inputs_text, kernel_text
 from phimap.cli.errors import complain
 from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
@@ -30,9 +31,8 @@ from phimap.io import Table
 from phimap.io.model import save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
-from phimap.learn.batches import batch_rows
-from phimap.learn.choices import OTHERS, STATIONARY
-from phimap.learn.stages import Stage, Stages, peak_memory
+from phimap.learn.data.batches import batch_rows
+from phimap.learn.search.kernel import OTHERS, STATIONARY
 
 # Kernels of networks, and the options that shape them.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}

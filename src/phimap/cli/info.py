@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from phimap.blas import blas_libraries, measure_speed
+from phimap.cli.blas import blas_libraries, measure_speed
 from phimap.cli.describe import kernel_text, some, task_of, times
 from phimap.config import memory_budget, thread_count
 from phimap.io.model import load

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from phimap.io.model import is_special, write_whole
+from phimap._files import is_special, write_whole
 
 #: A file to write: its path, and what writes it.
 Output = tuple[Path, Callable[[Path], None]]

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
+from phimap._files import write_whole
 from phimap.cli.describe import inputs_text, task_of, times
 from phimap.cli.errors import complain
 from phimap.cli.fit import predict_unnamed
@@ -19,8 +20,8 @@ from phimap.cli.scoring import Scores
 from phimap.cli.source import check_single
 from phimap.config import config
 from phimap.io import DataError, Table, open_table
-from phimap.io.model import load, write_whole
-from phimap.learn.batches import feature_rows
+from phimap.io.model import load
+from phimap.learn.data.batches import feature_rows
 
 
 def run(

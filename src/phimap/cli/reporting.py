@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from phimap._progress import Stage, Stages
 from phimap.cli.describe import inputs_text, kernel_text, some
 from phimap.cli.source import Columns, SplitRows
-from phimap.learn.batches import feature_rows
-from phimap.learn.stages import Stage, Stages
+from phimap.learn.data.batches import feature_rows
 from phimap.report import Facts, error_curves, render
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from phimap.learn.scaling import Moments
+from phimap.learn.data.scaling import Moments
 
 # Classes that the model was not trained on, of which as many are told one by one.
 _LISTED = 5

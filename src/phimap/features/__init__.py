@@ -1,19 +1,19 @@
 """Feature maps: scikit-learn transformers whose features' inner products estimate a kernel."""
 
-from phimap.features.activation import ActivationFeatures
-from phimap.features.arccosine import ArcCosineFeatures
 from phimap.features.base import FeatureMap
-from phimap.features.cntk import CNTKSketch
-from phimap.features.cntk_gradient import CNTKGradientFeatures
-from phimap.features.dot_product import DotProductFeatures
+from phimap.features.cntk.gradient import CNTKGradientFeatures
+from phimap.features.cntk.sketch import CNTKSketch
 from phimap.features.fourier import FourierFeatures
-from phimap.features.ntk import NTKFeatures
-from phimap.features.ntk_gradient import NTKGradientFeatures
-from phimap.features.ntk_sketch import NTKSketch
-from phimap.features.ntk_tensor import NTKTensorFeatures
-from phimap.features.nystroem import NystroemFeatures
-from phimap.features.quantized import QuantizedFeatures
-from phimap.features.ternary import TernaryFeatures
+from phimap.features.low_precision.quantized import QuantizedFeatures
+from phimap.features.low_precision.ternary import TernaryFeatures
+from phimap.features.ntk.gradient import NTKGradientFeatures
+from phimap.features.ntk.random_features import NTKFeatures
+from phimap.features.ntk.sketch import NTKSketch
+from phimap.features.ntk.tensor import NTKTensorFeatures
+from phimap.features.nystroem.nystroem import NystroemFeatures
+from phimap.features.power_series.dot_product import DotProductFeatures
+from phimap.features.random_layers.activation import ActivationFeatures
+from phimap.features.random_layers.arccosine import ArcCosineFeatures
 
 __all__ = [
     "ActivationFeatures",

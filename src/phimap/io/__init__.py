@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phimap.io.errors import DataError
+from phimap._files import DataError
 from phimap.io.split import holdout_mask
 from phimap.io.table import Table, open_table
 

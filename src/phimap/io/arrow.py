@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from phimap.io.columns import Selection
-from phimap.io.errors import DataError, refuse_feature
+from phimap._files import DataError
+from phimap.io.columns import Selection, refuse_feature
 
 
 def is_numeric(kind: pa.DataType) -> bool:

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from phimap._files import DataError, one_line
 from phimap.io.columns import numbered_names
-from phimap.io.errors import DataError, one_line
 from phimap.io.table import Source, Table
 
 #: The target of every folder: the class of an image is the subfolder that it lies in.

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import version
@@ -19,7 +17,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from phimap.io.errors import DataError, one_line
+from phimap._files import DataError, one_line, write_whole
 from phimap.packed import PackedArray
 from phimap.records import Record
 
@@ -118,59 +116,6 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"`{path}` was written by phimap {metadata.get('version')} and cannot be read by {version('phimap')}: "
             f"{one_line(error)}. Save the model again with this version."
         ) from error
-
-
-def write_whole(path: str | os.PathLike[str], write: Callable[[Any], object]) -> None:
-    """Call ``write(binary file)`` so that `path` holds the complete result or what it held before.
-
-    The content goes to a temporary file in the same folder, is forced to disk and renamed onto `path`, or onto what
-    that links to; on any failure, an interrupt too, the temporary file is removed. Pipes and devices, which hold
-    nothing, are written to as they are.
-    """
-    path = Path(path)
-    if is_special(path):
-        with path.open("wb") as file:
-            write(file)
-        return
-    path = path.resolve() if path.is_symlink() else path
-    if path.is_dir():
-        raise IsADirectoryError(f"`{path}` is a folder. Give the name of a file.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder `{path.parent}` does not exist. Make it first, or choose another.")
-    try:
-        handle, name = tempfile.mkstemp(prefix=".phimap.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise type(error)(f"cannot write into the folder `{path.parent}`: {one_line(error)}.") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        _adopt_mode(name, path)
-        os.replace(name, path)
-    except OSError as error:
-        raise OSError(
-            f"could not write `{path}`: {one_line(error)}. Nothing was changed there; free some space or choose "
-            "another folder."
-        ) from error
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-
-
-def is_special(path: Path) -> bool:
-    """Whether `path` is a pipe or a device, such as /dev/null: a file of that name must not take its place."""
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _adopt_mode(temporary: str, path: Path) -> None:
-    """Give the temporary file the mode a plainly opened file would have: mkstemp makes it private."""
-    if path.exists():
-        os.chmod(temporary, path.stat().st_mode)
-        return
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(temporary, 0o666 & ~mask)
 
 
 def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from phimap._files import DataError, one_line
 from phimap.config import memory_budget
 from phimap.io.columns import closest_first, numbered_names, select_columns
-from phimap.io.errors import DataError, one_line
 from phimap.io.table import Source, Table, check_file, image_shape, numeric_or_label
 
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {

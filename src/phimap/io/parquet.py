@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from phimap._files import DataError, one_line
 from phimap.io.arrow import check_types, to_arrays
 from phimap.io.columns import select_columns
-from phimap.io.errors import DataError, one_line
 from phimap.io.table import Source, Table
 
 # Column chunks are read through a buffer of this size instead of whole, and decoded a few rows at a time.

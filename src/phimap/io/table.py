@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.io.errors import DataError, one_line
+from phimap._files import DataError, one_line
 
 # Module of this package that reads a suffix; imported when first needed. The longest suffix wins.
 _READERS = {

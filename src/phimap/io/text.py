@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
+from phimap._files import DataError, one_line
 from phimap.io.arrow import is_numeric, to_arrays
-from phimap.io.columns import Selection, numbered_names, select_columns
-from phimap.io.errors import DataError, one_line, refuse_feature
+from phimap.io.columns import Selection, numbered_names, refuse_feature, select_columns
 from phimap.io.table import Source, Table
 
 # Arrow parses whole rows within a block: a block of 16 rows of the longest kind seen at the top leaves room

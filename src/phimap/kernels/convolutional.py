@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from phimap._images import Shape, as_image_shape, flat_images
-from phimap._validation import check_choice, check_finite, check_integer
+from phimap._progress import Stages
+from phimap._validation import Shape, as_image_shape, check_choice, check_finite, check_integer, flat_images
 from phimap.config import memory_budget, thread_count
 from phimap.kernels.base import Kernel
 from phimap.ops import Array, is_tensor, ops_for, run_tasks
@@ -152,8 +152,6 @@ class CNTK(Kernel):
         MemoryError
             If the result exceeds the byte budget, before anything is allocated.
         """
-        from phimap.learn.stages import Stages
-
         left, right, shape = self._pair(X, Y)
         dtype = np.result_type(_dtype(left), _dtype(right))
         cost = self._cost(left, right, shape, symmetric=Y is None)

@@ -363,3 +363,38 @@ class StudentLaw(SpectralLaw):
     def _sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
         # Zero is excluded: the factor would be infinite.
         return np.sqrt(self.nu / special.gammaincinv(self.nu, 1.0 - rng.random(size)))
+
+
+@dataclass(frozen=True, eq=False)
+class SphereLaw(SpectralLaw):
+    """Uniform on the sphere of radius ``sqrt(d)``: the directions of leverage-score sampling.
+
+    Its second moments are those of the standard Gaussian law.
+    """
+
+    is_rotation_invariant: ClassVar[bool] = True
+    kernel_name: ClassVar[str] = "leverage-score sampling"
+
+    @property
+    def coordinate_variance(self) -> float:
+        """Variance of one coordinate: 1."""
+        return 1.0
+
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return onto_sphere(rng.standard_normal((size, self.n_features)))
+
+    def _radial_quantile(self, u: np.ndarray) -> np.ndarray:
+        return np.full(np.shape(u), np.sqrt(self.n_features))
+
+
+@dataclass(frozen=True, eq=False)
+class DirectionLaw(SphereLaw):
+    """Uniform on the sphere of radius ``sqrt(d)``, for functions of both parities."""
+
+    is_for_even_functions: ClassVar[bool] = False
+    kernel_name: ClassVar[str] = "an activation with exact degrees"
+
+
+def onto_sphere(directions: np.ndarray) -> np.ndarray:
+    """Rows (s, d) scaled to norm ``sqrt(d)``."""
+    return directions * (np.sqrt(directions.shape[1]) / np.linalg.norm(directions, axis=1, keepdims=True))

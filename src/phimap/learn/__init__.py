@@ -2,7 +2,7 @@
 
 from phimap.learn.classifier import KernelClassifier
 from phimap.learn.regressor import KernelRegressor
-from phimap.learn.ridge import RidgeSolution
-from phimap.learn.statistics import RidgeStatistics
+from phimap.learn.ridge.solve import RidgeSolution
+from phimap.learn.ridge.statistics import RidgeStatistics
 
 __all__ = ["KernelClassifier", "KernelRegressor", "RidgeSolution", "RidgeStatistics"]

@@ -12,19 +12,20 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from phimap._progress import Stage, Stages
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, check_real, check_samples
+from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
-from phimap.learn.batches import ArrayBatches, CheckedBatches, batch_rows, feature_rows, require_reiterable
-from phimap.learn.choices import choose_map, with_image_shape
-from phimap.learn.far import FarRows
-from phimap.learn.reservoir import Reservoir
-from phimap.learn.ridge import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
-from phimap.learn.scaling import Scaling
-from phimap.learn.stages import Stage, Stages
-from phimap.learn.statistics import RidgeStatistics
-from phimap.learn.stream import FeatureStream
-from phimap.learn.survey import Survey
+from phimap.learn.data.batches import ArrayBatches, CheckedBatches, batch_rows, feature_rows, require_reiterable
+from phimap.learn.data.far import FarRows
+from phimap.learn.data.first_pass import Survey
+from phimap.learn.data.reservoir import Reservoir
+from phimap.learn.data.scaling import Scaling
+from phimap.learn.data.stream import FeatureStream
+from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
+from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.search.kernel import choose_map
 from phimap.ops import Array, ops_for
 from phimap.packed import PackedArray
 from phimap.random_map import RandomMap

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
-from phimap.learn.survey import Survey
+from phimap.learn.data.first_pass import Survey
 
 # Up to this number of rows every row may well be a class of its own.
 _FEW_ROWS = 20

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
-from phimap.learn.survey import Survey
+from phimap.learn.data.first_pass import Survey
 
 
 class KernelRegressor(RegressorMixin, KernelModel):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from phimap.learn.cholesky import NotPositiveDefiniteError
-from phimap.learn.ridge import solve_ridge, solve_ridge_dual
+from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
+from phimap.learn.ridge.solve import solve_ridge, solve_ridge_dual
 from phimap.ops import ops_for
 
 # Halving the width divides the cost of a solution by eight, so all narrower models together cost 1/7 of the model's.

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from phimap.learn.stages import Stage
+from phimap._progress import Stage
 from phimap.report.curves import Curve
 from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot, plain
 

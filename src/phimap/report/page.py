@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phimap.learn.stages import Stage
+from phimap._progress import Stage
 from phimap.report import figures
 from phimap.report.curves import Curves
 from phimap.report.style import Plot

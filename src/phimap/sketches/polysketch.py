@@ -14,7 +14,7 @@ from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.sketches.base import Sketch
 from phimap.sketches.countsketch import OSNAP, CountSketch
-from phimap.sketches.spectra import FORMS, ProductSamples
+from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.srht import SRHT
 from phimap.sketches.tree import Evaluation, ProductTree, TreeBuilder
 

@@ -11,7 +11,7 @@ from phimap._validation import check_choice
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.sketches.base import Sketch
-from phimap.sketches.spectra import FORMS, ProductSamples, hadamard_signs, padded_width
+from phimap.sketches.product_samples import FORMS, ProductSamples, hadamard_signs, padded_width
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.records import Record
-from phimap.sketches.spectra import ProductSamples, hadamard_signs
+from phimap.sketches.product_samples import ProductSamples, hadamard_signs
 
 
 @dataclass(frozen=True)

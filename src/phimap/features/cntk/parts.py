@@ -1,0 +1,171 @@
+"""The parts of a layer of `CNTKSketch`: windows, random features of the rest of kappa, and products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+
+import numpy as np
+from scipy.fft import dct
+from scipy.special import gammaln
+
+from phimap.features.random_layers.rectified import ResidualRecord
+from phimap.kernels.spectral import StandardGaussianLaw
+from phimap.ops import Array, Ops
+from phimap.projections import SORF
+from phimap.projections.dense import DenseRecord, drawn_blocks, haar_orthogonal
+from phimap.records import Record
+from phimap.sketches.srht import hadamard_signs, padded_width
+
+# Widest inputs of dense orthogonal directions: up to there a product is as quick as three Hadamard transforms.
+_WIDEST_DENSE = 64
+
+
+@dataclass(frozen=True)
+class WindowRecord(Record):
+    """The direct sum of features over a window: leading ones side by side, the rest folded with random signs.
+
+    Attributes
+    ----------
+    filter_size : int
+    exact : int
+        Leading features that are kept side by side.
+    folded : int
+        Width to which the direct sum of all others is folded.
+    signs : ndarray of shape (filter_size^2, n_features - exact)
+        Random signs; without a rotation, their orthogonal transform over the window.
+    rotation : ndarray of int8, shape (p,), or None
+        Signs of a Hadamard transform of the features beforehand, which spreads what would collide.
+    """
+
+    filter_size: int
+    exact: int
+    folded: int
+    signs: np.ndarray
+    rotation: np.ndarray | None
+
+    @classmethod
+    def draw(
+        cls, filter_size: int, exact: int, n_features: int, widest: int, folded: int, rng: np.random.Generator
+    ) -> WindowRecord:
+        """Keep `exact` features side by side if the window then stays within `widest`; else rotate and fold all."""
+        sign_rng, rotation_rng = rng.spawn(2)
+        rotation = None
+        if exact * filter_size**2 > widest:
+            rotation = hadamard_signs(rotation_rng, (padded_width(n_features),))
+            exact, n_features = 0, rotation.shape[0]
+        rest = n_features - exact
+        if rest:
+            # What a projection would pad to a power of two may as well be used. Beside exact features, the rest
+            # is of a norm so small that half the width will do.
+            kept = exact * filter_size**2
+            folded = min(padded_width(kept + (folded // 2 if kept else folded)) - kept, rest)
+        signs = hadamard_signs(sign_rng, (filter_size**2, rest)).astype(np.float64)
+        if rotation is None:
+            # Neighbouring pixels are alike: signs for the window's waves, of which the mean is nearly all, collide
+            # less than signs for its pixels.
+            waves = np.asarray(dct(np.eye(filter_size), norm="ortho", axis=0))
+            signs = np.kron(waves, waves).T @ signs
+        return cls(filter_size, exact, folded if rest else 0, signs, rotation)
+
+    @property
+    def n_components(self) -> int:
+        return self.filter_size**2 * self.exact + self.folded
+
+    @property
+    def exact_components(self) -> int:
+        return self.filter_size**2 * self.exact
+
+    @property
+    def stored_width(self) -> int:
+        """Width of the features a pixel that the sums are taken of."""
+        return self.exact + self.signs.shape[1]
+
+    def prepare(self, ops: Ops, features: Array) -> Array:
+        """The features of some pixels, as they are stored for the sums."""
+        if self.rotation is None:
+            return features
+        return ops.fwht(ops.pad_signed(features, self.rotation)) * self.rotation.shape[0] ** -0.5
+
+    def apply(self, ops: Ops, stored: Array, shape: tuple[int, int], part: slice) -> Array:
+        """Windows (r, n_components) around the pixels in `part`."""
+        return ops.windows(stored, shape, part, self.filter_size, self.exact, self.signs, self.folded)
+
+
+def draw_residual(order: int, n_features: int, n_components: int, rng: np.random.Generator) -> ResidualRecord:
+    """Random features of kappa_1 (order 1) or kappa_0 (order 0) on unit rows, without the degrees 0 and 1.
+
+    ``(|g| - c) / sqrt(2)`` or ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
+    """
+    scale = (2 * n_components) ** -0.5
+    if n_features > _WIDEST_DENSE:
+        directions = SORF(radii="fixed").sample(StandardGaussianLaw(n_features), n_components, rng)
+        share = _share(padded_width(n_features))
+    else:
+        blocks = drawn_blocks(
+            lambda size, child: haar_orthogonal(n_features, child, size), n_components, n_features, rng
+        )
+        directions = DenseRecord(np.ascontiguousarray(blocks.T) * n_features**0.5)
+        share = _share(n_features)
+    return ResidualRecord(directions, order, (-share,) if order else (0.0, -share), scale)
+
+
+@dataclass(frozen=True)
+class ProductRecord(Record):
+    """Sketch of tensor products ``x (x) y`` by two Hadamard transforms, and of x alone by the first of them.
+
+    Attributes
+    ----------
+    signs : tuple of two ndarrays of int8
+    rows : tuple of two ndarrays of intp, shape (n_products,)
+    linear_rows : ndarray of intp
+        Rows of the first transform that sketch x itself; none where x is not wanted.
+    """
+
+    signs: tuple[np.ndarray, np.ndarray]
+    rows: tuple[np.ndarray, np.ndarray]
+    linear_rows: np.ndarray
+
+    @classmethod
+    def draw(cls, widths: tuple[int, int], n_products: int, n_linear: int, rng: np.random.Generator) -> ProductRecord:
+        sign_rng, row_rng = rng.spawn(2)
+        lengths = [padded_width(width) for width in widths]
+        signs = tuple(hadamard_signs(sign_rng, (length,)) for length in lengths)
+        rows = tuple(_distinct(length, n_products, row_rng) for length in lengths)
+        return cls(signs, rows, _distinct(lengths[0], n_linear, row_rng))  # pyright: ignore[reportArgumentType]
+
+    @property
+    def scratch_width(self) -> int:
+        return 2 * sum(signs.shape[0] for signs in self.signs) + self.rows[0].shape[0] + self.linear_rows.shape[0]
+
+    def transforms(self, ops: Ops, X: Array, Y: Array) -> tuple[Array, Array]:
+        """Hadamard transforms of both sides, of which `linear` and `products` are rows."""
+        first, second = (ops.fwht(ops.pad_signed(Z, s)) for Z, s in zip((X, Y), self.signs, strict=True))
+        return first, second
+
+    def linear(self, first: Array) -> Array:
+        """Sketch of x: linear in the transform, so that of a sum of rows is the sum of theirs."""
+        return first[:, self.linear_rows] * max(self.linear_rows.shape[0], 1) ** -0.5
+
+    def products(self, ops: Ops, first: Array, second: Array) -> Array:
+        """Sketch of ``x (x) y``."""
+        n_rows = self.rows[0].shape[0]
+        out = ops.empty((first.shape[0], n_rows))
+        ops.gather_product(first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
+        return out
+
+
+def _distinct(length: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows in random order, each as often as the others up to one."""
+    n_rounds = -(-n_rows // length)
+    rounds = [rng.permutation(length) for _ in range(n_rounds)] or [np.empty(0, np.intp)]
+    return np.concatenate(rounds)[:n_rows].astype(np.intp)
+
+
+def _share(n_features: int) -> float:
+    """The c for directions of length root d: ``c^2 - 2 c E|g| = -2 / pi``, so that just ``2 / pi`` is taken away.
+
+    For Gaussian g it is their E|g|; on the sphere E|g| is larger, for few features by much.
+    """
+    mean = float(np.exp(gammaln(n_features / 2) - gammaln((n_features + 1) / 2))) * (n_features / pi) ** 0.5
+    return mean - max(mean**2 - 2 / pi, 0.0) ** 0.5

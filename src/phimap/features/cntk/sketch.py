@@ -1,0 +1,183 @@
+"""Sketches of the convolutional neural tangent kernel: `CNTKSketch`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from phimap._validation import as_image_shape, check_choice, check_integer
+from phimap.features.base import FeatureMap
+from phimap.features.cntk.layers import CNTKRecord, ConvolutionLayer
+from phimap.features.cntk.parts import ProductRecord, WindowRecord, draw_residual
+from phimap.features.cntk.powers import residual_powers
+from phimap.kernels import CNTK
+from phimap.ops import Array
+from phimap.random_map import MapRecord
+from phimap.sketches.srht import hadamard_signs, padded_width
+
+# Random features a pixel below which a quarter of the output width errs more than half of it does.
+_LEAST_HIDDEN = 1024
+
+
+class CNTKSketch(FeatureMap):
+    r"""Features of the convolutional tangent kernel, at a cost linear in the pixels.
+
+    Every pixel p carries features phi_h of :math:`G_h` and psi_h of :math:`P_h`. With the patch
+    :math:`\mu_h(p) = \bigoplus_s \phi_{h-1}(p + s) / \sqrt{N_h(p)}` over the window of the filter,
+
+    .. math:: \phi_h = \tfrac{\sqrt{N_h}}{q}\, \Phi_1(\mu_h), \quad
+              \dot\phi_h = \tfrac{1}{q}\, \Phi_0(\mu_h), \quad
+              \eta_h = Q(\psi_{h-1} \otimes \dot\phi_h) \oplus \phi_h, \quad
+              \psi_h(p) = \bigoplus_s \eta_h(p + s)
+
+    where Phi_1, Phi_0 are features of kappa_1 and kappa_0 and Q is a sketch; :math:`\psi_L = Q(\psi_{L-1} \otimes
+    \dot\phi_L)`, and the output is the mean of psi_L over the pixels, or a sketch of all of them.
+
+    Parameters
+    ----------
+    depth : int, default=2
+        Number L of convolutional layers, at least 2.
+    filter_size : int, default=3
+        Height and width q of the filters, odd.
+    n_components : int, default=1024
+        Output width m.
+    pooling : {"gap", "flatten"}, default="gap"
+        Global average pooling, or none.
+    degree : int or None, default=None
+        None: degrees beyond 1 of kappa_1 and kappa_0 come as random features, all at once. An integer of at least 2:
+        as sketches of the powers up to `degree`, weighted by non-negative coefficients that are fitted on the cosines
+        which a layer can reach.
+    hidden_components : int or None, default=None
+        Width w of the random features a pixel and layer; None is a quarter of `n_components`, up to 4096 of these
+        half of it or 1024, whichever is less.
+    image_shape : tuple (height, width) or (height, width, channels), or None, default=None
+        Shape of an image where data come as flat rows. None reads a row as an image of height 1 with one channel: a
+        signal. Data of four axes need none.
+    random_state : int, Generator, RandomState, SeedSequence or None, default=None
+        Seed of the named streams; None is fresh entropy.
+    n_jobs : int or None, default=None
+        Threads; None is the configured number. Changes no bit of the result.
+
+    Attributes
+    ----------
+    kernel_ : CNTK
+        The exact kernel that ``Z @ Z.T`` estimates.
+    record_ : CNTKRecord
+        All that was drawn.
+    n_features_in_ : int
+
+    Notes
+    -----
+    **Error.** The relative error falls like ``1 / sqrt(m)``, with w in proportion to m; a bias of the order of 1/w
+    comes from patches that are themselves estimates. Every projection is shared by all pixels, as it must be, so that
+    the mean over pixels does not average its error away. On 64 images of CIFAR-10, standardised by channel, at depth 3
+    (mean of eight draws): 0.046 at m = 1024, 0.029 at 2048, 0.015 at 4096; after centring 0.073, 0.048, 0.029.
+
+    **Cost.** A pixel and layer takes ``O(q^2 w + m log m)`` operations, an image a number of them linear in its pixels.
+    Scratch is one image a thread, in parts where a quarter of the byte budget is less.
+
+    **Differs from the source in** what is exact: the degrees 0 and 1 of kappa_1 and the degree 0 of kappa_0 are
+    carried along, not sketched, so that the noise is in the rest alone, 18 % of either kappa. The windows' direct sums
+    keep what comes linearly from the image side by side and add the rest with random signs on cosine waves. The rest of
+    kappa is a random feature, ``|w.mu|`` or ``sign(w.mu)`` less its degrees 0 and 1, unless `degree` is given. Patches,
+    features of P_h and their sketched products are scaled to the lengths they are known to have. The mean over pixels
+    of the linear part is taken before it is sketched.
+
+    References
+    ----------
+    Zandieh et al. (2021), *Scaling neural tangent kernels via sketching and random features*, Definition 3, Theorem 4.
+
+    Examples
+    --------
+    >>> import numpy as np, phimap as pm
+    >>> images = np.random.default_rng(0).standard_normal((20, 6, 6, 2))
+    >>> phi = pm.CNTKSketch(depth=3, n_components=2048, random_state=0).fit(images)
+    >>> Z, K = phi.transform(images), phi.kernel_(images)
+    >>> Z.shape, bool(np.linalg.norm(Z @ Z.T - K) < 0.1 * np.linalg.norm(K))
+    ((20, 2048), True)
+    """
+
+    _roles = ("windows", "tangent windows", "relu", "step", "products", "pixels")
+    _takes_bytes: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        depth: int = 2,
+        filter_size: int = 3,
+        n_components: int = 1024,
+        *,
+        pooling: str = "gap",
+        degree: int | None = None,
+        hidden_components: int | None = None,
+        image_shape: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.depth = depth
+        self.filter_size = filter_size
+        self.n_components = n_components
+        self.pooling = pooling
+        self.degree = degree
+        self.hidden_components = hidden_components
+        self.image_shape = image_shape
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> CNTKRecord:
+        shape = as_image_shape(getattr(self, "image_shape_", None) or self.image_shape, X.shape[1])
+        kernel = CNTK(self.depth, self.filter_size, self.pooling, image_shape=shape)
+        kernel._check_parameters(X.shape[1])
+        self.kernel_ = kernel
+        if self.degree is not None:
+            check_integer("degree", self.degree, least=2)
+        hidden = max(1, self.n_components // 4, min(self.n_components // 2, _LEAST_HIDDEN))
+        if self.hidden_components is not None:
+            hidden = check_integer("hidden_components", self.hidden_components, least=1)
+        size = int(self.filter_size)
+        layers = self._layers(shape[2], hidden, streams)
+        plain = WindowRecord(size, 0, 1, np.ones((size**2, 1)), None)
+        signs = None
+        if check_choice("pooling", self.pooling, ("gap", "flatten")) == "flatten":
+            rng = streams["pixels"]
+            signs = tuple(hadamard_signs(rng, (length, self.n_components)) for length in shape[:2])
+        return CNTKRecord(shape, layers, plain, signs, self.n_components)  # pyright: ignore[reportArgumentType]
+
+    def _layers(
+        self, channels: int, hidden: int, streams: dict[str, np.random.Generator]
+    ) -> tuple[ConvolutionLayer, ...]:
+        """Draw the layers for images of that many channels."""
+        size, depth = int(self.filter_size), int(self.depth)
+        # What is kept exactly may be as wide as the output; beyond that it is rotated and folded like the rest.
+        widest = max(self.n_components, 2 * hidden)
+        layers: list[ConvolutionLayer] = []
+        phi = eta = (channels, channels)
+        for layer in range(1, depth + 1):
+            rngs = {role: streams[role].spawn(1)[0] for role in self._roles}
+            window = WindowRecord.draw(size, *phi, widest, hidden, rngs["windows"])
+            tangent_window = None
+            if layer > 2:
+                tangent_window = WindowRecord.draw(size, *eta, widest, hidden, rngs["tangent windows"])
+            width, psi_width = window.n_components, (tangent_window or window).n_components
+            relu = step = product = None
+            if layer < depth:
+                relu = self._residual(1, layer, width, hidden, rngs["relu"])
+            if layer > 1:
+                step = self._residual(0, layer, width, hidden, rngs["step"])
+                slopes = width + (step.n_components if step else 0)
+                n_products, n_linear = 2 * hidden, 0
+                if layer == depth:
+                    n_linear = min(self.n_components - self.n_components // 2, padded_width(psi_width))
+                    n_products = max(1, self.n_components - n_linear)
+                product = ProductRecord.draw((psi_width, slopes), n_products, n_linear, rngs["products"])
+            layers.append(ConvolutionLayer(window, tangent_window, relu, step, product))
+            phi, eta = layers[-1].phi_widths, layers[-1].eta_widths
+        return tuple(layers)
+
+    def _residual(
+        self, order: int, layer: int, n_features: int, n_components: int, rng: np.random.Generator
+    ) -> MapRecord | None:
+        """Features of kappa_1 or kappa_0 beyond degree 1; None where the degree ends there."""
+        if self.degree is None:
+            return draw_residual(order, n_features, n_components, rng)
+        return residual_powers(order, layer, int(self.degree), n_features, n_components, rng)

@@ -1,0 +1,1 @@
+"""Features of a few values, which can be kept packed."""

@@ -1,0 +1,1 @@
+"""Features of the neural tangent kernels of fully connected networks."""

@@ -1,0 +1,196 @@
+"""The recursion of neural tangent features, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap._validation import check_choice
+from phimap.features.random_layers.arccosine import RectifiedRecord
+from phimap.kernels.spectral import SphereLaw, StandardGaussianLaw
+from phimap.ops import Array, Ops
+from phimap.projections import Projection
+from phimap.projections.gibbs import GibbsDirections
+from phimap.random_map import MapRecord
+from phimap.records import Record
+from phimap.sketches import TensorSketch, TensorSRHT
+from phimap.sketches.countsketch import CountSketchRecord
+from phimap.sketches.srht import TensorSRHTRecord
+from phimap.sketches.tensorsketch import TensorSketchRecord
+
+SKETCHES = {
+    "tensorsrht": TensorSRHT,
+    # The convolution of two count sketches: the sketch of a product of two vectors by CountSketch.
+    "countsketch": TensorSketch,
+}
+SAMPLINGS = ("gaussian", "leverage", "gibbs")
+
+
+@dataclass(frozen=True)
+class TensorProduct(Record):
+    """The tensor product of two rows, all entries of it.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Lengths of the two.
+    """
+
+    widths: tuple[int, int]
+
+    @property
+    def n_components(self) -> int:
+        return self.widths[0] * self.widths[1]
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_components
+
+    def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
+        """The products (r, n_components) of the rows of `X` and `Y`."""
+        out = ops.empty((X.shape[0], self.n_components))
+        ops.outer(X, Y, out)
+        return out
+
+
+@dataclass(frozen=True)
+class NTKLayer(Record):
+    """One layer of the recursion.
+
+    Attributes
+    ----------
+    relu : RectifiedRecord
+        phi_{l-1} -> phi_l.
+    step : RectifiedRecord or None
+        phi_{l-1} -> the derivative's features; None, like `product`, for the NNGP kernel.
+    product : TensorSRHTRecord, TensorSketchRecord, TensorProduct or None
+        Their tensor product with psi_{l-1}, sketched or not.
+    """
+
+    relu: RectifiedRecord
+    step: RectifiedRecord | None
+    product: TensorSRHTRecord | TensorSketchRecord | TensorProduct | None
+
+    @property
+    def n_components(self) -> int:
+        return self.relu.n_components + (self.product.n_components if self.product else 0)
+
+
+@dataclass(frozen=True)
+class NTKRecord(MapRecord):
+    """The layers, applied to normalised rows.
+
+    Attributes
+    ----------
+    layers : tuple of NTKLayer
+    reduction : CountSketchRecord or None
+        For a single component: the sketch that adds the two parts of the last layer, of one feature each.
+    """
+
+    layers: tuple[NTKLayer, ...]
+    reduction: CountSketchRecord | None
+
+    @property
+    def n_features(self) -> int:
+        return self.layers[0].relu.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.reduction.n_components if self.reduction else self.layers[-1].n_components
+
+    @property
+    def scratch_width(self) -> int:
+        widest = max(
+            (layer.step.n_components + layer.product.scratch_width) if layer.step and layer.product else 0
+            for layer in self.layers
+        )
+        return self.n_features + 2 * max(layer.n_components for layer in self.layers) + widest
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        norms = ops.row_norms(X)
+        # phi, psi: the features of Sigma_l and K_l of the exact recursion; both start as the direction of x.
+        phi = psi = ops.scale_rows(X, ops.reciprocal(norms))
+        for layer in self.layers:
+            last = layer is self.layers[-1] and self.reduction is None
+            target, start = (out, first) if last else (ops.empty((X.shape[0], layer.n_components)), 0)
+            relu_end = start + layer.relu.n_components
+            if layer.step is not None and layer.product is not None:
+                derivative = ops.empty((X.shape[0], layer.step.n_components))
+                layer.step.apply(ops, phi, derivative)
+                ops.copy(layer.product.sketch_product(ops, derivative, psi), target, relu_end)
+            layer.relu.apply(ops, phi, target, start)
+            phi, psi = target[:, start:relu_end], target
+        if self.reduction is not None:
+            self.reduction.apply(ops, psi, out, first)
+        ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
+
+    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+        # Fewer features of the last layer: both of its parts in proportion, each again an unbiased estimate.
+        relu_width = self.layers[-1].relu.n_components
+        whole = self.reduction or isinstance(self.layers[-1].product, TensorProduct)
+        if whole or n_components * relu_width % self.n_components:
+            return None
+        part = n_components * relu_width // self.n_components
+        columns = np.concatenate([np.arange(part), relu_width + np.arange(n_components - part)])
+        return columns, (self.n_components / n_components) ** 0.5
+
+
+@dataclass(frozen=True)
+class LayerWidths:
+    """Widths of one layer.
+
+    Attributes
+    ----------
+    relu, step : int
+        m1 and m0.
+    product : int or None
+        ms; None for the product itself, 0 for none, the map of the NNGP kernel.
+    """
+
+    relu: int
+    step: int
+    product: int | None
+
+
+def draw_layers(
+    n_features: int,
+    widths: Sequence[LayerWidths],
+    streams: dict[str, np.random.Generator],
+    *,
+    sketch: str = "none",
+    sampling: str = "gaussian",
+    gibbs_sweeps: int = 1,
+    projection: str | Projection = "auto",
+) -> tuple[NTKLayer, ...]:
+    """Draw the layers of a map of `n_features` inputs from the streams ``relu``, ``step`` and ``sketch``."""
+    check_choice("sampling", sampling, SAMPLINGS)
+    if sampling == "gibbs" and projection not in ("auto", "gaussian"):
+        raise ValueError(
+            f"`projection` must be 'auto' or 'gaussian' for sampling='gibbs', whose chains are independent, got "
+            f"{projection!r}. Use sampling='leverage'."
+        )
+    relu_projection = GibbsDirections(gibbs_sweeps) if sampling == "gibbs" else projection
+    layers = []
+    phi_width = psi_width = n_features
+    for width in widths:
+        relu_law = StandardGaussianLaw(phi_width) if sampling == "gaussian" else SphereLaw(phi_width)
+        relu = RectifiedRecord.draw(1, relu_law, width.relu, relu_projection, streams["relu"].spawn(1)[0])
+        step = product = None
+        if width.product != 0:
+            step_law = StandardGaussianLaw(phi_width)
+            step = RectifiedRecord.draw(0, step_law, width.step, projection, streams["step"].spawn(1)[0])
+            pair = (width.step, psi_width)
+            if width.product is None:
+                product = TensorProduct(pair)
+            else:
+                product = SKETCHES[sketch](width.product).sample_product(pair, streams["sketch"].spawn(1)[0])
+        if relu.signature is not None or (step is not None and step.signature is not None):
+            raise ValueError(
+                f"`projection` must give positive quadrature weights inside neural tangent features, got "
+                f"{projection!r}. Use projection='orthogonal'."
+            )
+        layers.append(NTKLayer(relu, step, product))
+        phi_width, psi_width = width.relu, layers[-1].n_components
+    return tuple(layers)

@@ -1,0 +1,1 @@
+"""Features from landmarks: rows of the data that stand for all."""

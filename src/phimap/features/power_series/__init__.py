@@ -1,0 +1,1 @@
+"""Kernels with a power series: some powers carried exactly, the others by sketches."""

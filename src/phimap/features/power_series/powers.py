@@ -1,0 +1,159 @@
+"""Sketches of several tensor powers side by side: the interchangeable part of a map of a power series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.ops import Array, Ops
+from phimap.random_map import MapRecord
+from phimap.sketches import SRHT, CountSketch, PolySketch, TensorSketch
+from phimap.sketches.complex_to_real import SpectralProductsRecord
+from phimap.sketches.maclaurin import SignProductsRecord
+from phimap.sketches.polysketch import is_wide
+from phimap.sketches.srht import SRHTRecord
+
+
+@dataclass(frozen=True)
+class StackedRecord(MapRecord):
+    """Maps of the same rows side by side.
+
+    Attributes
+    ----------
+    parts : tuple of MapRecord
+    """
+
+    parts: tuple[MapRecord, ...]
+
+    @property
+    def n_features(self) -> int:
+        return self.parts[0].n_features
+
+    @property
+    def n_components(self) -> int:
+        return sum(part.n_components for part in self.parts)
+
+    @property
+    def scratch_width(self) -> int:
+        return max(part.scratch_width for part in self.parts)
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        for part in self.parts:
+            part.apply(ops, X, out, first)
+            first += part.n_components
+
+
+@dataclass(frozen=True)
+class ReducedRecord(MapRecord):
+    """A wide map whose features are reduced by a sketch."""
+
+    wide: MapRecord
+    reduction: SRHTRecord
+
+    @property
+    def n_features(self) -> int:
+        return self.wide.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.reduction.n_components
+
+    @property
+    def scratch_width(self) -> int:
+        return self.wide.scratch_width + self.reduction.scratch_width
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        features = ops.empty((X.shape[0], self.wide.n_components))
+        self.wide.apply(ops, X, features)
+        self.reduction.apply(ops, features, out, first)
+
+
+# Width of the inner nodes of a tree, whose error counts times the square of the cosine: so many times this square
+# times the width of the widest output, but not less than the second number.
+_INNER_SHARE = 4
+_INNER_WIDTH = 1024
+# Features that compact Maclaurin maps draw for each that they keep.
+_OVERSAMPLING = 4
+
+
+def _compact(n_features: int, degree: int, width: int, rng: np.random.Generator) -> MapRecord:
+    wide_rng, reduction_rng = rng.spawn(2)
+    wide = SignProductsRecord.draw(n_features, degree, _OVERSAMPLING * width, wide_rng)
+    return ReducedRecord(wide, SRHT(width).sample(wide.n_components, reduction_rng))
+
+
+def _tensor_sketch(n_features: int, degree: int, width: int, rng: np.random.Generator) -> MapRecord:
+    return TensorSketch(width, degree=degree).sample(n_features, rng)
+
+
+# Draws of the sketch of one power: (n_features, degree, width, generator) -> record.
+_SINGLE: dict[str, Callable[[int, int, int, np.random.Generator], MapRecord]] = {
+    "tensorsketch": _tensor_sketch,
+    "maclaurin": SignProductsRecord.draw,
+    "compact-maclaurin": _compact,
+}
+
+METHODS = ("polysketch", "complex-to-real", *_SINGLE)
+"""Names of the sketches of powers."""
+
+
+def draw_powers(
+    method: str,
+    n_features: int,
+    degrees: Sequence[int],
+    widths: Sequence[int],
+    squared_cosine: float,
+    rng: np.random.Generator,
+) -> MapRecord:
+    """Draw sketches of the tensor powers of these degrees, ascending, with these widths, side by side.
+
+    `squared_cosine` is that of two rows on average.
+    """
+    if method == "polysketch":
+        return _draw_tree(n_features, degrees, widths, squared_cosine, rng)
+    if method == "complex-to-real":
+        return SpectralProductsRecord.draw(n_features, degrees, widths, rng)
+    draw = _SINGLE[method]
+    children = rng.spawn(len(degrees))
+    return StackedRecord(
+        tuple(
+            draw(n_features, degree, width, child)
+            for degree, width, child in zip(degrees, widths, children, strict=True)
+        )
+    )
+
+
+def _draw_tree(
+    n_features: int, degrees: Sequence[int], widths: Sequence[int], squared_cosine: float, rng: np.random.Generator
+) -> MapRecord:
+    """All powers from one tree; the first power, which needs none, by SRHT.
+
+    Rows that are wide for the tree are hashed, for each leaf and for the first power anew, in the time of their
+    nonzeros.
+    """
+    linear_rng, tree_rng = rng.spawn(2)
+    higher = {degree: width for degree, width in zip(degrees, widths, strict=True) if degree > 1}
+    widest = max(higher.values(), default=widths[0])
+    inner = min(widest, max(_INNER_WIDTH, int(_INNER_SHARE * squared_cosine * widest)))
+    wide = is_wide(n_features, inner)
+    parts: list[MapRecord] = []
+    if degrees[0] == 1:
+        parts.append((CountSketch if wide else SRHT)(widths[0]).sample(n_features, linear_rng))
+    if higher:
+        sketch = PolySketch(inner_components=inner, leaf="countsketch" if wide else "none")
+        parts.append(sketch.sample_powers(n_features, higher, tree_rng))
+    return StackedRecord(tuple(parts))
+
+
+def unit_variance(method: str, degree: int, squared_cosine: np.ndarray) -> np.ndarray:
+    """About m times the variance of a sketch with m features of the power of unit vectors, for each squared cosine.
+
+    ``(1 + c s^2)^j - s^(2 j)`` for products of j factors: c = 2 with real signs, 1 with complex samples. In a tree
+    the error of a product is one more sketch of it, whose size the number of factors does not change.
+    """
+    if method == "polysketch":
+        return 1 + squared_cosine**degree
+    spread = 1 if method == "complex-to-real" else 2
+    return (1 + spread * squared_cosine) ** degree - squared_cosine**degree

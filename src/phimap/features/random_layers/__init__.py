@@ -1,0 +1,1 @@
+"""Random layers: one nonlinearity of each projection."""

@@ -1,0 +1,1 @@
+"""What a learner takes from a stream of batches: scales, samples of the rows, features."""

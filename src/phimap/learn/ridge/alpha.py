@@ -1,0 +1,183 @@
+"""The search for the least score over regularisations, a few factorisations long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from phimap._random import RandomState, named_streams
+from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
+from phimap.learn.ridge.criteria import System
+from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse, ShiftedInverse
+
+# Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps; larger problems
+# start their search where the one on this many of their features ends.
+_EXACT_ORDER = 768
+# Grid of regularisations: finer than the curve's curvature; the minimum is then refined between grid points.
+_POINTS_PER_DECADE = 4
+# The grid reaches up to this multiple of the largest eigenvalue, where everything is shrunk, and down to where
+# rounding may begin: products in float32 move eigenvalues by 0.05 to 0.25 eps of the largest before centring, as
+# measured, and by less where the features came in many batches. What proves to be noise is left out of the search.
+_TOP = 10.0
+_FLOOR = 1e-2
+_MOST_DECADES = 10
+# Reach of one factorisation to either side of its shift: within it a score takes some 20 Lanczos steps to three
+# digits, and ever more beyond.
+_REACH = 10.0**1.5
+_MOST_WINDOWS = 8
+_POWER_STEPS = 6
+_PROBES = 8
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a search found: the best alpha, and the part of the curve that was looked at."""
+
+    alpha: float
+    alphas: np.ndarray
+    scores: np.ndarray
+    criterion: str
+    # Memory that the next factorisation may overwrite.
+    buffer: np.ndarray | None
+
+
+def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:
+    """The alpha at the least score, and the part of the curve that was looked at."""
+    top = _largest_eigenvalue(system.matrix, n_jobs)
+    if not top > 0:
+        # Constant features: nothing to fit, and every regularisation says so.
+        return Choice(1.0, np.empty(0), np.empty(0), system.criterion, None)
+    rounded = top if system.uncentred is system.matrix else _largest_eigenvalue(system.uncentred, n_jobs)
+    lowest, highest = max(_FLOOR * system.eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
+    size = system.matrix.size
+    if system.exact or size <= _EXACT_ORDER:
+        grid = _grid(lowest, highest)
+        inverse = ExactShiftedInverse(system.matrix, system.rhs, system.project, system.rows)
+        scores = _trusted_scores(system, inverse, grid)
+        best, known = _refine(system, inverse, grid, scores), np.isfinite(scores)
+        return Choice(best, grid[known], scores[known], system.criterion, None)
+    centre = 1e-4 * top
+    if system.coarse is not None:
+        # Fewer features make a kernel estimate smaller by the same factor, and with it the alpha that suits it.
+        columns = np.linspace(0, size - 1, _EXACT_ORDER).astype(np.intp)
+        centre = choose(system.coarse(columns), rng, n_jobs).alpha * size / _EXACT_ORDER
+    return _Windows(system, lowest, highest, rng, n_jobs).search(centre)
+
+
+def _trusted_scores(system: System, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+    """Scores, infinite where the shift does not clear twice what rounding took from the least eigenvalue."""
+    trusted = shifts > -2 * inverse.least_eigenvalue
+    scores = np.full(shifts.shape, np.inf)
+    if trusted.any():
+        scores[trusted] = system.score(inverse, shifts[trusted])
+    return scores
+
+
+def _grid(lowest: float, highest: float) -> np.ndarray:
+    return np.geomspace(lowest, highest, max(2, int(np.log10(highest / lowest) * _POINTS_PER_DECADE) + 1))
+
+
+class _Windows:
+    """A search along the curve by windows, each evaluated from one factorisation at its centre."""
+
+    def __init__(self, system: System, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
+        self._system, self._lowest, self._highest, self._n_jobs = system, lowest, highest, n_jobs
+        self._buffer: np.ndarray | None = None
+        self._curve: dict[float, float] = {}
+        self._probes = None
+        if system.criterion == "gcv":
+            signs = named_streams(rng, "trace")["trace"].integers(2, size=(system.matrix.size, _PROBES))
+            self._probes = 2.0 * signs - 1.0
+
+    def search(self, centre: float) -> Choice:
+        """Move the window to its own minimum until that lies inside."""
+        best = centre
+        for _ in range(_MOST_WINDOWS):
+            centre = float(np.clip(centre, self._lowest, self._highest))
+            grid = _grid(max(self._lowest, centre / _REACH), min(self._highest, centre * _REACH))
+            try:
+                inverse, scores = self._evaluate(centre, grid)
+            except NotPositiveDefiniteError:
+                # Rounding in the Gram matrix reaches up to here: what lies below ten times it is noise as well.
+                self._lowest = centre = 10 * centre
+                continue
+            if not np.isfinite(scores).any() and centre < self._highest:
+                self._lowest = centre = float(grid[-1])
+                continue
+            best = _refine(self._system, inverse, grid, scores)
+            at = int(np.argmin(scores))
+            inside = 0 < at < grid.size - 1
+            if inside or grid[at] in (self._lowest, self._highest):
+                break
+            centre = float(grid[at])
+        if not self._curve:
+            raise NotPositiveDefiniteError(
+                "the Gram matrix is not positive semidefinite to the rounding of its features, so `alpha` cannot be "
+                "chosen. Give `alpha`, or use float64 input."
+            )
+        alphas = np.array(sorted(self._curve))
+        scores = np.array([self._curve[alpha] for alpha in alphas])
+        return Choice(best, alphas, scores, self._system.criterion, self._buffer)
+
+    def _evaluate(self, shift: float, grid: np.ndarray) -> tuple[ShiftedInverse, np.ndarray]:
+        system = self._system
+        factor = BlockedCholesky(system.matrix, shift, self._n_jobs, out=self._buffer)
+        self._buffer = factor.data
+        inverse = LanczosShiftedInverse(
+            factor,
+            shift,
+            system.rhs,
+            _Steady(system, grid),
+            project=system.project,
+            probes=self._probes,
+            rows=system.rows,
+        )
+        scores = _trusted_scores(system, inverse, grid)
+        known = np.isfinite(scores)
+        self._curve.update(zip(grid[known].tolist(), scores[known].tolist(), strict=True))
+        return inverse, scores
+
+
+class _Steady:
+    """Whether the curve on a grid has stopped moving: by a thousandth anywhere, by less at its minimum."""
+
+    def __init__(self, system: System, grid: np.ndarray):
+        self._system, self._grid = system, grid
+        self._last = np.full(grid.shape, np.inf)
+
+    def __call__(self, inverse: ShiftedInverse) -> bool:
+        scores = _trusted_scores(self._system, inverse, self._grid)
+        known = np.isfinite(scores)
+        moved = np.where(known, np.abs(np.where(known, scores, 0) - self._last), 0)
+        self._last = scores
+        at = int(np.argmin(scores))
+        return bool((moved <= 1e-3 * scores).all() and moved[at] <= 1e-4 * scores[at])
+
+
+def _refine(system: System, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
+    """The minimum between the neighbours of the best grid point; the point itself at the ends of what is known."""
+    best = int(np.argmin(scores))
+    if best in (0, grid.size - 1) or not np.isfinite(scores[best - 1 : best + 2]).all():
+        return float(grid[best])
+    bounds = (np.log(grid[best - 1]), np.log(grid[best + 1]))
+    found = minimize_scalar(
+        lambda log: system.score(inverse, np.exp([log]))[0], bounds=bounds, method="bounded", options={"xatol": 1e-2}
+    )
+    return float(np.exp(found.x) if found.fun < scores[best] else grid[best])
+
+
+def _largest_eigenvalue(matrix: BlockTriangle, n_jobs: int | None) -> float:
+    """The largest eigenvalue within a few percent, by power iteration."""
+    # Weights that no structure of the features shares, the same in every call.
+    weights = 1 + 0.5 * np.sin(np.arange(1, matrix.size + 1))
+    vector = (np.sqrt(np.maximum(matrix.diagonal(), 0)) * weights)[:, None]
+    value = 0.0
+    for _ in range(_POWER_STEPS):
+        norm = np.linalg.norm(vector)
+        if not norm > 0:
+            return 0.0
+        vector = matrix.matmul(vector / norm, n_jobs)
+        value = float(np.linalg.norm(vector))
+    return value

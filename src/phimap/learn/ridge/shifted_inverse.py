@@ -1,0 +1,274 @@
+"""Functions of a large symmetric matrix for every shift at once, from one factorisation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle
+from phimap.ops import single_threaded_blas
+
+_MOST_STEPS = 96
+# Steps between two looks at whether the curves still move.
+_STEPS_BETWEEN_CHECKS = 4
+
+#: A linear map of vectors (m, k) to rows (r, k), applied to what the inverse gives.
+Images = Callable[[np.ndarray], np.ndarray]
+
+
+class ShiftedInverse(ABC):
+    """``(A + lam I)^{-1} B`` through its images and its traces, as functions of lam.
+
+    A is symmetric positive semidefinite of order m, B is (m, t), R is (m, k), P is a linear map to r rows.
+
+    Attributes
+    ----------
+    least_eigenvalue : float
+        Least eigenvalue of A as stored, or a bound on it from above: how far rounding has made A indefinite, where
+        negative.
+    """
+
+    least_eigenvalue: float
+
+    @abstractmethod
+    def images(self, shifts: np.ndarray) -> np.ndarray:
+        """``P (A + lam I)^{-1} B`` (g, r, t) at each of g shifts."""
+
+    @abstractmethod
+    def quadratic(self, shifts: np.ndarray) -> np.ndarray:
+        """``tr B^T (A + lam I)^{-1} B`` (g,)."""
+
+    @abstractmethod
+    def quadratic_squared(self, shifts: np.ndarray) -> np.ndarray:
+        """``tr B^T (A + lam I)^{-2} B`` (g,)."""
+
+    @abstractmethod
+    def forms(self, shifts: np.ndarray) -> np.ndarray:
+        """``r^T (A + lam I)^{-1} r`` (g, k) for each of k columns r of R."""
+
+    @abstractmethod
+    def trace(self, shifts: np.ndarray) -> np.ndarray:
+        """``tr (A + lam I)^{-1}`` (g,)."""
+
+    @abstractmethod
+    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+        """Estimated standard deviation of `trace` (g,)."""
+
+
+class ExactShiftedInverse(ShiftedInverse):
+    """By the eigendecomposition of A: the slow oracle, and the method for small orders.
+
+    Parameters
+    ----------
+    matrix : BlockTriangle
+        A of order m.
+    B : ndarray of shape (m, t)
+    project : callable or None
+        P; None for the identity.
+    rows : ndarray of shape (m, k) or None
+        R; None if `forms` is not needed.
+
+    Notes
+    -----
+    **Error.** Rounding. **Cost.** About 9 m^3 flops and two m x m arrays.
+    **Differs from the source in** nothing.
+    """
+
+    def __init__(
+        self, matrix: BlockTriangle, B: np.ndarray, project: Images | None = None, rows: np.ndarray | None = None
+    ):
+        with single_threaded_blas():
+            eigenvalues, self._vectors = np.linalg.eigh(matrix.to_dense())
+            self._coordinates = self._vectors.T @ B
+            self._projected = self._vectors if project is None else project(self._vectors)
+            self._squares = None if rows is None else np.square(self._vectors.T @ rows)
+        self.least_eigenvalue = float(eigenvalues[0])
+        # Rounding can leave the zero eigenvalues of a singular matrix slightly negative.
+        self._eigenvalues = np.maximum(eigenvalues, 0)
+
+    def images(self, shifts: np.ndarray) -> np.ndarray:
+        with single_threaded_blas():
+            return np.stack(
+                [self._projected @ (self._coordinates * inverse[:, None]) for inverse in self._inverses(shifts)]
+            )
+
+    def quadratic(self, shifts: np.ndarray) -> np.ndarray:
+        return (self._inverses(shifts) * np.square(self._coordinates).sum(axis=1)).sum(axis=1)
+
+    def quadratic_squared(self, shifts: np.ndarray) -> np.ndarray:
+        return (np.square(self._inverses(shifts)) * np.square(self._coordinates).sum(axis=1)).sum(axis=1)
+
+    def forms(self, shifts: np.ndarray) -> np.ndarray:
+        with single_threaded_blas():
+            return self._inverses(shifts) @ self._squares
+
+    def trace(self, shifts: np.ndarray) -> np.ndarray:
+        return self._inverses(shifts).sum(axis=1)
+
+    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+        return np.zeros(np.shape(shifts))
+
+    def diagonals(self, shifts: np.ndarray) -> np.ndarray:
+        """Diagonals of ``(A + lam I)^{-1}`` (g, m)."""
+        with single_threaded_blas():
+            return self._inverses(shifts) @ np.square(self._vectors).T
+
+    def _inverses(self, shifts: np.ndarray) -> np.ndarray:
+        """``1 / (a + lam)`` (g, m)."""
+        return 1 / (self._eigenvalues + np.asarray(shifts)[:, None])
+
+
+class LanczosShiftedInverse(ShiftedInverse):
+    """By Lanczos recurrences with ``M = (A + shift I)^{-1}``, shift the least lam asked for.
+
+    With theta an eigenvalue of M, ``1 / (a + lam) = theta / (1 + (lam - shift) theta)``: every function wanted is
+    a function f of M, smooth on its spectrum. From the recurrence started at b, with orthonormal vectors V and
+    tridiagonal matrix T, ``f(M) b = |b| V f(T) e_1`` and ``b^T f(M) b = |b|^2 e_1^T f(T) e_1`` to rounding once T
+    has enough rows. One recurrence runs for each column of B and for each random sign vector that estimates the
+    trace (Hutchinson), all together: a step is one solve with many right-hand sides. The vectors are not kept, only
+    their images.
+
+    Parameters
+    ----------
+    factor : BlockedCholesky
+        Factor of ``A + shift I``.
+    shift : float
+    B : ndarray of shape (m, t)
+    settled : callable
+        Called with this object every few steps; the recurrences end when it returns True.
+    project : callable or None, default=None
+        P; None if `images` is not needed.
+    probes : ndarray of shape (m, n_probes) or None, default=None
+        Random signs, two columns or more; None if `trace` is not needed.
+    rows : ndarray of shape (m, k) or None, default=None
+        R; None if `forms` is not needed. Four steps are taken for them, whatever the others need.
+
+    Attributes
+    ----------
+    n_steps : int
+        Steps taken.
+
+    Notes
+    -----
+    **Error.** Convergence is geometric in the number of steps. The trace has a relative standard deviation of at
+    most ``sqrt(2 / (n_probes r))``, with r = ``(sum theta)^2 / sum theta^2`` the effective rank of M: below 1 % for
+    eight probes and r above 2,500. The same probes serve every lam, so the error hardly moves the minimum of a curve.
+
+    **Cost.** A step reads the factor twice, whatever the number of columns.
+
+    **Differs from the source in** the shifted and inverted matrix in place of A, which the source uses: Lanczos
+    converges first where the functions vary most.
+
+    References
+    ----------
+    Golub, Meurant (2010), *Matrices, moments and quadrature with applications*, Chapters 6, 7 and 11;
+    Hutchinson (1990), *A stochastic estimator of the trace of the influence matrix*.
+    """
+
+    def __init__(
+        self,
+        factor: BlockedCholesky,
+        shift: float,
+        B: np.ndarray,
+        settled: Callable[[LanczosShiftedInverse], bool],
+        *,
+        project: Images | None = None,
+        probes: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
+    ):
+        if rows is not None:
+            # The first look is the last.
+            self._rows = LanczosShiftedInverse(factor, shift, rows, lambda _: True)
+        self._shift = shift
+        self._project = project
+        self._n_targets = B.shape[1]
+        start = B if probes is None else np.concatenate([B, probes], axis=1)
+        self._norms = np.sqrt(np.square(start).sum(axis=0))
+        self._images: list[np.ndarray] = []
+        self.n_steps = 0
+        self._run(factor, start, settled)
+
+    def images(self, shifts: np.ndarray) -> np.ndarray:
+        t = self._n_targets
+        # Coefficients |b| f(T) e_1 of the recurrence's vectors: (g, t, n_steps).
+        first = self._vectors[:t, 0, :]
+        coefficients = np.einsum("tsk,gtk->gts", self._vectors[:t], self._resolvent(shifts)[:, :t] * first)
+        coefficients *= self._norms[:t, None]
+        stacked = np.stack(self._images[: self.n_steps], axis=2)
+        with single_threaded_blas():
+            return np.stack([coefficients[:, j] @ stacked[:, j].T for j in range(t)], axis=2)
+
+    def quadratic(self, shifts: np.ndarray) -> np.ndarray:
+        return self._sum_over(slice(0, self._n_targets), self._resolvent(shifts))
+
+    def quadratic_squared(self, shifts: np.ndarray) -> np.ndarray:
+        return self._sum_over(slice(0, self._n_targets), np.square(self._resolvent(shifts)))
+
+    def forms(self, shifts: np.ndarray) -> np.ndarray:
+        return self._rows._forms_of(slice(None), shifts)
+
+    def trace(self, shifts: np.ndarray) -> np.ndarray:
+        return self._traces(shifts).mean(axis=1)
+
+    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+        traces = self._traces(shifts)
+        return traces.std(axis=1, ddof=1) / np.sqrt(traces.shape[1])
+
+    def _traces(self, shifts: np.ndarray) -> np.ndarray:
+        """Estimates of the trace by each probe: (g, n_probes)."""
+        return self._forms_of(slice(self._n_targets, None), shifts)
+
+    def _forms_of(self, columns: slice, shifts: np.ndarray) -> np.ndarray:
+        """``b^T (A + lam I)^{-1} b`` of the columns b that recurrences started from: (g, n_columns)."""
+        weights = np.square(self._vectors[columns, 0, :] * self._norms[columns, None])
+        return (self._resolvent(shifts)[:, columns] * weights).sum(axis=2)
+
+    def _resolvent(self, shifts: np.ndarray) -> np.ndarray:
+        """``theta / (1 + (lam - shift) theta)``: (g, n_columns, n_steps)."""
+        return self._nodes / (1 + (np.asarray(shifts)[:, None, None] - self._shift) * self._nodes)
+
+    def _sum_over(self, columns: slice, values: np.ndarray) -> np.ndarray:
+        weighted = values[:, columns] * np.square(self._vectors[columns, 0, :])
+        return weighted.sum(axis=2) @ np.square(self._norms[columns])
+
+    def _run(self, factor: BlockedCholesky, start: np.ndarray, settled: Callable[..., bool]) -> None:
+        """Extend all recurrences until the functions are settled."""
+        # A zero column (a constant target) has zero images whatever its recurrence gives.
+        current = np.divide(start, self._norms, out=np.zeros_like(start), where=self._norms > 0)
+        previous = np.zeros_like(current)
+        beta = np.zeros(start.shape[1])
+        diagonal, beside = [], []
+        most = min(_MOST_STEPS, factor.size)
+        for step in range(1, most + 1):
+            if self._project is not None:
+                self._images.append(self._project(current[:, : self._n_targets]))
+            image = factor.solve(current) - beta * previous
+            alpha = np.einsum("ij,ij->j", image, current)
+            image -= alpha * current
+            beta = np.sqrt(np.einsum("ij,ij->j", image, image))
+            diagonal.append(alpha)
+            # A recurrence that has spanned its space goes on from zero: its later nodes have weight zero.
+            beta[beta <= 64 * np.finfo(np.float64).eps * np.max(diagonal, axis=0)] = 0
+            previous, current = current, np.divide(image, beta, out=np.zeros_like(image), where=beta > 0)
+            if step % _STEPS_BETWEEN_CHECKS == 0 or step == most or not beta.any():
+                self._diagonalise(np.array(diagonal), np.array(beside))
+                if not beta.any() or settled(self):
+                    return
+            beside.append(beta)
+
+    def _diagonalise(self, diagonal: np.ndarray, beside: np.ndarray) -> None:
+        """Eigenvalues (n_columns, n_steps) and eigenvectors of the tridiagonal matrices."""
+        self.n_steps, n_columns = diagonal.shape
+        index = np.arange(self.n_steps)
+        tridiagonal = np.zeros((n_columns, self.n_steps, self.n_steps))
+        tridiagonal[:, index, index] = diagonal.T
+        if self.n_steps > 1:
+            tridiagonal[:, index[1:], index[:-1]] = beside.T
+        with single_threaded_blas():
+            nodes, self._vectors = np.linalg.eigh(tridiagonal)
+        self._nodes = np.maximum(nodes, 0)
+        largest = self._nodes.max(initial=0)
+        # The largest eigenvalue of M is the first that the recurrences find.
+        self.least_eigenvalue = 1 / largest - self._shift if largest > 0 else 0.0

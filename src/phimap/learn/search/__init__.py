@@ -1,0 +1,1 @@
+"""What a learner chooses from the data before it fits: the kernel, its width, its map."""

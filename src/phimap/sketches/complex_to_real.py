@@ -1,0 +1,94 @@
+"""Complex-to-real sketches of tensor powers: products of entries of independent randomised Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.ops import Array, Ops
+from phimap.random_map import MapRecord
+from phimap.sketches.product_samples import fast_fourier_width, hadamard_signs
+
+
+@dataclass(frozen=True)
+class SpectralProductsRecord(MapRecord):
+    """Products of entries of independent randomised Fourier transforms: a power of degree j has j factors.
+
+    Attributes
+    ----------
+    n_features : int
+    signs : ndarray of int8, shape (largest degree, L)
+        Of the transforms, which all degrees share.
+    rows : tuple of ndarrays of intp, shapes (j, ceil(width / 2))
+        One for each degree: frequencies up to half of L.
+    orientations : tuple of ndarrays of int8, shapes as of `rows`
+        -1 where the entry is conjugated, its frequency being in the upper half.
+    widths : tuple of int
+        Features of each degree.
+    last_signs : tuple of int
+        Sign between the two parts of the last sample, which share a feature where a width is odd.
+    """
+
+    n_features: int
+    signs: np.ndarray
+    rows: tuple[np.ndarray, ...]
+    orientations: tuple[np.ndarray, ...]
+    widths: tuple[int, ...]
+    last_signs: tuple[int, ...]
+
+    @property
+    def n_components(self) -> int:
+        return sum(self.widths)
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_features + 2 * self.signs.shape[0] * self.signs.shape[1] + 2 * max(self.widths)
+
+    @classmethod
+    def draw(
+        cls, n_features: int, degrees: Sequence[int], widths: Sequence[int], rng: np.random.Generator
+    ) -> SpectralProductsRecord:
+        length = fast_fourier_width(n_features)
+        sign_rng, row_rng, last_rng = rng.spawn(3)
+        signs = hadamard_signs(sign_rng, (max(degrees), length))
+        rows, orientations = [], []
+        for degree, width in zip(degrees, widths, strict=True):
+            # Each factor visits all frequencies before it visits one again: by Parseval's theorem this takes out of
+            # the error what depends on one factor's frequency alone.
+            samples = -(-width // 2)
+            rounds = -(-samples // length)
+            drawn = [
+                np.concatenate([row_rng.permutation(length) for _ in range(rounds)])[:samples] for _ in range(degree)
+            ]
+            frequencies = np.stack(drawn).astype(np.intp)
+            upper = 2 * frequencies > length
+            rows.append(np.where(upper, length - frequencies, frequencies))
+            orientations.append(np.where(upper, -1, 1).astype(np.int8))
+        last = hadamard_signs(last_rng, (len(widths),))
+        return cls(
+            n_features,
+            signs,
+            tuple(rows),
+            tuple(orientations),
+            tuple(int(width) for width in widths),
+            tuple(int(sign) for sign in last),
+        )
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        spectra = ops.signed_spectra(ops.dense(X), self.signs)
+        for rows, orientations, width, last in zip(
+            self.rows, self.orientations, self.widths, self.last_signs, strict=True
+        ):
+            scale = (2 / width) ** 0.5
+            if width % 2 == 0:
+                ops.fourier_chain(spectra, rows, orientations, scale, out, first)
+            else:
+                features = ops.empty((X.shape[0], width + 1))
+                ops.fourier_chain(spectra, rows, orientations, scale, features, 0)
+                # Half a sample for half a sample's share: every feature has the same part in the estimate.
+                middle = width // 2
+                features[:, middle] = 0.5**0.5 * (features[:, middle] + last * features[:, width])
+                ops.copy(features[:, :width], out, first)
+            first += width
