@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._files import DataError, one_line, write_whole
+from phimap.io import legacy
 from phimap.packed import PackedArray
 from phimap.records import Record
 
@@ -255,7 +256,9 @@ class _Decoder:
         return [self.decode(item) for item in node["items"]]
 
     def _record(self, node: dict[str, Any]) -> Record:
-        return Record.registry[node["name"]](**{name: self.decode(item) for name, item in node["fields"].items()})
+        values = {name: self.decode(item) for name, item in node["fields"].items()}
+        name, values = legacy.current_record(node["name"], values)
+        return Record.registry[name](**values)
 
     def _packed(self, node: dict[str, Any]) -> PackedArray:
         named = {name: self.decode(item) for name, item in node["fields"].items()}
@@ -268,5 +271,5 @@ class _Decoder:
         params = {name: self.decode(item) for name, item in node["params"].items()}
         estimator = self._classes[node["name"]](**params)
         for name, item in node["state"].items():
-            setattr(estimator, name, self.decode(item))
+            setattr(estimator, legacy.current_attribute(name), self.decode(item))
         return estimator

@@ -1,0 +1,29 @@
+"""What older model files call the records of today: renamed classes and fields, and classes that became others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+#: Names of record classes in older files, and what they are called now.
+RECORDS: dict[str, str] = {}
+#: For a record class of today, names of its fields in older files and what they are called now.
+FIELDS: dict[str, dict[str, str]] = {}
+#: For a record class that is gone, what makes of its fields the name and the fields of one of today.
+CONVERTED: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
+#: Names of estimators' attributes in older files, and what they are called now.
+ATTRIBUTES: dict[str, str] = {}
+
+
+def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The class and the fields of today for a record of a model file."""
+    if name in CONVERTED:
+        name, values = CONVERTED[name](values)
+    name = RECORDS.get(name, name)
+    renamed = FIELDS.get(name, {})
+    return name, {renamed.get(field, field): value for field, value in values.items()}
+
+
+def current_attribute(name: str) -> str:
+    """The attribute of today for one of a model file."""
+    return ATTRIBUTES.get(name, name)
