@@ -11,7 +11,7 @@ import numpy as np
 
 from phimap.io import DataError, Table, holdout_mask, open_table
 from phimap.io.images import LABEL
-from phimap.io.table import check_file
+from phimap.io.source import check_file
 from phimap.learn.data.scaling import Moments
 
 # Whole numbers with at most this many distinct values are taken for classes: a scale of ratings, a code, digits.
