@@ -8,16 +8,26 @@ sketched ones. The relative Frobenius error stands beside it, on rows of norm 1 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from phimap._progress import Stages
-from phimap.bench.datasets import load
-from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
-from phimap.bench.ntk_methods import METHODS
+from phimap.bench.datasets import load, unit_rows
+from phimap.bench.experiment import (
+    Report,
+    Table,
+    as_dicts,
+    grouped,
+    having,
+    mean_and_standard_deviation,
+    measured,
+    values,
+)
+from phimap.bench.ntk.methods import METHODS
+from phimap.bench.options import BenchOptions
 from phimap.kernels import NTK
 
 DEPTHS = (1, 2, 3, 4, 5)
@@ -30,7 +40,7 @@ _FIT_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One draw of one method.
 
     Attributes
@@ -62,14 +72,6 @@ class Row:
     seconds: float
 
 
-def normalised(X: np.ndarray, centre: bool) -> np.ndarray:
-    """Rows of norm 1 in float32, after their mean was taken from them if `centre`; zero rows stay."""
-    X = X.astype(np.float64)
-    X = X - X.mean(axis=0) if centre else X
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    return (X / np.where(norms > 0, norms, 1.0)).astype(np.float32)
-
-
 def run(
     name: str,
     X: np.ndarray,
@@ -81,8 +83,7 @@ def run(
     n_rows: int = ERROR_ROWS,
     repeats: int = 5,
     seed: int = 0,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
+) -> Iterator[Measurement]:
     """Measure the methods on one set of rows.
 
     Parameters
@@ -99,15 +100,13 @@ def run(
         Rows of the error; the same for all draws.
     repeats : int
         Draws, with seeds ``seed, seed + 1, ...``.
-    advance : callable
-        Called after each draw.
 
     Yields
     ------
-    Row
+    Measurement
         Widths that a method cannot have are left out.
     """
-    X = normalised(X[np.random.default_rng(seed).permutation(len(X))], centred)
+    X = unit_rows(X[np.random.default_rng(seed).permutation(len(X))], centred)
     rows = X[:n_rows]
     others = X[n_rows : n_rows + _FIT_ROWS] if len(X) > 2 * n_rows else X
     for depth in depths:
@@ -123,54 +122,44 @@ def run(
                     except ValueError:
                         # Explicit products need a width of their own at least.
                         continue
-                    finally:
-                        advance()
                     fitted = time.perf_counter()
                     Z = phi.transform(rows)
                     seconds = time.perf_counter() - fitted
                     distance = np.linalg.norm(Z.astype(np.float64) @ Z.T.astype(np.float64) - exact)
                     made = phi.output_width(X.shape[1])
                     figures = float(distance / size), float(distance**2 / exact.size), fitted - start, seconds
-                    yield Row(name, centred, depth, method, width, made, draw, *figures)
+                    yield Measurement(name, centred, depth, method, width, made, draw, *figures)
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for, plain and centred: tables of the relative and of the mean squared error."""
-    repeats, methods = request.draws(5), request.chosen(METHODS)
-    depths, widths = request.depths or DEPTHS, request.widths or WIDTHS
-    loaded = [load(name, request.data, request.seed) for name in request.sets or ("MNIST",)]
-    options = {"depths": depths, "widths": widths, "repeats": repeats, "seed": request.seed}
-    options["n_rows"] = request.rows or ERROR_ROWS
-    rows: list[Row] = []
-    for data in loaded:
+    repeats, methods = options.draws(5), options.chosen(METHODS)
+    depths, widths = options.depths or DEPTHS, options.widths or WIDTHS
+    asked: dict[str, Any] = {"depths": depths, "widths": widths, "repeats": repeats, "seed": options.seed}
+    asked["n_rows"] = options.rows or ERROR_ROWS
+    total = len(methods) * len(depths) * len(widths) * repeats
+    found: list[Measurement] = []
+    tables = []
+    for data in [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]:
         for centred in (False, True):
-            total = len(methods) * len(depths) * len(widths) * repeats
-            with stages.stage(f"{data.name}{', centred' if centred else ''}", total) as advance:
-                step = partial(advance, 1)
-                rows += run(data.name, data.X, methods, centred=centred, advance=step, **options)
-    tables = [
-        _table(rows, data.name, centred, depth, widths)
-        for data in loaded
-        for centred in (False, True)
-        for depth in depths
-    ]
-    return Report([asdict(row) for row in rows], tables)
+            title = f"{data.name}{', centred' if centred else ''}"
+            part = measured(stages, title, run(data.name, data.X, methods, centred=centred, **asked), total)
+            tables += [_table(having(part, depth=depth), title, depth, widths) for depth in depths]
+            found += part
+    return Report(as_dicts(found), tables)
 
 
-def _table(rows: Sequence[Row], dataset: str, centred: bool, depth: int, widths: Sequence[int]) -> Table:
-    chosen = [row for row in rows if (row.dataset, row.centred, row.depth) == (dataset, centred, depth)]
+def _table(found: Sequence[Measurement], rows: str, depth: int, widths: Sequence[int]) -> Table:
     lines = []
-    for method in dict.fromkeys(row.method for row in chosen):
-        cells = []
-        for width in widths:
-            found = [row for row in chosen if (row.method, row.width) == (method, width)]
-            cells.append(mean_and_deviation([row.error for row in found]) if found else "-")
-        widest = [row for row in chosen if row.method == method and row.width == max(row.width for row in chosen)]
-        cells.append(f"{np.mean([row.mse for row in widest]):.2g}" if widest else "-")
-        cells.append(f"{min(row.seconds for row in widest):.2g}" if widest else "-")
+    for (method,), of_method in grouped(found, "method").items():
+        errors = [values(having(of_method, width=width), "error") for width in widths]
+        cells = [mean_and_standard_deviation(one) if one.size else "-" for one in errors]
+        widest = having(of_method, width=max(one.width for one in found))
+        cells.append(f"{values(widest, 'mse').mean():.2g}" if widest else "-")
+        cells.append(f"{values(widest, 'seconds').min():.2g}" if widest else "-")
         lines.append((method, *cells))
-    if dataset == "MNIST" and not centred and depth in AUTHORS:
+    if rows == "MNIST" and depth in AUTHORS:
         known = [AUTHORS[depth] if width == 8192 else "" for width in widths]
         lines.append(("authors' code", *known, "", ""))
-    title = f"{dataset}{', centred' if centred else ''}, depth {depth}: relative error"
+    title = f"{rows}, depth {depth}: relative error"
     return Table(title, ("method", *(f"{width:,}" for width in widths), "MSE, widest", "seconds, widest"), lines)
