@@ -86,7 +86,7 @@ def test_import_loads_nothing_else():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
     assert {name for name in loaded if name.startswith("phimap")} == {"phimap", "phimap.config"}
-    slow = {"dask", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "torch", "typer"}
+    slow = {"matplotlib", "numba", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "torch", "typer"}
     assert not loaded & slow
 
 
@@ -94,7 +94,7 @@ def test_import_loads_nothing_else():
 def test_families_load_no_slow_library(module):
     program = (
         f"import sys, phimap; phimap.{module}; import json;"
-        "print(json.dumps([name for name in ('torch', 'numba', 'scipy.stats', 'pyarrow', 'matplotlib', 'dask')"
+        "print(json.dumps([name for name in ('torch', 'numba', 'scipy.stats', 'pyarrow', 'matplotlib')"
         " if name in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -116,7 +116,7 @@ def test_module_imports_without_the_extras(path):
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name not in {"torch", "dask", "distributed"}:
+        if error.name != "torch":
             raise
 
 

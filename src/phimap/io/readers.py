@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -151,12 +152,10 @@ def _reader(file: Path) -> Callable[[Source], Table]:
 
 def _need_pyarrow(source: Source) -> None:
     """Say in one line what reads such files, where it is not installed."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
+    if find_spec("pyarrow") is None:
         raise ImportError(
             f"{source.where}: CSV and Parquet files are read by pyarrow. Install it: pip install 'phimap[cli]'."
-        ) from None
+        )
 
 
 def _image_size(size: Any) -> tuple[int, int]:
