@@ -126,8 +126,14 @@ def test_public_name_resolves(name):
     assert name in dir(pm)
 
 
-def test_public_names_are_sorted_and_unique():
-    assert sorted(set(pm.__all__)) == pm.__all__
+def test_public_names_are_those_that_type_checkers_see():
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and "phimap" in str(node.module)]
+    seen = {alias.asname: (node.module, alias.name) for node in imported for alias in node.names}
+    assert sorted(seen) == pm.__all__
+    for name, (home, original) in seen.items():
+        assert original == name
+        assert getattr(importlib.import_module(str(home)), name) is getattr(pm, name)
 
 
 def test_unknown_name_is_an_attribute_error():
