@@ -64,7 +64,7 @@ def test_missing_sets_say_where_to_put_them(tmp_path, monkeypatch):
 
 
 def test_errors_fall_and_orthogonal_directions_err_less(digits):
-    rows = list(run(digits, ["gaussian", "orthogonal"], widths=(128, 512), repeats=3))
+    rows = list(run(digits, ["gaussian", "orthogonal"], widths=(128, 512), draws=range(3)))
     assert len(rows) == 12
     table = {(e["projection"], e["n_directions"]): e["error"] for e in summary(rows)}
     assert table["gaussian", 512] < table["gaussian", 128]
@@ -74,7 +74,7 @@ def test_errors_fall_and_orthogonal_directions_err_less(digits):
 
 
 def test_classifiers_learn(digits):
-    (row,) = run(digits, ["orthogonal"], widths=(512,), repeats=1, classify=True)
+    (row,) = run(digits, ["orthogonal"], widths=(512,), draws=range(1), classify=True)
     assert row.ridge > 95
     assert row.liblinear > 95
 

@@ -51,7 +51,7 @@ def test_methods_have_nearly_the_width_asked_for(method, depth, digits):
 
 def test_errors_fall_with_the_width_and_gradients_err_most(digits):
     methods = ["features", "layers", "gradient", "nystroem"]
-    options = {"depths": (1,), "widths": (128, 1024), "n_rows": 100, "repeats": 3}
+    options = {"depths": (1,), "widths": (128, 1024), "n_rows": 100, "draws": range(3)}
     rows = list(error.run("digits", digits.X, methods, **options))
     assert len(rows) == 24
 
@@ -75,7 +75,7 @@ def test_rows_have_norm_one_and_may_be_centred(digits):
 
 
 def test_more_features_are_better_conditioned(digits):
-    rows = list(spectral.run(digits, list(spectral.METHODS), widths=(50, 400), n_rows=60, repeats=4))
+    rows = list(spectral.run(digits, list(spectral.METHODS), widths=(50, 400), n_rows=60, draws=range(4)))
     numbers = {
         (method, width): np.mean([r.condition_number for r in rows if (r.method, r.width) == (method, width)])
         for method in spectral.METHODS

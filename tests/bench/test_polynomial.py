@@ -40,7 +40,7 @@ def test_every_method_estimates_the_kernel_of_its_row(method, coef0, digits):
 
 
 def test_rows_name_what_was_measured(digits):
-    options = {"degrees": (2, 3), "coef0": (1,), "widths": (128, 512), "n_rows": 50, "repeats": 2}
+    options = {"degrees": (2, 3), "coef0": (1,), "widths": (128, 512), "n_rows": 50, "draws": range(2)}
     rows = list(run("digits", digits.X, [OURS, PEER], **options))
     assert len(rows) == len(set(rows)) == 2 * 2 * 2 * 2
     keys = {(row.method, row.degree, row.width, row.seed) for row in rows}
@@ -50,7 +50,7 @@ def test_rows_name_what_was_measured(digits):
 
 
 def test_ours_errs_less_than_half_of_scikit_learn(digits):
-    options = {"degrees": (3,), "widths": (1024,), "n_rows": 100, "repeats": 2}
+    options = {"degrees": (3,), "widths": (1024,), "n_rows": 100, "draws": range(2)}
     rows = list(run("digits", digits.X, [OURS, PEER], **options))
     for coef0 in (0, 1):
         errors = {
@@ -61,7 +61,7 @@ def test_ours_errs_less_than_half_of_scikit_learn(digits):
 
 
 def test_pieces_of_rows_change_no_error(digits, monkeypatch):
-    options = {"degrees": (3,), "coef0": (0,), "widths": (64,), "n_rows": 20, "repeats": 1}
+    options = {"degrees": (3,), "coef0": (0,), "widths": (64,), "n_rows": 20, "draws": range(1)}
     whole = [row.error for row in run("digits", digits.X, [OURS, PEER], **options)]
     monkeypatch.setattr(polynomial, "_PIECE", 3 * 64 * 7)
     pieces = [row.error for row in run("digits", digits.X, [OURS, PEER], **options)]

@@ -99,31 +99,14 @@ def run(
     *,
     depth: int = DEPTH,
     widths: Sequence[int] = WIDTHS,
-    repeats: int = 1,
-    seed: int = 0,
+    draws: Sequence[int] = (0,),
     device: str = "auto",
     exact_rows: int = EXACT_ROWS,
 ) -> Iterator[Measurement]:
-    """Fit every method at every width.
+    """Fit every method at every width, with the seeds `draws`.
 
-    Parameters
-    ----------
-    images : Images
-    methods : sequence of str
-        ``"sketch"``, ``"gradient"`` and ``"exact"``, which takes at most `exact_rows` training and test images; where
-        it is asked for, the others are fitted to those as well.
-    depth : int
-    widths : sequence of int
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``
-    seed : int
-    device : str
-        As in `phimap.KernelClassifier`.
-    exact_rows : int
-
-    Yields
-    ------
-    Measurement
+    The exact kernel takes at most `exact_rows` training and test images; where it is asked for, the others are fitted
+    to those as well. The device is that of `phimap.KernelClassifier`.
     """
     sizes = {(len(images.X), len(images.X_test))}
     few, exact = images, None
@@ -138,7 +121,7 @@ def run(
         same = exact if (n, t) == (len(few.X), len(few.X_test)) else None
         for method in methods:
             for width in widths if method != "exact" else ():
-                for draw in range(seed, seed + repeats):
+                for draw in draws:
                     phi = feature_map(method, depth, width, draw)
                     start = time.perf_counter()
                     model = pm.KernelClassifier(phi, standardize=False, device=device, random_state=draw)
@@ -188,11 +171,11 @@ def _measurement(
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Fit the methods asked for: tables of accuracies and seconds, ours and the published one."""
-    repeats, methods = options.draws(1), options.chosen(METHODS)
+    draws, methods = options.seeds(1), options.chosen(METHODS)
     path = locate(_FILES[options.name], options.data)
     images = load_images(str(path), options.rows or _MOST_ROWS, options.rows or _MOST_ROWS)
     depth, widths = (options.depths or (DEPTH,))[0], options.widths or WIDTHS
-    fits = run(images, methods, depth=depth, widths=widths, repeats=repeats, seed=options.seed)
+    fits = run(images, methods, depth=depth, widths=widths, draws=draws)
     found = measured(stages, options.name, fits)
     tables = [_table(having(found, n_rows=n), depth) for n in sorted({one.n_rows for one in found})]
     if options.name in PUBLISHED:

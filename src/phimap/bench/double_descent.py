@@ -60,30 +60,18 @@ def run(
     data: Dataset,
     *,
     ratios: Sequence[float] = RATIOS,
-    repeats: int = 10,
-    seed: int = 0,
+    draws: Sequence[int] = range(10),
 ) -> Iterator[Measurement]:
-    """Measure one set at every width, Gaussian kernel at the median distance, independent directions.
+    """Measure one set at every ratio, Gaussian kernel at the median distance, independent directions.
 
-    Parameters
-    ----------
-    data : Dataset
-        Two classes are taken from it: labels 1 and 2 where there are more than two. At most 200 training rows.
-    ratios : sequence of float
-        Features over training rows.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``.
-
-    Yields
-    ------
-    Measurement
+    Two classes are taken from the set, labels 1 and 2 where there are more than two, and at most 200 training rows.
     """
     X, y = _two_classes(data.X, data.y)
     X_test, y_test = _two_classes(data.X_test, data.y_test)
     X, y = X[:_MOST_ROWS], y[:_MOST_ROWS]
     kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X))
     exact = kernel(X)
-    for repeat in range(seed, seed + repeats):
+    for repeat in draws:
         for ratio in ratios:
             width = max(1, round(ratio * len(X)))
             phi = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=repeat).fit(X)
@@ -116,13 +104,12 @@ def _ridge(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: medians at every width, and a figure of each set."""
-    repeats = options.draws(10, least=2)
+    draws = options.seeds(10, least=2)
     # Every set is read before the first is measured: a missing file shows at once.
     loaded = [load(name, options.data, options.seed) for name in options.sets or _SETS]
     found: list[Measurement] = []
     for dataset in loaded:
-        draws = run(dataset, repeats=repeats, seed=options.seed)
-        found += measured(stages, dataset.name, draws, len(RATIOS) * repeats)
+        found += measured(stages, dataset.name, run(dataset, draws=draws), len(RATIOS) * len(draws))
     by_set = {dataset.name: having(found, dataset=dataset.name) for dataset in loaded}
     figures = {f"double-descent_{name}.png": partial(_figure, name, part) for name, part in by_set.items()}
     return Report(as_dicts(found), [_table(name, part) for name, part in by_set.items()], figures)

@@ -33,13 +33,13 @@ class BenchOptions:
     output: Annotated[Path | None, Option("Folder for results (JSON) and figures (PNG).")] = None
     quiet: Quiet = False
 
-    def draws(self, default: int, *, least: int = 1) -> int:
-        """`repeats` or the default, at least `least`."""
+    def seeds(self, default: int, *, least: int = 1) -> range:
+        """Those of as many draws as are asked for, or of the default; at least `least`."""
         repeats = default if self.repeats is None else self.repeats
         if repeats < least:
             why = ": a deviation needs two draws" if least == 2 else ""
             raise ValueError(f"--repeats must be at least {least}, got {repeats}{why}.")
-        return repeats
+        return range(self.seed, self.seed + repeats)
 
     def chosen(self, methods: Iterable[str]) -> list[str]:
         """`methods`, or those of them that were asked for."""

@@ -115,30 +115,14 @@ def run(
     coef0: Sequence[int] = COEF0,
     widths: Sequence[int] = WIDTHS,
     n_rows: int = ERROR_ROWS,
-    repeats: int = 3,
-    seed: int = 0,
+    draws: Sequence[int] = range(3),
 ) -> Iterator[Measurement]:
-    """Measure the methods on one set of rows.
+    """Measure the methods, keys of `METHODS`, on one set of rows, scaled to norm 1 here.
 
-    Parameters
-    ----------
-    name : str
-        For the rows of the result.
-    X : ndarray of shape (n, d)
-        Scaled to norm 1 here.
-    methods : sequence of str
-        Keys of `METHODS`.
-    degrees, coef0, widths : sequence of int
-    n_rows : int
-        Rows of the error, the same for all draws; maps are fitted to others where there are as many.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``. They take turns, so that a busy minute slows all methods.
-
-    Yields
-    ------
-    Measurement
+    The rows of the error are the same for all draws, and maps are fitted to others where there are as many. Draws with
+    the seeds `draws` take turns, so that a busy minute slows all methods.
     """
-    X = unit_rows(X[np.random.default_rng(seed).permutation(len(X))], False)
+    X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], False)
     rows = X[:n_rows]
     others = X[n_rows : n_rows + _FIT_ROWS] if len(X) > 2 * n_rows else X
     for degree in degrees:
@@ -147,8 +131,8 @@ def run(
             size = np.linalg.norm(exact)
             for method in methods:
                 # What the first call compiles or loads is no draw's time.
-                METHODS[method](degree, constant, 64, seed).fit(others[:64]).transform(rows[:2])
-            for draw in range(seed, seed + repeats):
+                METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
+            for draw in draws:
                 for method in methods:
                     for width in widths:
                         phi = METHODS[method](degree, constant, width, draw)
@@ -165,15 +149,15 @@ def run(
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: a table of each kernel, the ratios to scikit-learn's, a figure of each constant."""
-    repeats, methods = options.draws(3), options.chosen(METHODS)
+    draws, methods = options.seeds(3), options.chosen(METHODS)
     widths, n_rows = sorted(options.widths or WIDTHS), options.rows or ERROR_ROWS
     # Every set is read before the first is measured: a missing file shows at once.
     loaded = {name: _load(name, options) for name in options.sets or ("MNIST", "letter", "protein")}
-    total = len(DEGREES) * len(COEF0) * len(methods) * len(widths) * repeats
-    asked: dict[str, Any] = {"degrees": DEGREES, "widths": widths, "n_rows": n_rows, "repeats": repeats}
+    total = len(DEGREES) * len(COEF0) * len(methods) * len(widths) * len(draws)
+    asked: dict[str, Any] = {"degrees": DEGREES, "widths": widths, "n_rows": n_rows, "draws": draws}
     found: list[Measurement] = []
     for name, X in loaded.items():
-        found += measured(stages, name, run(name, X, methods, seed=options.seed, **asked), total)
+        found += measured(stages, name, run(name, X, methods, **asked), total)
     kernels = [(name, coef0, degree) for name in loaded for coef0 in COEF0 for degree in DEGREES]
     tables = [_table(found, *kernel) for kernel in kernels]
     if PEER in methods and OURS in methods:

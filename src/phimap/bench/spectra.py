@@ -72,9 +72,9 @@ def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Every kernel on as many draws as are asked for, and a figure of the first draw's eigenvalues."""
-    names, repeats, n = options.chosen(KERNELS), options.draws(1), options.rows or ROWS
+    names, seeds, n = options.chosen(KERNELS), options.seeds(1), options.rows or ROWS
     p = (options.widths or (max(8, n // 4),))[0]
-    draws = [(name, seed) for name in names for seed in range(options.seed, options.seed + repeats)]
+    draws = [(name, seed) for name in names for seed in seeds]
     found = measured(stages, "spectra", (run(name, n=n, p=p, seed=seed) for name, seed in draws), len(draws))
     lines = [(one.kernel, str(one.seed), f"{one.gap:.4f}", f"{one.overlap:.5f}") for one, *_ in found]
     title = f"kernel matrix and equivalent, p = {p}, n = {n}"

@@ -58,10 +58,9 @@ def run(
     projections: Sequence[str],
     *,
     widths: Sequence[int] | None = None,
-    repeats: int = 10,
+    draws: Sequence[int] = range(10),
     classify: bool = False,
     most_rows: int = MOST_ROWS,
-    seed: int = 0,
 ) -> Iterator[Measurement]:
     """Measure every projection at every width on one set, Gaussian kernel at the median distance.
 
@@ -71,9 +70,10 @@ def run(
     projections : sequence of str
         Names in `phimap.projections.REGISTRY`.
     widths : sequence of int or None
-        Numbers of directions; None is 2, 4, ..., 32 times the number of inputs.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``; each also draws its rows for the error.
+        Numbers of directions; None is 2, 4, ..., 32 times the number of inputs. Those that a deterministic rule cannot
+        have are left out.
+    draws : sequence of int
+        Seeds; each also draws its rows for the error.
     classify : bool
         Train ridge regression and liblinear on the features, too.
     most_rows : int
@@ -82,12 +82,11 @@ def run(
     Yields
     ------
     Measurement
-        Widths that a deterministic rule cannot have are left out.
     """
     n, d = data.X.shape
     widths = [multiple * d for multiple in MULTIPLES] if widths is None else widths
     _warm_up(projections)
-    for repeat in range(seed, seed + repeats):
+    for repeat in draws:
         rng = np.random.default_rng(repeat)
         rows = data.X[rng.permutation(n)[:ERROR_ROWS]]
         kernel = pm.kernels.Gaussian(length_scale=median_length_scale(rows))

@@ -47,7 +47,7 @@ _LOGARITHMIC = ("error", "seconds")
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets and projections asked for: a table and a figure of each set, and the best of each."""
-    repeats = options.draws(10, least=2)
+    draws = options.seeds(10, least=2)
     projections = list(options.projections or sorted(REGISTRY))
     for projection in projections:
         if projection not in REGISTRY:
@@ -57,12 +57,12 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     names = options.sets or [name for name in SETS if name not in ("adult", "sonar", "digits")]
     loaded = [load(name, options.data, options.seed) for name in names]
     classify = options.name == "classification"
-    asked: dict[str, Any] = {"widths": widths, "repeats": repeats, "classify": classify, "seed": options.seed}
-    total = len(projections) * len(widths or MULTIPLES) * repeats
+    asked: dict[str, Any] = {"widths": widths, "draws": draws, "classify": classify}
+    total = len(projections) * len(widths or MULTIPLES) * len(draws)
     found: list[Measurement] = []
     for dataset in loaded:
-        draws = run(dataset, projections, most_rows=options.rows or MOST_ROWS, **asked)
-        found += measured(stages, dataset.name, draws, total)
+        part = run(dataset, projections, most_rows=options.rows or MOST_ROWS, **asked)
+        found += measured(stages, dataset.name, part, total)
     measures = ("error", "ridge", "liblinear") if classify else ("error",)
     by_set = {dataset.name: summary(having(found, dataset=dataset.name)) for dataset in loaded}
     tables = [_table(by_set[dataset.name], dataset, measure) for dataset in loaded for measure in measures]

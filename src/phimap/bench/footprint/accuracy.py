@@ -112,33 +112,17 @@ def run(
     methods: Sequence[str] = tuple(METHODS),
     *,
     widths: Sequence[int] = WIDTHS,
-    repeats: int = 3,
-    seed: int = 0,
+    draws: Sequence[int] = range(3),
     most_rows: int = _MOST_ROWS,
     models: Sequence[str] = MODELS,
 ) -> Iterator[Measurement]:
     """Train linear classifiers on every method's features, Gaussian kernel at the median distance.
 
-    Parameters
-    ----------
-    data : Dataset
-    methods : sequence of str
-        Keys of `METHODS`.
-    widths : sequence of int
-        Numbers of features; Nystroem features are left out where there are fewer training rows.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``; each also draws its training rows.
-    most_rows : int
-        Training and test rows at most.
-    models : sequence of str
-        Of `MODELS`.
-
-    Yields
-    ------
-    Measurement
+    Methods are keys of `METHODS`, `models` of `MODELS`. Each of the seeds `draws` also draws at most `most_rows`
+    training and test rows. Nystroem features are left out where there are fewer training rows.
     """
     _warm_up(methods)
-    for draw in range(seed, seed + repeats):
+    for draw in draws:
         rng = np.random.default_rng(draw)
         chosen, tested = (rng.permutation(len(rows))[:most_rows] for rows in (data.X, data.X_test))
         X, X_test = data.X[chosen], data.X_test[tested]
@@ -213,13 +197,13 @@ def summary(found: Sequence[Measurement]) -> list[dict[str, Any]]:
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: means at every width, and a figure of each set and model."""
-    methods, repeats = options.chosen(METHODS), options.draws(3)
+    methods, draws = options.chosen(METHODS), options.seeds(3)
     widths, names = options.widths or WIDTHS, options.sets or _SETS
-    asked: dict[str, Any] = {"widths": widths, "repeats": repeats, "most_rows": options.rows or _MOST_ROWS}
+    asked: dict[str, Any] = {"widths": widths, "draws": draws, "most_rows": options.rows or _MOST_ROWS}
     found: list[Measurement] = []
     for dataset in [_read(name, options) for name in names if name != _PATH]:
-        draws = run(dataset, methods, seed=options.seed, **asked)
-        found += measured(stages, dataset.name, draws, len(methods) * len(widths) * repeats * len(MODELS))
+        fits = run(dataset, methods, **asked)
+        found += measured(stages, dataset.name, fits, len(methods) * len(widths) * len(draws) * len(MODELS))
     tables, figures = [], {}
     by_model: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in summary(found):
@@ -230,9 +214,9 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         figures[name] = partial(_figure, entries, f"{dataset}, {model}")
     results = as_dicts(found)
     if _PATH in names:
-        width, repeats = max(options.widths or (regularisation.N_COMPONENTS,)), options.draws(5)
-        draws = regularisation.run(_read(_DIGITS, options), n_components=width, repeats=repeats, seed=options.seed)
-        path = measured(stages, _PATH, draws, repeats * regularisation.STEPS)
+        width, draws = max(options.widths or (regularisation.N_COMPONENTS,)), options.seeds(5)
+        fits = regularisation.run(_read(_DIGITS, options), n_components=width, draws=draws)
+        path = measured(stages, _PATH, fits, len(draws) * regularisation.STEPS)
         tables.append(regularisation.table(path, _DIGITS))
         figures["footprint_path.png"] = partial(regularisation.figure, path)
         results += as_dicts(path)

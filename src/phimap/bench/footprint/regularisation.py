@@ -63,28 +63,17 @@ def run(
     data: Dataset,
     *,
     n_components: int = N_COMPONENTS,
-    repeats: int = 5,
-    seed: int = 0,
+    draws: Sequence[int] = range(5),
 ) -> Iterator[Measurement]:
-    """Ridge regression on the features of each method, on rows centred and scaled to one norm.
+    """Ridge regression on the features of each method, on rows of two classes, centred and scaled to one norm.
 
-    Parameters
-    ----------
-    data : Dataset
-        Of two classes.
-    n_components : int
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``; each also draws its rows.
-
-    Yields
-    ------
-    Measurement
+    Each of the seeds `draws` also draws its rows.
     """
     rows = np.random.default_rng(0).standard_normal((32, 16)) * (_TAU / 16) ** 0.5
     for phi in _maps(64).values():
         # What the first use of a map compiles is in no draw's time.
         _products(phi, rows[:16], rows[16:])
-    for draw in range(seed, seed + repeats):
+    for draw in draws:
         order = np.random.default_rng(draw).permutation(len(data.X))[: _ROWS + _TEST_ROWS]
         n = min(_ROWS, 2 * len(order) // 3)
         X, y = data.X[order].astype(np.float64), np.where(data.y[order] == data.y.max(), 1.0, -1.0)

@@ -79,22 +79,9 @@ def run(
     width: int = WIDTH,
     seed: int = 0,
 ) -> Iterator[Measurement]:
-    """Tune and test every method on one set.
+    """Tune and test every method on one set, choosing among the depths or the length scales and the regularisations.
 
-    Parameters
-    ----------
-    data : Partitioned
-    methods : sequence of str
-        ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of `phimap.bench.ntk.methods.METHODS`.
-    depths : sequence of int
-        Depths to choose from.
-    width : int
-        Number of features.
-    seed : int
-
-    Yields
-    ------
-    Measurement
+    Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of `phimap.bench.ntk.methods.METHODS`, of `width` features.
     """
     for method in methods:
         best, chosen = (-1.0, 0.0, 0.0), np.empty((0, 0))

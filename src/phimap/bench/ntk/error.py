@@ -81,32 +81,15 @@ def run(
     depths: Sequence[int] = DEPTHS,
     widths: Sequence[int] = WIDTHS,
     n_rows: int = ERROR_ROWS,
-    repeats: int = 5,
-    seed: int = 0,
+    draws: Sequence[int] = range(5),
 ) -> Iterator[Measurement]:
-    """Measure the methods on one set of rows.
+    """Measure the methods, keys of `METHODS`, on one set of rows.
 
-    Parameters
-    ----------
-    name : str
-        For the rows of the result.
-    X : ndarray of shape (n, d)
-    methods : sequence of str
-        Keys of `METHODS`.
-    centred : bool
-        Take the mean from the rows first.
-    depths, widths : sequence of int
-    n_rows : int
-        Rows of the error; the same for all draws.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``.
-
-    Yields
-    ------
-    Measurement
-        Widths that a method cannot have are left out.
+    The first `n_rows` of the order that the first of the seeds `draws` gives are those of the error, for all draws. The
+    set is called `name`, and its mean is taken from the rows first if they are `centred`. Widths that a method cannot
+    have are left out.
     """
-    X = unit_rows(X[np.random.default_rng(seed).permutation(len(X))], centred)
+    X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], centred)
     rows = X[:n_rows]
     others = X[n_rows : n_rows + _FIT_ROWS] if len(X) > 2 * n_rows else X
     for depth in depths:
@@ -114,7 +97,7 @@ def run(
         size = np.linalg.norm(exact)
         for method in methods:
             for width in widths:
-                for draw in range(seed, seed + repeats):
+                for draw in draws:
                     phi = METHODS[method](depth, width, X.shape[1], draw)
                     start = time.perf_counter()
                     try:
@@ -133,11 +116,11 @@ def run(
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for, plain and centred: tables of the relative and of the mean squared error."""
-    repeats, methods = options.draws(5), options.chosen(METHODS)
+    draws, methods = options.seeds(5), options.chosen(METHODS)
     depths, widths = options.depths or DEPTHS, options.widths or WIDTHS
-    asked: dict[str, Any] = {"depths": depths, "widths": widths, "repeats": repeats, "seed": options.seed}
+    asked: dict[str, Any] = {"depths": depths, "widths": widths, "draws": draws}
     asked["n_rows"] = options.rows or ERROR_ROWS
-    total = len(methods) * len(depths) * len(widths) * repeats
+    total = len(methods) * len(depths) * len(widths) * len(draws)
     found: list[Measurement] = []
     tables = []
     for data in [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]:

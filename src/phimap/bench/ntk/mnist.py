@@ -63,30 +63,16 @@ def run(
     depths: Sequence[int] = (1,),
     widths: Sequence[int] = WIDTHS,
     n_rows: int | None = None,
-    repeats: int = 1,
-    seed: int = 0,
+    draws: Sequence[int] = (0,),
 ) -> Iterator[Measurement]:
-    """Fit every method at every width.
+    """Fit every method at every width to at most `n_rows` rows, which the seeds `draws` choose.
 
-    Parameters
-    ----------
-    data : Dataset
-    methods : sequence of str
-        Keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows; where it is asked for, every method
-        is fitted to those rows as well.
-    depths, widths : sequence of int
-    n_rows : int or None
-        Most training rows.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``, which also choose the rows.
-
-    Yields
-    ------
-    Measurement
+    Methods are keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows; where it is asked for, every
+    method is fitted to those rows as well.
     """
     available = min(n_rows or len(data.X), len(data.X))
     sizes = sorted({min(available, _EXACT_ROWS), available}) if "exact" in methods else [available]
-    for draw in range(seed, seed + repeats):
+    for draw in draws:
         order = np.random.default_rng(draw).permutation(len(data.X))
         for size in sizes:
             X, y = data.X[order[:size]], data.y[order[:size]]
@@ -125,13 +111,13 @@ def _measurement(
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Fit the methods asked for: a table of accuracies and seconds for each set, depth and number of rows."""
-    repeats = options.draws(1)
+    draws = options.seeds(1)
     methods = options.chosen((*METHODS, "exact")) if options.methods else list(CHOSEN)
     asked: dict[str, Any] = {"depths": options.depths or (1,), "widths": options.widths or WIDTHS}
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]
     found: list[Measurement] = []
     for data in loaded:
-        fits = run(data, methods, n_rows=options.rows, repeats=repeats, seed=options.seed, **asked)
+        fits = run(data, methods, n_rows=options.rows, draws=draws, **asked)
         found += measured(stages, data.name, fits)
     groups = grouped(found, "dataset", "depth", "n_rows")
     return Report(as_dicts(found), [_table(group, *key) for key, group in groups.items()])

@@ -88,27 +88,11 @@ def run(
     width: int = WIDTH,
     seed: int = 0,
 ) -> Iterator[Measurement]:
-    """Fit every method in every fold.
+    """Fit every method in every fold, with `width` features.
 
     Where an exact kernel is asked for and the rows are more than 5,000, all is done on 5,000 of them as well, and the
-    exact kernels there alone.
-
-    Parameters
-    ----------
-    name : str
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-    methods : sequence of str
-        ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of `phimap.bench.ntk.methods.METHODS`.
-    depths : sequence of int
-    width : int
-        Number of features.
-    seed : int
-        Of the folds and of the maps.
-
-    Yields
-    ------
-    Measurement
+    exact kernels there alone. Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or those of the error's experiment. The seed
+    is that of the folds and of the maps.
     """
     order = np.random.default_rng(seed).permutation(len(X))
     exact = bool({"rbf", "ntk"} & set(methods))

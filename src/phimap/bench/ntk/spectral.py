@@ -65,30 +65,13 @@ def run(
     *,
     widths: Sequence[int] = WIDTHS,
     n_rows: int = ROWS,
-    repeats: int = 5,
-    seed: int = 0,
+    draws: Sequence[int] = range(5),
 ) -> Iterator[Measurement]:
-    """Measure the methods on the first rows of a set.
-
-    Parameters
-    ----------
-    data : Dataset
-    methods : sequence of str
-        Keys of `METHODS`.
-    widths : sequence of int
-        Numbers of rectified features.
-    n_rows : int
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``.
-
-    Yields
-    ------
-    Measurement
-    """
+    """Measure the methods, keys of `METHODS`, with `widths` rectified features on the first rows of a set."""
     X = data.X[:n_rows].astype(float)
     for method in methods:
         for width in widths:
-            for draw in range(seed, seed + repeats):
+            for draw in draws:
                 options = {"relu_components": width, "random_state": draw, **METHODS[method]}
                 phi = pm.NTKFeatures(1, width, **options).fit(X)
                 found = pm.metrics.spectral_approximation(phi, X, ALPHA * len(X), n_subset=len(X))
@@ -97,12 +80,12 @@ def run(
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: a table of condition numbers of each."""
-    repeats, methods, widths = options.draws(5), options.chosen(METHODS), options.widths or WIDTHS
+    draws, methods, widths = options.seeds(5), options.chosen(METHODS), options.widths or WIDTHS
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("magic04", "letter", "MNIST")]
     found: list[Measurement] = []
     for data in loaded:
-        draws = run(data, methods, widths=widths, n_rows=options.rows or ROWS, repeats=repeats, seed=options.seed)
-        found += measured(stages, data.name, draws, len(methods) * len(widths) * repeats)
+        numbers = run(data, methods, widths=widths, n_rows=options.rows or ROWS, draws=draws)
+        found += measured(stages, data.name, numbers, len(methods) * len(widths) * len(draws))
     return Report(as_dicts(found), [_table(having(found, dataset=data.name), data.name, widths) for data in loaded])
 
 
