@@ -52,14 +52,6 @@ def test_largest_sums_do_not_overflow(width):
     np.testing.assert_array_equal(by_tables([full, full], [few, none[:2]]), -64 * width)
 
 
-def test_products_become_what_is_asked_for(rng):
-    left, right = draw(37, 2, rng, True), draw(50, 2, rng, True)
-    of_rows, of_others = rng.standard_normal(37), rng.standard_normal(50)
-    expected = (3.0 * numbers(left) @ numbers(right).T + of_rows[:, None] + of_others) * 0.5
-    found = by_tables(left, right, affine=(3.0, of_rows, of_others, 0.5), both=True)
-    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
-
-
 def test_codes_take_the_bytes_of_the_planes(rng):
     for are_signs in (False, True):
         planes = draw(10, 6, rng, are_signs)

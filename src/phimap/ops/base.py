@@ -35,7 +35,7 @@ class Ops(ABC):
     least_tile_rows: int
     # Bytes of scratch that a tile should stay within.
     tile_bytes: int
-    # Functions of the activations that have a name and are no rectified powers.
+    # Functions of arrays by name: of the activations that are no rectified powers, cosines and sines among them.
     activations: Mapping[str, Callable[[Array], Array]]
     # Whether tiles are worth running on several host threads.
     threaded: bool
@@ -77,6 +77,10 @@ class Ops(ABC):
         """Dense `X` in the dtype of the backend; bytes and truth values become numbers."""
 
     @abstractmethod
+    def reversed(self, X: Array) -> Array:
+        """`X` with its first axis from last to first."""
+
+    @abstractmethod
     def truncated(self, X: Array) -> Array:
         """Dense `X` as integers by which arrays are indexed, rounded towards zero."""
 
@@ -97,6 +101,10 @@ class Ops(ABC):
         """`X` (r, d), dense or CSR, with row i times ``factors[i]``."""
 
     @abstractmethod
+    def columns(self, X: Array, places: Array) -> Array:
+        """Columns `places` (k,) of dense `X` (r, p): (r, k)."""
+
+    @abstractmethod
     def add_columns(self, out: Array, places: Array, X: Array) -> None:
         """Add column j of `X` (r, k) to column ``places[j]`` of `out`, for all j; places may repeat."""
 
@@ -111,14 +119,6 @@ class Ops(ABC):
     @abstractmethod
     def exp(self, X: Array) -> Array:
         """Exponentials, entry by entry."""
-
-    @abstractmethod
-    def cos(self, X: Array) -> Array:
-        """Cosines, entry by entry."""
-
-    @abstractmethod
-    def sin(self, X: Array) -> Array:
-        """Sines, entry by entry."""
 
     @abstractmethod
     def arcsin(self, X: Array) -> Array:
@@ -182,17 +182,14 @@ class Ops(ABC):
         """Multiply row i of `out` by ``factors[i]``."""
         out *= factors[:, None]
 
-    def reversed(self, X: Array) -> Array:
-        """`X` with its first axis from last to first."""
-        return X[X.shape[0] - 1 - self.arange(X.shape[0])]
-
     def pad_signed(self, X: Array, signs: Array) -> Array:
         """A new array (..., p) holding `X` (..., d) times ``signs[..., :d]``, zero beyond d; `signs` is int8 (..., p).
 
         Leading axes are broadcast to each other; a single array (r, d) may be CSR.
         """
         X, d = self.dense(X), X.shape[-1]
-        padded = self.empty((*np.broadcast_shapes(X.shape[:-1], signs.shape[:-1]), signs.shape[-1]))
+        leading = X.shape[:-1] if signs.ndim == 1 else np.broadcast_shapes(X.shape[:-1], signs.shape[:-1])
+        padded = self.empty((*leading, signs.shape[-1]))
         self.multiply(X, signs[..., :d], padded[..., :d])
         padded[..., d:] = 0
         return padded

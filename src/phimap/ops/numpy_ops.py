@@ -65,6 +65,9 @@ class NumpyOps(Ops):
     def floating(self, X: Array) -> Array:
         return X.astype(self.dtype, copy=False)
 
+    def reversed(self, X: Array) -> Array:
+        return X[::-1]
+
     def truncated(self, X: Array) -> Array:
         return X.astype(np.intp)
 
@@ -92,6 +95,9 @@ class NumpyOps(Ops):
     def scale_rows(self, X: Array, factors: Array) -> Array:
         return X.multiply(factors[:, None]).tocsr() if sparse.issparse(X) else X * factors[:, None]
 
+    def columns(self, X: Array, places: Array) -> Array:
+        return X[:, places]
+
     def add_columns(self, out: Array, places: Array, X: Array) -> None:
         np.add.at(out.T, places, X.T)
 
@@ -110,12 +116,6 @@ class NumpyOps(Ops):
 
     def exp(self, X: Array) -> Array:
         return np.exp(X)
-
-    def cos(self, X: Array) -> Array:
-        return np.cos(X)
-
-    def sin(self, X: Array) -> Array:
-        return np.sin(X)
 
     def arcsin(self, X: Array) -> Array:
         return np.arcsin(X)

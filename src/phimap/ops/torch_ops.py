@@ -82,6 +82,9 @@ class TorchOps(Ops):
     def floating(self, X: Array) -> Array:
         return X.to(_TORCH_DTYPES[self.dtype])
 
+    def reversed(self, X: Array) -> Array:
+        return torch.flip(X, (0,))
+
     def truncated(self, X: Array) -> Array:
         return X.long()
 
@@ -97,6 +100,9 @@ class TorchOps(Ops):
     def scale_rows(self, X: Array, factors: Array) -> Array:
         return X * factors[:, None]
 
+    def columns(self, X: Array, places: Array) -> Array:
+        return X.index_select(1, places)
+
     def add_columns(self, out: Array, places: Array, X: Array) -> None:
         out.index_add_(1, places, X)
 
@@ -109,12 +115,6 @@ class TorchOps(Ops):
 
     def exp(self, X: Array) -> Array:
         return torch.exp(X)
-
-    def cos(self, X: Array) -> Array:
-        return torch.cos(X)
-
-    def sin(self, X: Array) -> Array:
-        return torch.sin(X)
 
     def arcsin(self, X: Array) -> Array:
         return torch.asin(X)

@@ -29,7 +29,7 @@ def interpolate(ops: Ops, projected: Array, table: Array, reach: float, scale: A
     """
     last = table.shape[0] - 1
     places = ((projected + reach) * (0.5 * last / reach)).clip(0, last)
-    number = ops.truncated(places).clip(0, last - 1)
+    number = ops.truncated(places.clip(0, last - 1))
     slopes = table[1:] - table[:-1]
     values = table[number] + (places - ops.floating(number)) * slopes[number]
     ops.multiply(values, scale, out[:, first : first + projected.shape[1]])

@@ -19,8 +19,8 @@ def cos_sin(ops: Ops, projected: Array, scale: Array, out: Array, first: int, ha
     """
     _check_finite(ops, projected)
     width = projected.shape[1]
-    ops.multiply(ops.cos(projected), scale, out[:, first : first + width])
-    ops.multiply(ops.sin(projected), scale, out[:, half + first : half + first + width])
+    ops.multiply(ops.activations["cos"](projected), scale, out[:, first : first + width])
+    ops.multiply(ops.activations["sin"](projected), scale, out[:, half + first : half + first + width])
 
 
 @primitive
@@ -33,7 +33,7 @@ def cos_shift(ops: Ops, projected: Array, shift: Array, scale: Array, out: Array
         If a projection is not finite.
     """
     _check_finite(ops, projected)
-    ops.multiply(ops.cos(projected + shift), scale, out[:, first : first + projected.shape[1]])
+    ops.multiply(ops.activations["cos"](projected + shift), scale, out[:, first : first + projected.shape[1]])
 
 
 @cos_sin.override("numpy")

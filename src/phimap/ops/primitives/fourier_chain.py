@@ -31,7 +31,7 @@ def fourier_chain(
     """
     product: Array = scale
     for factor in range(rows.shape[0]):
-        product = product * ops.oriented(transformed[:, factor, rows[factor]], orientations[factor])
+        product = product * ops.oriented(ops.columns(transformed[:, factor], rows[factor]), orientations[factor])
     k = rows.shape[1]
     out[:, first : first + k] = product.real
     out[:, first + k : first + 2 * k] = product.imag

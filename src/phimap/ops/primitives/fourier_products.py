@@ -35,7 +35,8 @@ def fourier_product(
     orientation, int8 (k,), is -1 and not if it is 1; written to 2 k columns of `out` from `first` on: the real and
     imaginary part of the first product, then of the second. Of A and B one may have a single row, which serves all.
     """
-    product = ops.oriented(A[:, columns_a], orientations_a, scale) * ops.oriented(B[:, columns_b], orientations_b)
+    a = ops.oriented(ops.columns(A, columns_a), orientations_a, scale)
+    product = a * ops.oriented(ops.columns(B, columns_b), orientations_b)
     rows, k = product.shape
     out[:, first : first + 2 * k] = ops.as_pairs(product).reshape(rows, 2 * k)
 

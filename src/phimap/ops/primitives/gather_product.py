@@ -14,7 +14,8 @@ def gather_product(
 
     Of `A` and `B` one may have a single row, which serves all; the columns are intp (k,).
     """
-    ops.multiply(A[:, columns_a] * scale, B[:, columns_b], out[:, first : first + columns_a.shape[0]])
+    a, b = ops.columns(A, columns_a) * scale, ops.columns(B, columns_b)
+    ops.multiply(a, b, out[:, first : first + columns_a.shape[0]])
 
 
 @gather_product.override("numpy")

@@ -55,42 +55,45 @@ def _overlap(size: int, shift: int) -> slice:
 
 def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int) -> Array:
     """P_L on planes: relu (r, h, w) holds G_0, inverse (r, L, h, w)."""
-    factor = 1.0 / filter_size**2
+    factor = 1.0 / (math.pi * filter_size**2)
     # Cosines of equal patches differ from 1 by the rounding of their sums.
     parallel = 64 * float(np.finfo(ops.dtype).eps)
     depth = inverse.shape[1]
+    roots, inside = ops.reciprocal(inverse) * factor, ops.floating(inverse > 0) * factor
     tangent = step = 0.0 * relu
     for layer in range(depth):
-        scale = inverse[:, layer]
-        cosine = _box(ops, relu, filter_size) * scale
+        cosine = _box(relu, filter_size) * inverse[:, layer]
         size = abs(cosine)
         remainder = 1 - size
         remainder = remainder * (remainder > parallel)
         # From the chord: arccos would lose digits.
         acute = 2 * ops.arcsin((0.5 * remainder) ** 0.5)
-        positive = cosine > 0
-        supplement = acute + positive * (math.pi - 2 * acute)
-        step = supplement * (scale > 0) * (factor / math.pi)
+        supplement = acute + (cosine > 0) * (math.pi - 2 * acute)
+        step = supplement * inside[:, layer]
         if layer == depth - 1:
             break
         kappa1 = ((remainder * (1 + size)) ** 0.5 + cosine * supplement).clip(min=0)
-        relu = kappa1 * (factor / math.pi) * ops.reciprocal(scale)
-        tangent = _box(ops, tangent * step + relu, filter_size)
+        relu = kappa1 * roots[:, layer]
+        tangent = _box(tangent * step + relu, filter_size)
     return tangent * step
 
 
-def _box(ops: Ops, planes: Array, filter_size: int) -> Array:
+def _box(planes: Array, filter_size: int) -> Array:
     """Sums over windows of planes (r, h, w)."""
-    _, height, width = planes.shape
-    down, across = (min(filter_size // 2, size - 1) for size in (height, width))
-    sums = ops.empty(planes.shape)
-    sums[...] = planes
-    for shift in range(1, down + 1):
-        sums[:, :-shift] += planes[:, shift:]
-        sums[:, shift:] += planes[:, :-shift]
-    planes = ops.empty(planes.shape)
-    planes[...] = sums
-    for shift in range(1, across + 1):
-        planes[:, :, :-shift] += sums[:, :, shift:]
-        planes[:, :, shift:] += sums[:, :, :-shift]
+    for axis in (1, 2):
+        size = planes.shape[axis]
+        sums = 1.0 * planes
+        for shift in range(1, min(filter_size // 2, size - 1) + 1):
+            ahead, behind = _part(axis, slice(shift, size)), _part(axis, slice(size - shift))
+            # In place on views: an item of an array that is added to would be written twice.
+            target = sums[behind]
+            target += planes[ahead]
+            target = sums[ahead]
+            target += planes[behind]
+        planes = sums
     return planes
+
+
+def _part(axis: int, part: slice) -> tuple[slice, ...]:
+    """The index of a part of the rows or columns, by their axis, of planes (r, h, w)."""
+    return (slice(None),) * axis + (part,)
