@@ -9,6 +9,7 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.convolutions import convolution_transforms, convolutions
 from phimap.projections.base import ProjectionRecord, fourier_flops
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
@@ -63,7 +64,7 @@ class ConvolutionRecord(ProjectionRecord):
         if self.order is not None:
             X, factors = X[:, self.order], factors[self.order]
         n_blocks, length = self.generators.shape
-        spectra = ops.convolution_spectra(X, factors, length)
+        spectra = convolution_transforms(ops, X, factors, length)
         step = length - self.offset
         together = max(1, _BLOCK // step)
         for first in range(0, n_blocks, together):
@@ -71,7 +72,7 @@ class ConvolutionRecord(ProjectionRecord):
             columns = slice(first * step, min(some.stop * step, self.n_directions))
             yield (
                 columns,
-                ops.convolutions(spectra, X.shape[0], self.generators[some], self.offset, self.scale[columns]),
+                convolutions(ops, spectra, X.shape[0], self.generators[some], self.offset, self.scale[columns]),
             )
 
 

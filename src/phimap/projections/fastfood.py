@@ -9,6 +9,7 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.fastfood_blocks import fastfood_blocks
 from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
@@ -63,8 +64,8 @@ class FastfoodRecord(ProjectionRecord):
             columns = slice(first * width, min(some.stop * width, self.n_directions))
             yield (
                 columns,
-                ops.fastfood_blocks(
-                    X, self.signs[some], self.permutations[some], self.gains[some], self.scale[columns]
+                fastfood_blocks(
+                    ops, X, self.signs[some], self.permutations[some], self.gains[some], self.scale[columns]
                 ),
             )
 

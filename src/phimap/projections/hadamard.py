@@ -9,7 +9,8 @@ import numpy as np
 
 from phimap._validation import check_choice, check_integer
 from phimap.kernels.spectral import SpectralLaw
-from phimap.ops import Array, Ops
+from phimap.ops import Array, Ops, host
+from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
 from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
@@ -48,7 +49,7 @@ class HadamardRecord(ProjectionRecord):
         for first in range(0, n_blocks, together):
             some = slice(first, min(first + together, n_blocks))
             columns = slice(first * width, min(some.stop * width, self.n_directions))
-            yield columns, ops.hadamard_blocks(X, self.signs[some], self.scale[columns])
+            yield columns, hadamard_blocks(ops, X, self.signs[some], self.scale[columns])
 
     @property
     def n_flops(self) -> int:
@@ -153,9 +154,7 @@ class SORF(ROM):
 
 def _direction_norms(record: HadamardRecord) -> np.ndarray:
     """Norms (s,) of the directions over the d unpadded coordinates, by applying the record to unit vectors."""
-    from phimap.ops.numpy_ops import NumpyOps
-
-    ops = NumpyOps(np.dtype(np.float64))
+    ops = host()
     bound = record.bind(ops)
     squares = np.zeros(record.n_directions)
     # Unit vectors a few at a time: the whole image would be the s x d matrix that the structure avoids.

@@ -9,6 +9,7 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops, run_tasks
+from phimap.ops.primitives.fourier_blocks import fourier_blocks
 from phimap.projections.base import Projection, ProjectionRecord, fourier_flops
 from phimap.projections.dense import DenseRecord, haar_orthogonal
 from phimap.projections.radii import stratified_radii
@@ -90,7 +91,7 @@ class SphereRecord(ProjectionRecord):
             some = slice(first, first + self._together)
             columns = slice(2 * self.n_points * first, min(2 * self.n_points * some.stop, self.n_directions))
             block = self.phases[some], self.frequencies[some], self.n_points, self.scale[columns]
-            yield columns, ops.fourier_blocks(X, self.input_scale, *block)
+            yield columns, fourier_blocks(ops, X, self.input_scale, *block)
 
 
 class SphericalStructured(Projection):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
 from phimap.random_map import MapRecord
 from phimap.sketches.product_samples import hadamard_signs, padded_width
 
@@ -45,7 +46,7 @@ class SignProductsRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         X = ops.contiguous(ops.dense(X))
-        product = ops.hadamard_blocks(X, self.signs[0], self.scale)
+        product = hadamard_blocks(ops, X, self.signs[0], self.scale)
         for factor in range(1, self.signs.shape[0]):
-            product = product * ops.hadamard_blocks(X, self.signs[factor], self.scale)
+            product = product * hadamard_blocks(ops, X, self.signs[factor], self.scale)
         ops.copy(product, out, first)

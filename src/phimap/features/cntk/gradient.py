@@ -11,6 +11,8 @@ from phimap._validation import as_image_shape, check_integer
 from phimap.features.base import FeatureMap
 from phimap.kernels import CNTK
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.activation import rectify
+from phimap.ops.primitives.windows import windows
 from phimap.random_map import MapRecord
 
 
@@ -63,8 +65,8 @@ class ConvolutionGradientRecord(MapRecord):
             entering.append(self._patches(ops, values))
             projected = ops.matmul(entering[-1], W)
             slope, values = ops.empty(tuple(projected.shape)), ops.empty(tuple(projected.shape))
-            ops.rectify(projected, 0, gain, slope, 0)
-            ops.rectify(projected, 1, gain, values, 0)
+            rectify(ops, projected, 0, gain, slope, 0)
+            rectify(ops, projected, 1, gain, values, 0)
             slopes.append(slope)
         pooled = 1 / n_pixels if self.readout.ndim == 1 else n_pixels**-0.5
         signal = (slopes.pop().reshape(X.shape[0], n_pixels, width) * self.readout * pooled).reshape(-1, width)
@@ -86,7 +88,7 @@ class ConvolutionGradientRecord(MapRecord):
         """Windows (n h w, q^2 k) of features (n h w, k), with zeros outside."""
         none = ops.empty((self.filter_size**2, 0))
         shape = self.image_shape[0], self.image_shape[1]
-        return ops.windows(ops.contiguous(values), shape, slice(None), self.filter_size, values.shape[1], none, 0)
+        return windows(ops, ops.contiguous(values), shape, slice(None), self.filter_size, values.shape[1], none, 0)
 
 
 class CNTKGradientFeatures(FeatureMap):

@@ -12,6 +12,8 @@ from scipy.special import gammaln
 from phimap.features.random_layers.rectified import ResidualRecord
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.gather_product import gather_product
+from phimap.ops.primitives.windows import windows
 from phimap.projections import SORF
 from phimap.projections.dense import DenseRecord, drawn_blocks, haar_orthogonal
 from phimap.records import Record
@@ -89,7 +91,7 @@ class WindowRecord(Record):
 
     def apply(self, ops: Ops, stored: Array, shape: tuple[int, int], part: slice) -> Array:
         """Windows (r, n_components) around the pixels in `part`."""
-        return ops.windows(stored, shape, part, self.filter_size, self.exact, self.signs, self.folded)
+        return windows(ops, stored, shape, part, self.filter_size, self.exact, self.signs, self.folded)
 
 
 def draw_residual(order: int, n_features: int, n_components: int, rng: np.random.Generator) -> ResidualRecord:
@@ -151,7 +153,7 @@ class ProductRecord(Record):
         """Sketch of ``x (x) y``."""
         n_rows = self.rows[0].shape[0]
         out = ops.empty((first.shape[0], n_rows))
-        ops.gather_product(first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
+        gather_product(ops, first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
         return out
 
 
