@@ -10,6 +10,7 @@ import numpy as np
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
 from phimap.projections.base import ProjectionRecord, fourier_flops
+from phimap.sketches.signs import fair_word_factors
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
 _BLOCK = 1024
@@ -99,8 +100,7 @@ def signed_input_scale(law: SpectralLaw, rng: np.random.Generator) -> np.ndarray
 
     Neighbouring rows are shifts of each other, so their values agree where x is smooth. Signs make any x rough.
     """
-    signs = 2.0 * rng.integers(2, size=law.n_features) - 1.0
-    return signs * law.scale
+    return fair_word_factors(rng, (law.n_features,)) * law.scale
 
 
 def row_factors(law: SpectralLaw, sequences: np.ndarray, n_directions: int, rng: np.random.Generator) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
 from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
+from phimap.sketches.signs import fair_signs
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
 _BLOCK = 1024
@@ -104,7 +105,7 @@ class Fastfood(Projection):
         width = 1 << (d - 1).bit_length()
         n_blocks = -(-n_directions // width)
         sign_rng, permutation_rng, gain_rng, radius_rng = rng.spawn(4)
-        signs = (2 * sign_rng.integers(2, size=(n_blocks, width), dtype=np.int8) - 1).astype(np.int8)
+        signs = fair_signs(sign_rng, (n_blocks, width))
         ordered = np.broadcast_to(np.arange(width, dtype=np.intp), (n_blocks, width))
         permutations = permutation_rng.permuted(ordered, axis=1)
         gains = gain_rng.standard_normal((n_blocks, width))

@@ -11,6 +11,7 @@ from phimap._validation import check_choice, check_integer
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
 from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
+from phimap.sketches.signs import fair_signs
 
 # Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
 _BLOCK = 1024
@@ -111,7 +112,7 @@ class ROM(Projection):
         width = 1 << (d - 1).bit_length()
         n_blocks = -(-n_directions // width)
         sign_rng, radius_rng = rng.spawn(2)
-        signs = (2 * sign_rng.integers(2, size=(n_blocks, factors, width), dtype=np.int8) - 1).astype(np.int8)
+        signs = fair_signs(sign_rng, (n_blocks, factors, width))
         input_scale = np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,)).copy()
         # Unnormalised, a row of t transforms has norm width^(t/2); the published row has norm sqrt(width).
         fixed = np.full(n_directions, width ** (0.5 - factors / 2))
