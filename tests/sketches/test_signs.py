@@ -14,11 +14,11 @@ def test_signs_are_fair_and_independent(draw, dtype, rng):
     signs = draw(rng, (1000, 500))
     assert signs.dtype == dtype
     assert set(np.unique(signs)) == {-1, 1}
-    signs, deviation = signs.astype(np.float64), 500_000**-0.5
-    assert abs(signs.mean()) < 5 * deviation
-    assert abs((signs[:, 1:] * signs[:, :-1]).mean()) < 5.1 * deviation
-    assert abs((signs[1:] * signs[:-1]).mean()) < 5.1 * deviation
-    assert np.where(rng.random(signs.shape) < 0.51, 1, -1).mean() > 5 * deviation
+    signs, standard_deviation = signs.astype(np.float64), 500_000**-0.5
+    assert abs(signs.mean()) < 5 * standard_deviation
+    assert abs((signs[:, 1:] * signs[:, :-1]).mean()) < 5.1 * standard_deviation
+    assert abs((signs[1:] * signs[:-1]).mean()) < 5.1 * standard_deviation
+    assert np.where(rng.random(signs.shape) < 0.51, 1, -1).mean() > 5 * standard_deviation
 
 
 def test_factors_are_the_signs_of_the_same_seed():
