@@ -118,7 +118,7 @@ def test_low_discrepancy_points_are_stratified():
 @pytest.mark.parametrize("s", [6, 40])
 def test_moments_are_matched_exactly(base, law, s):
     W = draw(MomentMatching(base), law, s).to_dense() / law.scale
-    # Products of matrices of s rows with entries of the size of a deviation, after a factorisation.
+    # Products of matrices of s rows with entries of the size of a standard deviation, after a factorisation.
     slack = 64 * s * EPS * law.coordinate_variance
     np.testing.assert_allclose(W.mean(axis=0), 0, atol=slack)
     np.testing.assert_allclose(W.T @ W / s, law.coordinate_variance * np.eye(law.n_features), atol=slack)
@@ -303,8 +303,8 @@ def test_spherical_radial_estimates_of_activations_are_unbiased():
 def test_sparse_grids_have_their_weights_and_degree(d, p, full):
     record = draw(SparseGrid(p), GaussianLaw(d), 2 * d + 1 if full else d + 1)
     p_squared = d if p is None else p**2
-    rest = 2 * d if full else d
-    expected = np.concatenate([[1 - d / p_squared], np.full(rest, d / rest / p_squared)])
+    n_others = 2 * d if full else d
+    expected = np.concatenate([[1 - d / p_squared], np.full(n_others, d / n_others / p_squared)])
     np.testing.assert_allclose(record.weights, expected, atol=4 * EPS * d / p_squared)
     assert p is not None or record.weights[0] == 0
     for exponents in monomials(d, range(4)):

@@ -37,11 +37,11 @@ def by_definition(record, vectors):
             record.tree.leaves[-1 - index].apply(OPS, X, out)
             return out
         node = record.tree.nodes[index]
-        spectra = []
+        transforms = []
         for factor in (node.left, node.right):
             signs = record.tree.leaf_signs if factor < 0 else record.tree.nodes[factor].signs
-            spectra.append(node.samples.transform(OPS, vector(factor), signs))
-        return node.samples.product(OPS, *spectra)
+            transforms.append(node.samples.transform(OPS, vector(factor), signs))
+        return node.samples.product(OPS, *transforms)
 
     return vector(len(record.tree.nodes) - 1)
 

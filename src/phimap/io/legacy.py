@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 #: Names of record classes in older files, and what they are called now.
-RECORDS: dict[str, str] = {}
+RECORDS: dict[str, str] = {
+    "SignProductsRecord": "MaclaurinRecord",
+    "SpectralProductsRecord": "ComplexToRealRecord",
+}
 #: For a record class of today, names of its fields in older files and what they are called now.
 FIELDS: dict[str, dict[str, str]] = {}
 #: For a record class that is gone, what makes of its fields the name and the fields of one of today.

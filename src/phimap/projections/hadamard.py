@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +10,13 @@ from phimap._validation import check_choice, check_integer
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops, host
 from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
-from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
-
-# Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
-_BLOCK = 1024
+from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops, input_scale
+from phimap.projections.blocks import BlockRecord
+from phimap.sketches.signs import fair_signs
 
 
 @dataclass(frozen=True)
-class HadamardRecord(ProjectionRecord):
+class HadamardRecord(BlockRecord):
     """Blocks ``H D_1 H D_2 ... H D_t`` on inputs padded to a power of two p.
 
     Attributes
@@ -35,21 +33,12 @@ class HadamardRecord(ProjectionRecord):
     scale: np.ndarray
 
     @property
-    def n_features(self) -> int:
-        return self.input_scale.shape[0]
+    def n_blocks(self) -> int:
+        return self.signs.shape[0]
 
     @property
-    def n_directions(self) -> int:
-        return self.scale.shape[0]
-
-    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
-        X = ops.scale_columns(ops.dense(X), self.input_scale)
-        n_blocks, _, width = self.signs.shape
-        together = max(1, _BLOCK // width)
-        for first in range(0, n_blocks, together):
-            some = slice(first, min(first + together, n_blocks))
-            columns = slice(first * width, min(some.stop * width, self.n_directions))
-            yield columns, hadamard_blocks(ops, X, self.signs[some], self.scale[columns])
+    def block_size(self) -> int:
+        return self.signs.shape[2]
 
     @property
     def n_flops(self) -> int:
@@ -57,9 +46,8 @@ class HadamardRecord(ProjectionRecord):
         chains = n_blocks * n_factors * (width + hadamard_flops(width))
         return self.n_features + chains + self.n_directions
 
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + max(self.signs.shape[2], min(_BLOCK, self.n_directions))
+    def _values(self, ops: Ops, X: Array, some: slice, columns: slice) -> Array:
+        return hadamard_blocks(ops, X, self.signs[some], self.scale[columns])
 
 
 class ROM(Projection):
@@ -112,17 +100,16 @@ class ROM(Projection):
         width = 1 << (d - 1).bit_length()
         n_blocks = -(-n_directions // width)
         sign_rng, radius_rng = rng.spawn(2)
-        signs = (2 * sign_rng.integers(2, size=(n_blocks, factors, width), dtype=np.int8) - 1).astype(np.int8)
-        input_scale = np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,)).copy()
+        signs = fair_signs(sign_rng, (n_blocks, factors, width))
         # Unnormalised, a row of t transforms has norm width^(t/2); the published row has norm sqrt(width).
         fixed = np.full(n_directions, width ** (0.5 - factors / 2))
         if radii == "fixed" or (radii == "auto" and law.is_gaussian):
-            return HadamardRecord(input_scale, signs, fixed)
+            return HadamardRecord(input_scale(law), signs, fixed)
         plain = HadamardRecord(np.ones(d), signs, fixed)
         norms = _direction_norms(plain)
         # A direction can vanish on the few coordinates that are not padding; it then stays zero.
         scale = fixed * law.sample_radii(radius_rng, n_directions) / np.where(norms > 0, norms, 1.0)
-        return HadamardRecord(input_scale, signs, scale)
+        return HadamardRecord(input_scale(law), signs, scale)
 
 
 class SORF(ROM):

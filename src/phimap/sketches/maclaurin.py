@@ -9,11 +9,12 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
 from phimap.random_map import MapRecord
-from phimap.sketches.product_samples import hadamard_signs, padded_width
+from phimap.sketches.signs import fair_signs
+from phimap.sketches.transform_rows import padded_width
 
 
 @dataclass(frozen=True)
-class SignProductsRecord(MapRecord):
+class MaclaurinRecord(MapRecord):
     """Products of projections onto independent random signs: a power of degree j has j factors.
 
     Attributes
@@ -38,9 +39,9 @@ class SignProductsRecord(MapRecord):
         return self.n_features + 3 * self.n_components
 
     @classmethod
-    def draw(cls, n_features: int, degree: int, width: int, rng: np.random.Generator) -> SignProductsRecord:
+    def draw(cls, n_features: int, degree: int, width: int, rng: np.random.Generator) -> MaclaurinRecord:
         padded = padded_width(n_features)
-        signs = hadamard_signs(rng, (degree, -(-width // padded), 1, padded))
+        signs = fair_signs(rng, (degree, -(-width // padded), 1, padded))
         # The j-th root, since each factor is scaled.
         return cls(n_features, signs, np.full(width, width ** (-0.5 / degree)))
 

@@ -1,4 +1,4 @@
-"""Products of two randomised spectra, sampled: the step from two vectors to a sketch of their tensor product."""
+"""Products of two randomised transforms, sampled: the step from two vectors to a sketch of their tensor product."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from phimap.ops import Array, Ops
 from phimap.ops.primitives.fourier_products import fourier_product, next_product_factor, product_factor
 from phimap.ops.primitives.gather_product import gather_product
 from phimap.records import Record
+from phimap.sketches.signs import fair_signs
+from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lower_half, padded_width
 
 
 class ProductSamples(Record):
-    """Pairs of rows at which two spectra are multiplied: a sketch of `n_components` features."""
+    """Pairs of rows at which two transforms are multiplied: a sketch of `n_components` features."""
 
     n_components: int
 
@@ -27,7 +29,7 @@ class ProductSamples(Record):
     @staticmethod
     @abstractmethod
     def transform(ops: Ops, X: Array, signs: Array) -> Array:
-        """The spectra of the rows of `X`, dense or CSR, after `signs` (int8, of the padded length)."""
+        """The transforms of the rows of `X`, dense or CSR, after `signs` (int8, of the padded length)."""
 
     @classmethod
     @abstractmethod
@@ -40,14 +42,14 @@ class ProductSamples(Record):
         replace: bool = False,
         weight: float = 1.0,
     ) -> Self:
-        """Draw a sketch of the product of spectra of these lengths, with features times ``sqrt(weight)``."""
+        """Draw a sketch of the product of transforms of these lengths, with features times ``sqrt(weight)``."""
 
     @abstractmethod
     def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
-        """Write the sketch of spectra `A` and `B` to the columns of `out` from `first`; one row serves all."""
+        """Write the sketch of transforms `A` and `B` to the columns of `out` from `first`; one row serves all."""
 
     def product(self, ops: Ops, A: Array, B: Array) -> Array:
-        """The sketch (r, n_components) of spectra `A` and `B`; a spectrum of one row serves all r rows."""
+        """The sketch (r, n_components) of transforms `A` and `B`; one of a single row serves all r rows."""
         out = ops.empty((max(A.shape[0], B.shape[0]), self.n_components))
         self.write(ops, A, B, out)
         return out
@@ -64,7 +66,7 @@ class HadamardSamples(ProductSamples):
     Attributes
     ----------
     rows : tuple of two ndarrays of intp, shape (n_components,)
-        Of the first and of the second spectrum.
+        Of the first and of the second transform.
     scale : float
         Factor of every sample.
     """
@@ -141,8 +143,8 @@ class FourierSamples(ProductSamples):
         weight: float = 1.0,
     ) -> Self:
         sampled = _sampled_rows(lengths, -(-n_components // 2), rng, replace)
-        first, second = (_fold(rows, length) for rows, length in zip(sampled, lengths, strict=True))
-        last_sign = int(hadamard_signs(rng.spawn(1)[0], (1,))[0])
+        first, second = (lower_half(rows, length) for rows, length in zip(sampled, lengths, strict=True))
+        last_sign = int(fair_signs(rng.spawn(1)[0], (1,))[0])
         return cls(
             (first[0], second[0]),
             (2 * weight / n_components) ** 0.5,
@@ -175,23 +177,6 @@ class FourierSamples(ProductSamples):
 FORMS: dict[str, type[ProductSamples]] = {"fourier": FourierSamples, "hadamard": HadamardSamples}
 
 
-def padded_width(n_features: int) -> int:
-    """The least power of two that is not below `n_features`."""
-    return 1 << (n_features - 1).bit_length()
-
-
-def fast_fourier_width(n_features: int) -> int:
-    """The least product of small primes, fast for the transform of real rows, that is not below `n_features`."""
-    from scipy.fft import next_fast_len
-
-    return next_fast_len(n_features, real=True)  # pyright: ignore[reportReturnType] -- SciPy's stub has no result
-
-
-def hadamard_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent fair signs as int8."""
-    return 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
-
-
 def _sampled_rows(
     lengths: tuple[int, int], n_samples: int, rng: np.random.Generator, replace: bool
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -200,15 +185,7 @@ def _sampled_rows(
     Without replacement every row comes once before any comes again.
     """
     first, second = (
-        child.integers(length, size=n_samples, dtype=np.intp)
-        if replace
-        else np.concatenate([child.permutation(length) for _ in range(-(-n_samples // length))])[:n_samples]
+        child.integers(length, size=n_samples, dtype=np.intp) if replace else balanced_rows(child, length, n_samples)
         for child, length in zip(rng.spawn(2), lengths, strict=True)
     )
-    return first.astype(np.intp), second.astype(np.intp)
-
-
-def _fold(frequencies: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The frequencies (k,) up to half the length, and -1 where the entry there is the conjugate of the one meant."""
-    upper = 2 * frequencies > length
-    return np.where(upper, length - frequencies, frequencies), np.where(upper, -1, 1).astype(np.int8)
+    return first, second

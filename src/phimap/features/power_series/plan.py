@@ -13,7 +13,7 @@ from phimap.features.power_series.moments import Moments
 from phimap.features.power_series.powers import draw_powers, unit_variance
 from phimap.features.power_series.terms import MonomialsRecord, RestRecord, SeriesTerm, n_monomials
 from phimap.sketches import SRHT, TensorSRHT
-from phimap.sketches.product_samples import hadamard_signs
+from phimap.sketches.signs import fair_signs
 
 # Factors of the position that the linear term is multiplied by exactly, at most: the first carries nearly all.
 _MOST_FACTORS = 3
@@ -255,7 +255,7 @@ def _power_terms(
     polynomials = []
     for piece, width, share in drawn:
         # Random signs between the factors, a set for each feature: what they mix has mean zero.
-        signs = hadamard_signs(sign_rng, (piece.polynomials.shape[1], width))
+        signs = fair_signs(sign_rng, (piece.polynomials.shape[1], width))
         polynomials.append(piece.polynomials @ signs * (width / share) ** 0.5)
     degrees, widths = [piece.degree for piece, _, _ in drawn], [width for _, width, _ in drawn]
     squared_cosine = float(plan.moments.squared_cosines().mean())
