@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 import phimap as pm
 from phimap.features.ntk.layers import NTKLayer, NTKRecord, TensorProduct
-from phimap.features.random_layers.arccosine import RectifiedRecord
+from phimap.features.random_layers.rectified import RectifiedRecord
 from phimap.kernels import NNGP, NTK
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops.numpy_ops import NumpyOps
@@ -214,9 +214,9 @@ def test_one_input_has_only_its_sign(rng):
 def test_linear_term_is_exact(depth, digits):
     phi = pm.NTKFeatures(depth, 512, adaptive=False, random_state=0).fit(digits)
     constant, linear = phi.record_.terms[:2]
-    assert constant.deviation is None
+    assert constant.orthogonal is None
     assert constant.n_components == 1
-    assert (linear.deviation.degree, linear.deviation.n_components, linear.deviation.basis) == (1, 64, None)
+    assert (linear.orthogonal.degree, linear.orthogonal.n_components, linear.orthogonal.basis) == (1, 64, None)
     Z = phi.transform(3 * digits) / 3
     np.testing.assert_allclose(Z[:, 1:65], linear.polynomials[0, 0] * digits, rtol=1e-10, atol=1e-12)
 

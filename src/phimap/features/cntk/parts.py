@@ -9,7 +9,7 @@ import numpy as np
 from scipy.fft import dct
 from scipy.special import gammaln
 
-from phimap.features.random_layers.rectified import ResidualRecord
+from phimap.features.random_layers.rectified import RectifiedRemainderRecord
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.projections import SORF
@@ -92,7 +92,7 @@ class WindowRecord(Record):
         return ops.windows(stored, shape, part, self.filter_size, self.exact, self.signs, self.folded)
 
 
-def draw_residual(order: int, n_features: int, n_components: int, rng: np.random.Generator) -> ResidualRecord:
+def draw_residual(order: int, n_features: int, n_components: int, rng: np.random.Generator) -> RectifiedRemainderRecord:
     """Random features of kappa_1 (order 1) or kappa_0 (order 0) on unit rows, without the degrees 0 and 1.
 
     ``(|g| - c) / sqrt(2)`` or ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
@@ -107,7 +107,7 @@ def draw_residual(order: int, n_features: int, n_components: int, rng: np.random
         )
         directions = DenseRecord(np.ascontiguousarray(blocks.T) * n_features**0.5)
         share = _share(n_features)
-    return ResidualRecord(directions, order, (-share,) if order else (0.0, -share), scale)
+    return RectifiedRemainderRecord(directions, order, (-share,) if order else (0.0, -share), scale)
 
 
 @dataclass(frozen=True)

@@ -7,25 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phimap._validation import check_choice
-from phimap.features.random_layers.arccosine import RectifiedRecord
+from phimap.features.ntk.layer_options import SKETCHES, LayerOptions, LayerWidths
+from phimap.features.random_layers.rectified import RectifiedRecord
 from phimap.kernels.spectral import SphereLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
-from phimap.projections import Projection
-from phimap.projections.gibbs import GibbsDirections
 from phimap.random_map import MapRecord
 from phimap.records import Record
-from phimap.sketches import TensorSketch, TensorSRHT
 from phimap.sketches.countsketch import CountSketchRecord
 from phimap.sketches.srht import TensorSRHTRecord
 from phimap.sketches.tensorsketch import TensorSketchRecord
-
-SKETCHES = {
-    "tensorsrht": TensorSRHT,
-    # The convolution of two count sketches: the sketch of a product of two vectors by CountSketch.
-    "countsketch": TensorSketch,
-}
-SAMPLINGS = ("gaussian", "leverage", "gibbs")
 
 
 @dataclass(frozen=True)
@@ -92,6 +82,41 @@ class NTKRecord(MapRecord):
     layers: tuple[NTKLayer, ...]
     reduction: CountSketchRecord | None
 
+    @classmethod
+    def draw(
+        cls,
+        n_features: int,
+        widths: Sequence[LayerWidths],
+        options: LayerOptions,
+        streams: dict[str, np.random.Generator],
+        reduction: CountSketchRecord | None = None,
+    ) -> NTKRecord:
+        """Draw the layers of a map of `n_features` inputs from the streams ``relu``, ``step`` and ``sketch``."""
+        layers = []
+        phi_width = psi_width = n_features
+        for width in widths:
+            relu_law = (StandardGaussianLaw if options.sampling == "gaussian" else SphereLaw)(phi_width)
+            relu_rng = streams["relu"].spawn(1)[0]
+            relu = RectifiedRecord.draw(1, relu_law, width.relu, options.relu_projection, relu_rng)
+            step = product = None
+            if width.product != 0:
+                step_law, step_rng = StandardGaussianLaw(phi_width), streams["step"].spawn(1)[0]
+                step = RectifiedRecord.draw(0, step_law, width.step, options.projection, step_rng)
+                pair = (width.step, psi_width)
+                if width.product is None:
+                    product = TensorProduct(pair)
+                else:
+                    sketch = SKETCHES[options.sketch](width.product)
+                    product = sketch.sample_product(pair, streams["sketch"].spawn(1)[0])
+            if relu.signature is not None or (step is not None and step.signature is not None):
+                raise ValueError(
+                    f"`projection` must give positive quadrature weights inside neural tangent features, got "
+                    f"{options.projection!r}. Use projection='orthogonal'."
+                )
+            layers.append(NTKLayer(relu, step, product))
+            phi_width, psi_width = width.relu, layers[-1].n_components
+        return cls(tuple(layers), reduction)
+
     @property
     def n_features(self) -> int:
         return self.layers[0].relu.n_features
@@ -126,7 +151,7 @@ class NTKRecord(MapRecord):
             self.reduction.apply(ops, psi, out, first)
         ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
 
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+    def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         # Fewer features of the last layer: both of its parts in proportion, each again an unbiased estimate.
         relu_width = self.layers[-1].relu.n_components
         whole = self.reduction or isinstance(self.layers[-1].product, TensorProduct)
@@ -135,62 +160,3 @@ class NTKRecord(MapRecord):
         part = n_components * relu_width // self.n_components
         columns = np.concatenate([np.arange(part), relu_width + np.arange(n_components - part)])
         return columns, (self.n_components / n_components) ** 0.5
-
-
-@dataclass(frozen=True)
-class LayerWidths:
-    """Widths of one layer.
-
-    Attributes
-    ----------
-    relu, step : int
-        m1 and m0.
-    product : int or None
-        ms; None for the product itself, 0 for none, the map of the NNGP kernel.
-    """
-
-    relu: int
-    step: int
-    product: int | None
-
-
-def draw_layers(
-    n_features: int,
-    widths: Sequence[LayerWidths],
-    streams: dict[str, np.random.Generator],
-    *,
-    sketch: str = "none",
-    sampling: str = "gaussian",
-    gibbs_sweeps: int = 1,
-    projection: str | Projection = "auto",
-) -> tuple[NTKLayer, ...]:
-    """Draw the layers of a map of `n_features` inputs from the streams ``relu``, ``step`` and ``sketch``."""
-    check_choice("sampling", sampling, SAMPLINGS)
-    if sampling == "gibbs" and projection not in ("auto", "gaussian"):
-        raise ValueError(
-            f"`projection` must be 'auto' or 'gaussian' for sampling='gibbs', whose chains are independent, got "
-            f"{projection!r}. Use sampling='leverage'."
-        )
-    relu_projection = GibbsDirections(gibbs_sweeps) if sampling == "gibbs" else projection
-    layers = []
-    phi_width = psi_width = n_features
-    for width in widths:
-        relu_law = StandardGaussianLaw(phi_width) if sampling == "gaussian" else SphereLaw(phi_width)
-        relu = RectifiedRecord.draw(1, relu_law, width.relu, relu_projection, streams["relu"].spawn(1)[0])
-        step = product = None
-        if width.product != 0:
-            step_law = StandardGaussianLaw(phi_width)
-            step = RectifiedRecord.draw(0, step_law, width.step, projection, streams["step"].spawn(1)[0])
-            pair = (width.step, psi_width)
-            if width.product is None:
-                product = TensorProduct(pair)
-            else:
-                product = SKETCHES[sketch](width.product).sample_product(pair, streams["sketch"].spawn(1)[0])
-        if relu.signature is not None or (step is not None and step.signature is not None):
-            raise ValueError(
-                f"`projection` must give positive quadrature weights inside neural tangent features, got "
-                f"{projection!r}. Use projection='orthogonal'."
-            )
-        layers.append(NTKLayer(relu, step, product))
-        phi_width, psi_width = width.relu, layers[-1].n_components
-    return tuple(layers)

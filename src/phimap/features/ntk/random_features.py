@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from phimap._validation import check_choice, check_integer
+from phimap._validation import check_integer
 from phimap.features.base import FeatureMap
-from phimap.features.ntk.layers import SKETCHES, LayerWidths, NTKRecord, draw_layers
-from phimap.features.ntk.remainder import REMAINDERS, RemainderOptions, draw_remainder
-from phimap.features.ntk.tensor import tensor_width
-from phimap.kernels import NNGP, NTK, Kernel
+from phimap.features.ntk.exact import ExactOptions, draw_exact
+from phimap.features.ntk.layer_options import LayerOptions
+from phimap.features.ntk.layers_plan import LayersPlan
+from phimap.kernels import NTK, Kernel
 from phimap.ops import Array
 from phimap.projections import Projection
 from phimap.random_map import MapRecord
-from phimap.sketches import CountSketch
-
-# Narrower hidden layers cost as much and lose norms, and at last whole rows, with the depth.
-_LEAST_HIDDEN = 256
-# The least error of the layers that was measured on any set, times the root of m, and how the depth raises it: relative
-# to the kernel where its root mean square is above 1, else absolute.
-_LAYERS_ERROR, _LAYERS_GROWTH = 1.4, 0.6
-# What only the layers have, with the values that leave the choice open.
-_OF_LAYERS = {
-    "sketch": "tensorsrht",
-    "sampling": "gaussian",
-    "relu_components": None,
-    "hidden_components": None,
-    "step_components": None,
-    "projection": "auto",
-}
 
 
 class NTKFeatures(FeatureMap):
@@ -196,95 +181,14 @@ class NTKFeatures(FeatureMap):
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> MapRecord:
         depth = check_integer("depth", self.depth, least=1)
-        if self._has_series():
-            options = RemainderOptions(self.remainder, tuple(self.exact_degrees), self.adaptive, self.projection)
-            layers_error = _LAYERS_ERROR * depth**_LAYERS_GROWTH / self.n_components**0.5
-            record = draw_remainder(NTK(depth=depth), X, self.n_components, options, layers_error, streams)
-            if record is not None:
-                self.kernel_: Kernel = NTK(depth=depth)
-                return record
-        return self._draw_layers(X, depth, streams)
+        layers = LayersPlan(X.shape[1], self.n_components, depth, self._layer_options())
+        exact = ExactOptions(self.remainder, tuple(self.exact_degrees), self.adaptive, self.projection)
+        if not exact.apply_beside(layers.options):
+            record = layers.draw(streams)
+            self.kernel_: Kernel = layers.kernel
+            return record
+        self.kernel_ = NTK(depth=depth)
+        return draw_exact(self.kernel_, X, self.n_components, exact, layers, streams)
 
-    def _has_series(self) -> bool:
-        """Whether exact degrees or a way to sample the rest are asked for, and nothing that only the layers have."""
-        activation = check_choice("remainder", self.remainder, REMAINDERS) == "activation"
-        if not self.exact_degrees and not activation:
-            return False
-        chosen = [name for name, value in _OF_LAYERS.items() if getattr(self, name) != value]
-        if activation and "projection" in chosen:
-            chosen.remove("projection")
-        if chosen and self.remainder != "auto":
-            raise ValueError(
-                f"`remainder` must be 'auto' where `{chosen[0]}` is set, which is of the published layers, got "
-                f"{self.remainder!r}. Leave one of them at its default."
-            )
-        if chosen and tuple(self.exact_degrees) != (0, 1):
-            raise ValueError(
-                f"`exact_degrees` must be () where `{chosen[0]}` is set, which is of the published layers, got "
-                f"{self.exact_degrees!r}. Use exact_degrees=()."
-            )
-        return not chosen
-
-    def _draw_layers(self, X: Array, depth: int, streams: dict[str, np.random.Generator]) -> NTKRecord:
-        check_choice("sketch", self.sketch, (*SKETCHES, "none"))
-        reduction = None
-        if self.sketch == "none":
-            widths = self._tensor_widths(X.shape[1], depth)
-        else:
-            if self.n_components == 1:
-                reduction = CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
-            last = self._widths(max(self.n_components, 2))
-            widths = [self._hidden(last)] * (depth - 1) + [last]
-        self.kernel_ = NNGP(depth=depth) if widths[0].product == 0 else NTK(depth=depth)
-        layers = draw_layers(
-            X.shape[1],
-            widths,
-            streams,
-            sketch=self.sketch,
-            sampling=self.sampling,
-            gibbs_sweeps=self.gibbs_sweeps,
-            projection=self.projection,
-        )
-        return NTKRecord(layers, reduction)
-
-    def _widths(self, width: int) -> LayerWidths:
-        """Widths of the last layer where products are sketched."""
-        relu = width // 2
-        if self.relu_components is not None:
-            relu = check_integer("relu_components", self.relu_components, least=1)
-        if relu > width:
-            raise ValueError(f"`relu_components` must be at most `n_components`={width}, got {relu}.")
-        step = product = width - relu
-        if self.step_components is not None:
-            step = check_integer("step_components", self.step_components, least=1)
-        return LayerWidths(relu, step, product)
-
-    def _hidden(self, last: LayerWidths) -> LayerWidths:
-        """Widths of the layers before it."""
-        width = max(self.n_components, _LEAST_HIDDEN)
-        if self.hidden_components is not None:
-            width = check_integer("hidden_components", self.hidden_components, least=1)
-        return LayerWidths(width, last.step, width if last.product else 0)
-
-    def _tensor_widths(self, n_features: int, depth: int) -> list[LayerWidths]:
-        """Widths of the layers where products are not sketched."""
-        relu = None if self.relu_components is None else check_integer("relu_components", self.relu_components, least=1)
-
-        def products(step: int) -> int:
-            """Width of the last layer's products."""
-            return step * tensor_width(n_features, [relu or step] * (depth - 1), [step] * (depth - 1))
-
-        if self.step_components is not None:
-            step = check_integer("step_components", self.step_components, least=1)
-        else:
-            step = 1
-            while 2 * products(step + 1) <= self.n_components:
-                step += 1
-        if products(step) >= self.n_components:
-            raise ValueError(
-                f"`n_components` must exceed the {products(step):,} products of {step} step features a layer for "
-                f"sketch='none' at depth {depth} with {n_features} inputs, got {self.n_components}. "
-                "Use sketch='tensorsrht'."
-            )
-        hidden = [LayerWidths(relu or step, step, None)] * (depth - 1)
-        return [*hidden, LayerWidths(self.n_components - products(step), step, None)]
+    def _layer_options(self) -> LayerOptions:
+        return LayerOptions(**{field.name: getattr(self, field.name) for field in fields(LayerOptions)})

@@ -44,7 +44,7 @@ class NystroemRecord(MapRecord):
         ops.copy(ops.matmul(similarities, self.whitening), out, first)
         ops.zero(out, first + rank, first + self.n_components)
 
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+    def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         # The whitening is triangular: the first columns are the map of the first landmarks.
         return np.arange(n_components), 1.0
 

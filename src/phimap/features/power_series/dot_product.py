@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from phimap.features.base import FeatureMap
-from phimap.features.power_series.fit import draw_series
+from phimap.features.power_series.row_sample import RowSample
+from phimap.features.power_series.series import SeriesOptions, SeriesPlan
 from phimap.features.power_series.terms import SeriesRecord
 from phimap.kernels import Kernel, Polynomial
 from phimap.ops import Array
@@ -133,13 +134,6 @@ class DotProductFeatures(FeatureMap):
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> SeriesRecord:
         self.kernel_ = Polynomial() if self.kernel is None else self.kernel
-        return draw_series(
-            self.kernel_,
-            X,
-            self.n_components,
-            method=self.method,
-            degree=self.degree,
-            exact_degrees=self.exact_degrees,
-            adaptive=self.adaptive,
-            rng=streams["series"],
-        )
+        options = SeriesOptions(self.method, self.degree, self.exact_degrees)
+        sample = RowSample.of(X, self.n_components) if self.adaptive else None
+        return SeriesPlan.of(self.kernel_, X.shape[1], self.n_components, options, sample).draw(streams)

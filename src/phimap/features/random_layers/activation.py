@@ -33,8 +33,8 @@ class ActivationRecord(PointwiseRecord):
     activation: str | Callable[[Any], Any]
     scale: np.ndarray
 
-    def _respond(self, ops: Ops, projected: Array, scale: Array, out: Array, first: int) -> None:
-        ops.activate(projected, self.activation, scale, out, first)
+    def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
+        ops.activate(projected, self.activation, self.scale[columns], out, first)
 
 
 class ActivationFeatures(FeatureMap):
