@@ -37,13 +37,13 @@ def test_spectral_products_are_products_of_transforms(d, rng):
     X = rng.standard_normal((2, d))
     record = SpectralProductsRecord.draw(d, (1, 3), (4, 7), rng)
     length = record.signs.shape[1]
-    spectra = [np.fft.fft(X * signs[:d], n=length) for signs in record.signs]
+    transformed = [np.fft.fft(X * signs[:d], n=length) for signs in record.signs]
     expected = []
     for degree, width, rows, orientations, last in zip(
         (1, 3), record.widths, record.rows, record.orientations, record.last_signs, strict=True
     ):
         frequencies = np.where(orientations == 1, rows, (length - rows) % length)
-        samples = np.prod([spectra[j][:, frequencies[j]] for j in range(degree)], axis=0) * (2 / width) ** 0.5
+        samples = np.prod([transformed[j][:, frequencies[j]] for j in range(degree)], axis=0) * (2 / width) ** 0.5
         if width % 2:
             samples[:, -1] *= 0.5**0.5
             parts = [samples.real[:, :-1], (samples.real + last * samples.imag)[:, -1:], samples.imag[:, :-1]]

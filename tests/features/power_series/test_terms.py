@@ -6,7 +6,6 @@ import pytest
 from phimap.features.power_series.allocation import _Allocator, best_allocation
 from phimap.features.power_series.draw import draw_terms
 from phimap.features.power_series.moments import Moments
-from phimap.features.power_series.row_sample import spaced_rows
 from phimap.features.power_series.terms import MonomialsRecord, RemainderRecord
 from phimap.ops.numpy_ops import NumpyOps
 from phimap.random_map import MapRecord
@@ -94,8 +93,3 @@ def test_moments_of_few_and_of_equal_rows():
         for moments in Moments.of_rows(rows):
             allocation = best_allocation(np.ones(3), [moments], 50, "polysketch", (0, 1))
             assert np.isfinite(allocation.predicted_error())
-
-
-def test_spaced_rows():
-    np.testing.assert_array_equal(spaced_rows(3, 1024), [0, 1, 2])
-    np.testing.assert_array_equal(spaced_rows(9, 3), [0, 4, 8])

@@ -74,14 +74,10 @@ class NTKSketch(FeatureMap):
 
     Notes
     -----
-    **Error.** Unbiased for the polynomial, whose own error does not fall with m. At degree 8 that is 0.001 of the
-    kernel at depth 1 and 0.003 at depth 3 over 1,000 rows of MNIST divided by their norms. With the sketches' it is
-    0.0036 and 0.0093 at m = 8192 (0.010 and 0.017 for ``adaptive=False``); on rows centred first 0.0113 and 0.0186.
-    Data in few dimensions, whose cosines fill [-1, 1], are worth a higher `degree`.
-
-    The layered form adds up the errors of its sketches and of the Taylor polynomials, which converge slowly where
-    rows are nearly parallel: on the same rows 0.036 and 0.053 at m = 8192, 0.093 and 0.105 at m = 2048; 0.055, 0.072,
-    0.12 and 0.11 for ``normalize=False`` (two or three draws).
+    **Error.** Unbiased for the polynomial, whose own error does not fall with m. Data in few dimensions, whose cosines
+    fill [-1, 1], are worth a higher `degree`. The layered form adds up the errors of its sketches and of the Taylor
+    polynomials, which converge slowly where rows are nearly parallel. The guide's page on neural tangent kernels has
+    what was measured.
 
     **Cost.** That of `DotProductFeatures`, O(nnz) for wide sparse rows. The layered form takes O(p) transforms of width
     m and n1 a layer and O(s m) flops a row for G, of which s m numbers are stored. Orders of Theorem 1 grow fast: at L

@@ -33,8 +33,8 @@ class ArcCosineFeatures(FeatureMap):
         Number of layers L. With exact degrees the features are one layer at any depth, of the composed kernel.
     exact_degrees : tuple of int, default=()
         Powers of the cosine that are carried exactly, by a constant, the row itself, and the products of its entries;
-        the random features are of what is left, see Notes. Those that have no room beside one random feature, from
-        the highest on, are left to the random features: degree 1 takes d components. ``()`` is the published map.
+        the random features are of the remainder, see Notes. Those that have no room beside one random feature, from
+        the highest on, stay in the remainder: degree 1 takes d components. ``()`` is the published map.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the named streams; None is fresh entropy.
     n_jobs : int or None, default=None
@@ -66,10 +66,10 @@ class ArcCosineFeatures(FeatureMap):
     - order 0, ``kappa_0 = 1 / 2 + c^2 a / 2 + ...``: ``(sign(g) - c g) / sqrt(2)``;
     - order 2: ``|x|^2 ((d + 2) / d / 2)^(1/2) (sign(g) g^2 - c_3 g + g^2 - 1)`` with ``c_3 = E|g|^3``.
 
-    Only their product is random, and its mean is the rest of the kernel: unbiased at any depth for every projection
-    whose directions are uniform, whatever their lengths. The variance falls from that above to that of the rest. The
-    constant is as large as a positive semidefinite rest allows, larger than that of the power series. At
-    depth > 1 the rest is a tabulated function, see `NTKFeatures`. Zero rows have zero features.
+    Only their product is random, and its mean is the remainder of the kernel: unbiased at any depth for every
+    projection whose directions are uniform, whatever their lengths. The variance falls from that above to that of the
+    remainder. The constant is as large as a positive semidefinite remainder allows, larger than that of the power
+    series. At depth > 1 the features are of a tabulated function, see `NTKFeatures`. Zero rows have zero features.
 
     **Cost.** As for `FourierFeatures` with m directions; each further layer adds 2 m^2 flops a row, O(m log m) with a
     structured projection.
