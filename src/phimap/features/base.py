@@ -51,8 +51,8 @@ def draw_best(
         allowed = _DOUBT * kept[0].predicted_error() if kept else fallback.predicted_error()
         if plan.predicted_error() <= allowed:
             kept.append(plan)
-    if len(kept) > 1 and measured_error is None:
-        kept = [min(reversed(kept), key=lambda plan: plan.predicted_error())]
-    if len(kept) < 2 or measured_error is None:
-        return (kept or [fallback])[0].draw(streams)
-    return min((plan.draw(streams) for plan in reversed(kept)), key=measured_error)
+    if not kept:
+        return fallback.draw(streams)
+    if len(kept) > 1 and measured_error is not None:
+        return min((plan.draw(streams) for plan in reversed(kept)), key=measured_error)
+    return min(reversed(kept), key=lambda plan: plan.predicted_error()).draw(streams)

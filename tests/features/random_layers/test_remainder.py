@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import phimap as pm
 from phimap.features.power_series.terms import SeriesRecord
-from phimap.features.random_layers.rectified import RectifiedRemainderRecord, rectified_remainder
 from phimap.features.random_layers.remainder import (
     ActivationPlan,
-    TabulatedRecord,
     activation_values,
     draw_directions,
     fitting_degrees,
     remainder_standard_deviation,
     remove_powers,
 )
-from phimap.kernels import NTK, ArcCosine
+from phimap.kernels import NTK
 from phimap.kernels.zonal import powers_to_zonal, zonal_coefficients, zonal_polynomials, zonal_rule
 from phimap.ops.compiled.activation import interpolate
 from phimap.ops.numpy_ops import NumpyOps
-from phimap.projections.dense import DenseRecord
 from tests.support.statistics import is_mean, kernel_estimates
 
 OPS = NumpyOps(np.dtype(np.float64))
@@ -41,35 +36,6 @@ def estimates(phi, X, n_seeds):
     assert phi.record_.terms[1].n_components == X.shape[1]
     whole = np.stack([Z @ Z.T for Z in features])
     return whole, whole - np.stack([Z[:, 1 : 1 + X.shape[1]] @ Z[:, 1 : 1 + X.shape[1]].T for Z in features])
-
-
-@pytest.mark.parametrize("degrees", [(0,), (1,), (0, 1), (0, 1, 2), (2,), (0, 3)])
-@pytest.mark.parametrize("order", [0, 1, 2])
-def test_exact_powers_and_directions_around_a_circle_give_the_kernel(order, degrees):
-    """The mean over all directions of the plane, where sums over equally spaced ones are integrals."""
-    angles = (np.arange(2000) + 0.5) * np.pi / 1000
-    directions = DenseRecord(2**0.5 * np.stack([np.cos(angles), np.sin(angles)]))
-    powers, polynomial, scale = rectified_remainder(order, 2, degrees)
-    turns = np.linspace(0, np.pi, 7)
-    X = np.stack([np.cos(turns), np.sin(turns)], axis=1)
-    Z = apply(RectifiedRemainderRecord(directions, order, polynomial, scale * 2000**-0.5), X)
-    exact = sum(c * (X @ X.T) ** j for j, c in powers.items())
-    np.testing.assert_allclose(exact + Z @ Z.T, ArcCosine(order)(X), atol=3e-3)
-    if 1 in powers:
-        assert np.abs(exact - powers[1] * X @ X.T + Z @ Z.T - ArcCosine(order)(X)).max() > 0.1
-
-
-@pytest.mark.parametrize("n_features", [2, 5, 30])
-@pytest.mark.parametrize("order", [0, 1, 2])
-def test_what_is_left_of_a_unit_has_no_degree_0_or_1(order, n_features):
-    g, weights = zonal_rule(n_features)
-    powers, polynomial, scale = rectified_remainder(order, n_features, (0, 1))
-    unit = scale * (np.sign(g) * g**order + g**order)
-    f = scale * (np.sign(g) * g**order + np.polyval(polynomial[::-1], g))
-    for power in (0, 1):
-        assert abs((weights * f * g**power).sum()) < 1e-5
-        # The coefficient of the unit, squared, is what is carried exactly.
-        np.testing.assert_allclose((weights * unit * g**power).sum() ** 2, powers[power], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -194,23 +160,6 @@ def test_a_table_is_read_between_its_points(rng):
     np.testing.assert_array_equal(out[0, [0, 9]], 5.0)
 
 
-@pytest.mark.parametrize("depth", [1, 3])
-def test_the_remainder_is_sampled_by_what_errs_less(depth, rng):
-    X = rng.standard_normal((400, 6))
-
-    def map_of(remainder, rows) -> tuple[float, Any]:
-        phi = pm.NTKFeatures(depth, 512, remainder=remainder, random_state=0).fit(rows)
-        return pm.metrics.relative_error(phi, rows[:200]), phi.record_
-
-    errors = {remainder: map_of(remainder, X)[0] for remainder in ("sketch", "activation", "auto")}
-    assert errors["auto"] == min(errors.values())
-    assert isinstance(map_of("auto", X)[1].terms[-1].orthogonal, TabulatedRecord)
-    # Many inputs with a mean: sketches split it off.
-    X = rng.standard_normal((400, 100)) + 1
-    assert not isinstance(map_of("auto", X)[1].terms[-1].orthogonal, TabulatedRecord)
-    assert map_of("auto", X)[0] < map_of("activation", X)[0]
-
-
 def test_exact_degrees_lower_the_error(rng):
     X = rng.standard_normal((200, 10))
     for order in (0, 1, 2):
@@ -224,10 +173,6 @@ def test_exact_degrees_lower_the_error(rng):
 @pytest.mark.parametrize(
     ("phi", "message"),
     [
-        (pm.NTKFeatures(remainder="both"), "`remainder` must be"),
-        (pm.NTKFeatures(remainder="activation", sampling="leverage"), "`remainder` must be 'auto' where `sampling`"),
-        (pm.NTKFeatures(remainder="sketch", projection="sorf"), "`remainder` must be 'auto' where `projection`"),
-        (pm.NTKFeatures(remainder="activation", exact_degrees=(-1,)), "`exact_degrees` must be at least 0"),
         (pm.ArcCosineFeatures(exact_degrees=(-1,)), "`exact_degrees` must be at least 0"),
         (
             pm.ArcCosineFeatures(1, 16, exact_degrees=(0, 1), projection="sparse-sign"),

@@ -117,10 +117,6 @@ class ActivationFeatures(FeatureMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    @property
-    def signature_(self) -> np.ndarray | None:
-        return self.record_.signature
-
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> ActivationRecord:
         self.kernel_ = ActivationKernel(self.activation)
         self.kernel_._check_parameters(X.shape[1])
