@@ -13,18 +13,11 @@ from phimap.features.ntk.layers import NTKLayer, NTKRecord, TensorProduct
 from phimap.features.random_layers.rectified import RectifiedRecord
 from phimap.kernels import NNGP, NTK
 from phimap.kernels.spectral import StandardGaussianLaw
-from phimap.ops.numpy_ops import NumpyOps
 from phimap.sketches import TensorSketch, TensorSRHT
+from tests.support.records import apply
 from tests.support.statistics import is_mean, is_slope, kernel_estimates
 
-OPS = NumpyOps(np.dtype(np.float64))
 SKETCHES = [TensorSRHT(24), TensorSketch(24)]
-
-
-def apply(record: NTKRecord, X: np.ndarray) -> np.ndarray:
-    out = np.empty((len(X), record.n_components))
-    record.bind(OPS).apply(OPS, X, out)
-    return out
 
 
 def draw_layer(seed: int, d: int, width: int = 24) -> NTKLayer:

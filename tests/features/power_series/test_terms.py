@@ -4,18 +4,10 @@ import numpy as np
 import pytest
 
 from phimap.features.power_series.terms import MonomialsRecord, RemainderRecord
-from phimap.ops.numpy_ops import NumpyOps
-from phimap.random_map import MapRecord
+from tests.support.records import apply
 from tests.support.statistics import is_mean
 
 EPS = np.finfo(np.float64).eps
-OPS = NumpyOps(np.dtype(np.float64))
-
-
-def apply(record: MapRecord, X: np.ndarray) -> np.ndarray:
-    out = np.empty((len(X), record.n_components))
-    record.bind(OPS).apply(OPS, X, out)
-    return out
 
 
 def orthonormal(rng: np.random.Generator, d: int, k: int) -> np.ndarray:

@@ -6,16 +6,8 @@ import pytest
 from phimap.features.random_layers.rectified import RectifiedRemainderRecord, rectified_remainder
 from phimap.kernels import ArcCosine
 from phimap.kernels.zonal import zonal_rule
-from phimap.ops.numpy_ops import NumpyOps
 from phimap.projections.dense import DenseRecord
-
-OPS = NumpyOps(np.dtype(np.float64))
-
-
-def apply(record, X):
-    out = np.empty((len(X), record.n_components))
-    record.bind(OPS).apply(OPS, X, out)
-    return out
+from tests.support.records import apply
 
 
 @pytest.mark.parametrize("degrees", [(0,), (1,), (0, 1), (0, 1, 2), (2,), (0, 3)])

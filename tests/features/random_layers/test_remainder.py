@@ -18,16 +18,7 @@ from phimap.features.random_layers.remainder import (
 from phimap.kernels import NTK
 from phimap.kernels.zonal import powers_to_zonal, zonal_coefficients, zonal_polynomials, zonal_rule
 from phimap.ops.compiled.activation import interpolate
-from phimap.ops.numpy_ops import NumpyOps
 from tests.support.statistics import is_mean, kernel_estimates
-
-OPS = NumpyOps(np.dtype(np.float64))
-
-
-def apply(record, X):
-    out = np.empty((len(X), record.n_components))
-    record.bind(OPS).apply(OPS, X, out)
-    return out
 
 
 def estimates(phi, X, n_seeds):
