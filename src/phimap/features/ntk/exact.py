@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 from phimap._validation import check_choice, check_integer
 from phimap.features.base import Plan, draw_best
 from phimap.features.ntk.layer_options import LayerOptions
-from phimap.features.ntk.layers_plan import LayersPlan
+from phimap.features.ntk.layers import LayersPlan
 from phimap.features.power_series.row_sample import RowSample, spaced_rows
 from phimap.features.power_series.series import SeriesOptions, SeriesPlan
 from phimap.features.random_layers.remainder import ActivationPlan

@@ -1,4 +1,4 @@
-"""The recursion of neural tangent features, layer by layer."""
+"""The recursion of neural tangent features, layer by layer, and the plan of a map of such layers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import numpy as np
 
 from phimap.features.ntk.layer_options import SKETCHES, LayerOptions, LayerWidths
 from phimap.features.random_layers.rectified import RectifiedRecord
+from phimap.kernels import NNGP, NTK, Kernel
 from phimap.kernels.spectral import SphereLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.records import Record
+from phimap.sketches import CountSketch
 from phimap.sketches.countsketch import CountSketchRecord
 from phimap.sketches.srht import TensorSRHTRecord
 from phimap.sketches.tensorsketch import TensorSketchRecord
+
+# The least error of the layers that was measured on any set, times the root of m, and how the depth raises it: relative
+# to the kernel where its root mean square is above 1, else absolute.
+_ERROR, _GROWTH = 1.4, 0.6
 
 
 @dataclass(frozen=True)
@@ -160,3 +166,41 @@ class NTKRecord(MapRecord):
         part = n_components * relu_width // self.n_components
         columns = np.concatenate([np.arange(part), relu_width + np.arange(n_components - part)])
         return columns, (self.n_components / n_components) ** 0.5
+
+
+@dataclass(frozen=True)
+class LayersPlan:
+    """Layers of rectified features and of sketched tensor products.
+
+    Attributes
+    ----------
+    n_features, n_components, depth : int
+    options : LayerOptions
+    kernel_size : float
+        Root mean square of the kernel over pairs of rows.
+    """
+
+    n_features: int
+    n_components: int
+    depth: int
+    options: LayerOptions
+    kernel_size: float = 1.0
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that the layers estimate: without room for the derivative that of the output layer alone."""
+        widths = self.options.widths(self.n_features, self.n_components, self.depth)
+        return (NNGP if widths[0].product == 0 else NTK)(depth=self.depth)
+
+    def predicted_error(self) -> float:
+        """The least that was measured of any such layers."""
+        return _ERROR * self.depth**_GROWTH / self.n_components**0.5 * max(self.kernel_size, 1.0)
+
+    def draw(self, streams: dict[str, np.random.Generator]) -> NTKRecord:
+        """Draw the layers from the streams ``relu``, ``step`` and ``sketch``."""
+        self.options.check()
+        widths = self.options.widths(self.n_features, self.n_components, self.depth)
+        reduction = None
+        if self.n_components == 1 and self.options.sketch != "none":
+            reduction = CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
+        return NTKRecord.draw(self.n_features, widths, self.options, streams, reduction)

@@ -11,7 +11,7 @@ from phimap._validation import check_integer
 from phimap.features.base import FeatureMap
 from phimap.features.ntk.exact import ExactOptions, draw_exact
 from phimap.features.ntk.layer_options import LayerOptions
-from phimap.features.ntk.layers_plan import LayersPlan
+from phimap.features.ntk.layers import LayersPlan
 from phimap.kernels import NTK, Kernel
 from phimap.ops import Array
 from phimap.projections import Projection

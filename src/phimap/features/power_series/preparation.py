@@ -68,7 +68,7 @@ class Preparation:
             return checked_coefficients(kernel, kernel.degree, n_features)
         if isinstance(kernel, Taylor):
             return checked_coefficients(kernel, np.size(kernel.coefficients) - 1, n_features)
-        # Twice the degrees, so that what the last one leaves is seen.
+        # Twice the degrees, so that the remainder beyond the last one is seen.
         coefficients = checked_coefficients(kernel, 2 * _MOST_DEGREE, n_features)
         radius = 1.0 if rows is None else float(squared_norms(rows).max())
         with np.errstate(divide="ignore"):
