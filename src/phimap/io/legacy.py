@@ -7,11 +7,15 @@ from typing import Any
 
 #: Names of record classes in older files, and what they are called now.
 RECORDS: dict[str, str] = {
+    "ResidualRecord": "RectifiedRemainderRecord",
+    "RestRecord": "RemainderRecord",
     "SignProductsRecord": "MaclaurinRecord",
     "SpectralProductsRecord": "ComplexToRealRecord",
 }
 #: For a record class of today, names of its fields in older files and what they are called now.
-FIELDS: dict[str, dict[str, str]] = {}
+FIELDS: dict[str, dict[str, str]] = {
+    "SeriesTerm": {"deviation": "orthogonal"},
+}
 #: For a record class that is gone, what makes of its fields the name and the fields of one of today.
 CONVERTED: dict[str, Callable[[dict[str, Any]], tuple[str, dict[str, Any]]]] = {}
 #: Names of estimators' attributes in older files, and what they are called now.

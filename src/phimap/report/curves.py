@@ -71,7 +71,7 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
     """
     m = model.feature_map_.record_.n_components
     widths = [m >> k for k in range(1, _HALVINGS + 1) if m >> k >= _LEAST_WIDTH and not (m >> k) % 2]
-    narrow = [w for w in widths if model.feature_map_.record_.leading(w) is not None]
+    narrow = [w for w in widths if model.feature_map_.record_.truncated(w) is not None]
     if not narrow:
         return Curves(None, None, 0)
     path_width = next((w for w in narrow if w <= m // _PATH_SHARE), narrow[-1])
@@ -102,7 +102,7 @@ def _curve(x: np.ndarray, y: np.ndarray) -> Curve | None:
 
 def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (m, t) and intercept (t,) of the model's narrower form, zero at the features it lacks."""
-    columns, factor = model.feature_map_.record_.leading(width)
+    columns, factor = model.feature_map_.record_.truncated(width)
     t = model.solution_.coef.shape[1]
     coef = np.zeros((model.feature_map_.record_.n_components, t))
     # The narrower map is `factor` times the columns, so their ridge problem has alpha / factor^2.
