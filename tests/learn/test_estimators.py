@@ -39,7 +39,7 @@ def problem(n: int, d: int = 4, dtype: type = np.float64) -> tuple[np.ndarray, n
 @pytest.fixture
 def streamed(monkeypatch):
     """Send problems of a few hundred rows down the road of large ones: statistics and held-out rows."""
-    monkeypatch.setattr("phimap.learn.base.LEAVE_ONE_OUT_ROWS", 0)
+    monkeypatch.setattr("phimap.learn.ridge.solver.LEAVE_ONE_OUT_ROWS", 0)
 
 
 def test_fit_is_ridge_on_the_features(streamed):
@@ -56,7 +56,7 @@ def test_fit_is_ridge_on_the_features(streamed):
 def test_primal_and_dual_agree(monkeypatch):
     X, y = problem(500)
     dual = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0).fit(X, y)
-    monkeypatch.setattr("phimap.learn.base.LEAVE_ONE_OUT_ROWS", 0)
+    monkeypatch.setattr("phimap.learn.ridge.solver.LEAVE_ONE_OUT_ROWS", 0)
     primal = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0).fit(X, y)
     assert (dual.solution_.form, primal.solution_.form) == ("dual", "primal")
     np.testing.assert_allclose(dual.predict(X), primal.predict(X), atol=1e-8)
@@ -112,7 +112,7 @@ def test_partial_fits_merges_and_batches_add_up(streamed):
     at_once = clone(whole).partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
     np.testing.assert_allclose(merged.predict(X), at_once.predict(X), atol=1e-9)
     # Each row was kept once, of those from which alpha is chosen.
-    for kept in (merged._sample.X, merged._far.X):
+    for kept in (merged._sample.X, merged._outlying.X):
         assert len(np.unique(kept, axis=0)) == len(kept)
     assert len(merged._sample.X) == 900
 

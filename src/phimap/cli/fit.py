@@ -32,6 +32,7 @@ from phimap.io.model import save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.data.batches import batch_rows
+from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 
 # Kernels of networks, and the options that shape them.
@@ -142,7 +143,8 @@ def _check(request: Request) -> None:
 
 def _fit(request: Request) -> Result:
     start = time.perf_counter()
-    rows = batch_rows(request.features, np.dtype(request.dtype).itemsize, request.memory)
+    kept = RidgeSolver.memory(request.features)
+    rows = batch_rows(request.features, np.dtype(request.dtype).itemsize, request.memory, kept)
     images = {"size": request.size, "channels": request.channels}
     table = open_selected(request.data, request.target, request.columns, request.drop, dtype=request.dtype, **images)
     rows = min(rows, table.batch_rows)

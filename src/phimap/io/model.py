@@ -76,7 +76,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    skipped = () if statistics else ("statistics_", "_dual_rows", "_sample", "_far")
+    skipped = () if statistics else ("solver_", "_sample", "_outlying")
     tree = _Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {
@@ -270,6 +270,7 @@ class _Decoder:
     def _estimator(self, node: dict[str, Any]) -> Any:
         params = {name: self.decode(item) for name, item in node["params"].items()}
         estimator = self._classes[node["name"]](**params)
-        for name, item in node["state"].items():
-            setattr(estimator, legacy.current_attribute(name), self.decode(item))
+        state = {name: self.decode(item) for name, item in node["state"].items()}
+        for name, value in legacy.current_state(state).items():
+            setattr(estimator, name, value)
         return estimator

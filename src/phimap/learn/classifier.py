@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
-from phimap.learn.data.first_pass import Survey
+from phimap.learn.data.first_pass import FirstPass
 
 # Up to this number of rows every row may well be a class of its own.
 _FEW_ROWS = 20
@@ -99,15 +99,15 @@ n_samples_seen_
             )
         return y
 
-    def _learn_targets(self, survey: Survey) -> None:
-        labels = survey.labels
+    def _learn_targets(self, first_pass: FirstPass) -> None:
+        labels = first_pass.labels
         if labels is None or labels.size < 2:
             raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
         # Told of all rows at once: a short batch may hold many classes.
-        if survey.n_rows > _FEW_ROWS and 2 * labels.size > survey.n_rows:
+        if first_pass.n_rows > _FEW_ROWS and 2 * labels.size > first_pass.n_rows:
             warnings.warn(
-                f"`y` holds {labels.size} classes in {survey.n_rows} rows, which look like a regression target. Use "
-                "KernelRegressor if they are numbers.",
+                f"`y` holds {labels.size} classes in {first_pass.n_rows} rows, which look like a regression target. "
+                "Use KernelRegressor if they are numbers.",
                 stacklevel=2,
             )
         self.classes_ = labels
@@ -156,7 +156,7 @@ n_samples_seen_
                 f"`classes` must be those of the first call, {self.classes_.tolist()}, got {list(classes)}. "
                 "Leave it out in later calls."
             )
-        return super().partial_fit(X, y, classes=classes)
+        return self._add_rows(X, y, classes)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the linear model.

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
-from phimap.learn.data.first_pass import Survey
+from phimap.learn.data.first_pass import FirstPass
 
 
 class KernelRegressor(RegressorMixin, KernelModel):
@@ -112,7 +112,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
             )
         return y.reshape(n_rows) if self._single_column else y.reshape(n_rows, n_targets)
 
-    def _learn_targets(self, survey: Survey) -> None:
+    def _learn_targets(self, first_pass: FirstPass) -> None:
         """Nothing: the first rows have told their number."""
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
@@ -124,6 +124,23 @@ class KernelRegressor(RegressorMixin, KernelModel):
     @property
     def _has_labels(self) -> bool:
         return False
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Add rows to the training data.
+
+        The first call fixes the scaling, the length scale and the feature map from its rows, so they should be
+        typical; after `fit` the map stays as it is. The coefficients are computed when they are next needed.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+
+        Returns
+        -------
+        self : object
+        """
+        return self._add_rows(X, y)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets.
@@ -150,8 +167,3 @@ class KernelRegressor(RegressorMixin, KernelModel):
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags
-
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        return super().partial_fit(X, y)
-
-    partial_fit.__doc__ = KernelModel.partial_fit.__doc__

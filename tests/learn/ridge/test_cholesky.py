@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
+from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 
 EPS = np.finfo(np.float64).eps
 # Orders below, at and above a multiple of the block, and a single row.

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.ridge import alpha as search
-from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
+from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse
 from phimap.learn.ridge.solve import solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -106,7 +107,7 @@ def test_far_rows_are_judged_by_leaving_each_out(order, rtol, monkeypatch):
     Z, Y = problem(400, 100)
     Z[80:90] *= 3
     monkeypatch.setattr(search, "_EXACT_ORDER", order)
-    solution = solve_ridge(statistics_of(Z, Y), held_out=(Z[:80], Y[:80]), far=(Z[80:90], Y[80:90]))
+    solution = solve_ridge(statistics_of(Z, Y), held_out=(Z[:80], Y[:80]), outlying=(Z[80:90], Y[80:90]))
     assert solution.criterion == "held-out"
     rest = np.arange(80, 400)
     at = int(np.argmin(solution.scores))
@@ -242,6 +243,6 @@ def test_number_of_threads_changes_no_bit(searched):
     statistics = statistics_of(Z, Y)
     held_out, far = (Z[:40], Y[:40]), (Z[40:60], Y[40:60])
     for rows in ((None, None), (held_out, None), (held_out, far)):
-        one, two = (solve_ridge(statistics, held_out=rows[0], far=rows[1], n_jobs=n_jobs) for n_jobs in (1, 2))
+        one, two = (solve_ridge(statistics, held_out=rows[0], outlying=rows[1], n_jobs=n_jobs) for n_jobs in (1, 2))
         assert one.alpha == two.alpha
         np.testing.assert_array_equal(one.coef, two.coef)

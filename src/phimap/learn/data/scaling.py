@@ -85,3 +85,13 @@ class Moments:
             variances = np.full(d, variances.mean())
         factor = np.divide(1, np.sqrt(variances), out=np.ones(d), where=variances > 0)
         return Scaling(np.zeros(d) if self.sparse else self.mean.copy(), factor)
+
+
+def check_standardisation(kind: str | bool) -> str | bool:
+    """`kind` if `Moments.scaling` knows it."""
+    if kind not in ("columns", "global") and kind is not False:
+        raise ValueError(
+            f"`standardize` must be one of 'columns', 'global' or False, got {kind!r}. "
+            "Use 'columns' to scale each column."
+        )
+    return kind
