@@ -238,4 +238,4 @@ class _Target:
 
 
 def _mean_and_spread(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
-    return moments.mean, np.sqrt(moments.deviations / max(moments.n, 1))
+    return moments.mean, np.sqrt(moments.squared_deviations / max(moments.n, 1))

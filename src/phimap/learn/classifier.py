@@ -27,27 +27,10 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel : str, Kernel or feature map, default="gaussian"
-        As in `KernelRegressor`.
-    n_components : int, default=4096
-        Number m of features.
+    kernel, n_components, length_scale, standardize, device, memory, n_jobs, random_state, verbose : optional
+        As in `KernelRegressor`, with the same defaults.
     alpha : float or "auto", default="auto"
         Regularisation, as in `KernelRegressor`, by the squared error over all classes.
-    length_scale : float or "auto", default="auto"
-        Width of a stationary kernel named by text, in standardised units; ``"auto"`` is the median distance
-        between 1,000 random rows.
-    standardize : {"columns", "global", False}, default="columns"
-        Scaling of the inputs, as in `KernelRegressor`.
-    device : str, default="auto"
-        ``"auto"`` computes features where the input lives; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
-    memory : int, str or None, default=None
-        Byte budget such as ``"2GB"``; None is the configured one.
-    n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
-    random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------
