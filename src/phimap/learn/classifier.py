@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
@@ -36,7 +36,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels, sorted.
-    feature_map_, kernel_, alpha_, coef_, intercept_, solution_, scaling_, statistics_, n_features_in_, \
+    feature_map_, kernel_, alpha_, coef_, intercept_, solution_, scaling_, solver_, statistics_, n_features_in_, \
 n_samples_seen_
         As in `KernelRegressor`.
 
@@ -107,6 +107,10 @@ n_samples_seen_
             return np.where(index == 1, 1.0, -1.0)[:, None]
         return np.eye(self.classes_.size)[index]
 
+    def _decode(self, scores: np.ndarray) -> np.ndarray:
+        index = (scores[:, 0] > 0).astype(np.intp) if self.classes_.size == 2 else scores.argmax(axis=1)
+        return self.classes_[index]
+
     @property
     def _has_labels(self) -> bool:
         return True
@@ -155,28 +159,6 @@ n_samples_seen_
         """
         scores = self._scores(X)
         return scores[:, 0] if self.classes_.size == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels of the kind that `fit` saw.
-
-        Raises
-        ------
-        ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
-        """
-        check_is_fitted(self, "feature_map_")
-        scores = self.decision_function(X)
-        index = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[index]
 
 
 def _check_objects(y: np.ndarray) -> None:

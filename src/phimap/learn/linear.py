@@ -31,6 +31,29 @@ class LinearOutputs(ABC):
     def _current_solution(self) -> RidgeSolution:
         """The solution for all rows seen so far."""
 
+    @abstractmethod
+    def _decode(self, scores: np.ndarray) -> np.ndarray:
+        """Outputs (n, t) of the linear model as targets."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or, for regression, (n_samples, n_targets)
+            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64.
+
+        Raises
+        ------
+        ValueError
+            If `X` has another width than in `fit`, is empty or is not finite.
+        """
+        return self._decode(self._scores(X))
+
     def _features(self) -> BatchFeatures:
         return BatchFeatures(self.scaling_, self.feature_map_.record_, self.device, self.n_jobs)
 

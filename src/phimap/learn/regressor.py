@@ -63,6 +63,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         Coefficients with the path of the regularisation.
     scaling_ : Scaling
         Shift and factor of each column.
+    solver_ : RidgeSolver
+        What is kept of the rows, to which `partial_fit` and `merge` add: sums, or the features in dual form.
     statistics_ : RidgeStatistics or None
         Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form.
     n_features_in_ : int
@@ -118,6 +120,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def _encode(self, y: np.ndarray) -> np.ndarray:
         return y.reshape(y.shape[0], -1)
 
+    def _decode(self, scores: np.ndarray) -> np.ndarray:
+        return scores[:, 0] if self._single_column else scores
+
     def _same_targets(self, other: KernelModel) -> bool:
         return isinstance(other, KernelRegressor) and self.n_targets_ == other.n_targets_
 
@@ -141,26 +146,6 @@ class KernelRegressor(RegressorMixin, KernelModel):
         self : object
         """
         return self._add_rows(X, y)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-            float32 for float32 input, else float64.
-
-        Raises
-        ------
-        ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
-        """
-        scores = self._scores(X)
-        return scores[:, 0] if self._single_column else scores
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
