@@ -44,9 +44,10 @@ def test_forms_and_parts_agree(rows, announced, parts):
     np.testing.assert_allclose(coefficients(solver)[:-1], coef, atol=1e-10)
 
 
-def test_more_rows_than_announced_become_sums(rows):
+@pytest.mark.parametrize("announced", [10, 40])
+def test_more_rows_than_announced_become_sums(rows, announced):
     Z, Y = rows
-    solver = fed(RidgeSolver.start(M, 1, 40), Z[:40], Y[:40])
+    solver = fed(RidgeSolver.start(M, 1, announced), Z[:40], Y[:40])
     assert solver.form == "dual"
     fed(solver, Z[40:], Y[40:])
     assert (solver.form, solver.n_rows, solver.rows) == ("primal", N, ())

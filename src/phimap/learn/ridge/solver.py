@@ -63,7 +63,8 @@ class RidgeSolver(Record):
 
     def update(self, block: FeatureBlock, targets: np.ndarray, n_jobs: int | None) -> None:
         """Add rows with their targets (r, t); the memory of `block` may be written to afterwards."""
-        if self.statistics is None and self.n_rows + len(targets) <= self.n_expected:
+        # The first block is kept however long: it says how many targets there are.
+        if self.statistics is None and (not self.rows or self.n_rows + len(targets) <= self.n_expected):
             self.rows = (*self.rows, (block.kept().features, np.array(targets)))
         else:
             self._sums(n_jobs).update(block, targets, n_jobs)
