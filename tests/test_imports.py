@@ -185,6 +185,12 @@ def test_no_modules_import_each_other():
     assert not imports.circles(PICTURE)
 
 
+def test_few_files_import_what_the_picture_cannot_show():
+    # The public names, whose homes are also written as imports; the families of model files, which stand beside or
+    # below `io`; the experiments, in a room beside the command's.
+    assert set(imports.unnamed(SOURCE)) == {"__init__.py", "io/encoding.py", "cli/bench.py"}
+
+
 @pytest.mark.parametrize("room", ["features", "learn", "ops"])
 def test_no_folders_of_a_room_import_each_other(room):
     assert not imports.circles(imports.between_folders(PICTURE, f"phimap.{room}"))
@@ -273,6 +279,12 @@ def test_a_circle_of_folders_whose_modules_have_none_is_seen(house):
     assert not imports.circles(picture)
     folders = imports.between_folders(picture, "house.learn")
     assert imports.circles(folders) == [["house.learn.data", "house.learn.ridge"]]
+
+
+def test_imports_of_names_made_on_the_way_are_seen(house):
+    root = house(ops="import importlib\ndef f(name):\n    importlib.import_module(f'house.{name}')\n")
+    assert imports.unnamed(root) == ["ops.py"]
+    assert imports.unnamed(house(ops="import_module('house.cli')")) == []
 
 
 def test_long_files_and_abstract_methods_are_seen(house):
