@@ -1,0 +1,59 @@
+"""Error against width and regularisation: what models fitted anew give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import phimap as pm
+from phimap.report import error_curves
+
+
+@pytest.mark.parametrize("n_rows", [40, 400], ids=["dual", "primal"])
+@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
+def test_curves_agree_with_models_fitted_anew(rng, n_rows, labels):
+    X = rng.standard_normal((n_rows + 300, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    if labels:
+        y = np.digitize(y, [-0.5, 0.5])
+    kind = pm.KernelClassifier if labels else pm.KernelRegressor
+    model = kind("gaussian", 128, alpha=0.1, random_state=0).fit(X[:n_rows], y[:n_rows])
+    held_out = X[n_rows:], y[n_rows:]
+    curves = error_curves(model, [held_out])
+    assert curves.width is not None
+    assert curves.path is not None
+    assert curves.width.x.tolist() == [16, 32, 64, 128]
+
+    def error(fitted) -> float:
+        errors = fitted.predict(held_out[0]) - held_out[1]
+        return float(np.mean(errors != 0) if labels else np.sqrt(np.mean(errors**2)))
+
+    # The curve multiplies the same features by the same coefficients in another order.
+    assert curves.width.y[-1] == pytest.approx(error(model), rel=1e-9)
+    # The model's path at its own alpha is the narrower model of that width.
+    at = np.flatnonzero(curves.width.x == curves.path_width)[0]
+    middle = np.flatnonzero(np.isclose(curves.path.x, 0.1))[0]
+    assert curves.path.y[middle] == pytest.approx(curves.width.y[at], rel=1e-9)
+    # Half the features, scaled as a map of that width, give that point of the curve.
+    columns, factor = model.feature_map_.record_.truncated(64)
+    Z = model.feature_map_.transform((X - model.scaling_.shift) * model.scaling_.factor)[:, columns] * factor
+    if not labels:
+        ridge = Ridge(alpha=0.1, solver="cholesky").fit(Z[:n_rows], y[:n_rows])
+        expected = np.sqrt(np.mean((ridge.predict(Z[n_rows:]) - held_out[1]) ** 2))
+        # Both solve a system of condition below 1e5 in float64: relative agreement to 1e5 eps, and a margin of 100.
+        assert curves.width.y[-2] == pytest.approx(expected, rel=1e7 * np.finfo(np.float64).eps)
+
+
+@pytest.mark.parametrize("n_rows", [100, 2100], ids=["dual", "primal"])
+def test_packed_features_have_the_curves_of_dense_ones(rng, n_rows):
+    X = rng.standard_normal((n_rows + 100, 4))
+    y = np.sin(X[:, 0]) + X[:, 1]
+    found = []
+    for packed in (True, False):
+        phi = pm.TernaryFeatures("relu", 64, sparsity=0.2, packed=packed, random_state=0)
+        model = pm.KernelRegressor(phi, alpha=0.1, random_state=0).fit(X[:n_rows], y[:n_rows])
+        curves = error_curves(model, [(X[n_rows:], y[n_rows:])])
+        assert curves.width is not None
+        found.append(curves.width.y)
+    np.testing.assert_allclose(*found, rtol=1e-7)
