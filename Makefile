@@ -1,5 +1,5 @@
 # make demo                        fit two real data sets, print the tables, write the reports into ./demo
-# make test [EXTRAS=torch]         the tests; ARGS="-m 'not slow' -x" goes to pytest
+# make test [EXTRAS=torch]         the tests, a process a core; ARGS="-m 'not slow' -x" goes to pytest
 # make lint                        format, lint rules and types
 # make docs                        the documentation, with warnings as errors, into docs/_build/html
 # make benchmarks                  list the benchmark scripts; each runs alone: .venv/bin/python benchmarks/NAME.py
@@ -62,7 +62,7 @@ demo: $(CLI_STAMP)
 	@echo "Reports: demo/diabetes.html and demo/digits.html"
 
 test: $(TEST_STAMP)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 lint: $(LINT_STAMP)
 	$(BIN)/ruff format --check .

@@ -196,7 +196,6 @@ def test_no_folders_of_a_room_import_each_other(room):
     assert not imports.circles(imports.between_folders(PICTURE, f"phimap.{room}"))
 
 
-@pytest.mark.xfail(reason="the fused operations have not yet moved to ops/primitives")
 def test_a_backend_has_few_operations_to_write():
     assert len(imports.abstract_methods(SOURCE / "ops" / "base.py")) <= 30
 
@@ -205,7 +204,6 @@ def test_top_of_features_holds_what_all_families_share():
     assert {path.stem for path in (SOURCE / "features").glob("*.py")} == {"__init__", "base", "fourier", "defaults"}
 
 
-@pytest.mark.xfail(reason="learn/base.py and kernels/spectral.py have not yet been divided")
 def test_no_module_is_long():
     assert not imports.long_files(SOURCE, 400)
 
