@@ -181,12 +181,12 @@ def fourier_products(run, draw):
             turns = run.constant(draw.signs(k), draw.signs(k))
             samples = A, columns[0], turns[0], B, columns[1], turns[1], 0.3
             [out] = run.constant(draw.out(2 * k + 3))
-            run("fourier_product", *samples, out, 2)
+            run("fourier_product", samples, out, 2)
             yield out
-            C = run("next_product_factor", *samples, *run.constant(draw.signs(following)))
+            C = run("next_product_factor", samples, *run.constant(draw.signs(following)))
             again, orientations = run.constant(draw.places(following // 2 + 1, 8), draw.signs(8))
             [out] = run.constant(draw.out(16))
-            run("fourier_product", C, again, orientations, C, again, orientations, 1.0, out)
+            run("fourier_product", (C, again, orientations, C, again, orientations, 1.0), out)
             yield out
 
 
