@@ -16,7 +16,7 @@ import phimap as pm
 from phimap.kernels.convolutional import _inverse_roots
 from phimap.ops import Ops, host, ops_for, primitives, to_host
 from phimap.ops.activations import NAMES
-from phimap.ops.primitive import PRIMITIVES, Primitive
+from phimap.ops.primitive import PRIMITIVES, Primitive, primitive
 
 for module in pkgutil.iter_modules(primitives.__path__):
     importlib.import_module(f"{primitives.__name__}.{module.name}")
@@ -352,8 +352,17 @@ def agree(found: list[np.ndarray], expected: list[np.ndarray], dtype: type) -> b
     return True
 
 
+def test_a_new_backend_costs_a_small_core():
+    assert len(Ops.__abstractmethods__) <= 30
+
+
 def test_every_primitive_has_an_example():
     assert {name for names in EXAMPLES for name in names} == set(PRIMITIVES)
+
+
+def test_a_name_is_given_once():
+    with pytest.raises(ValueError, match="`outer` must be the name of one primitive"):
+        primitive(PRIMITIVES["outer"].generic)
 
 
 @pytest.mark.parametrize("names", OWN, ids=" ".join)
