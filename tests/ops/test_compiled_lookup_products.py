@@ -23,10 +23,10 @@ def numbers(planes):
     return bits[0] if len(bits) == 1 else bits[0] - 2 * bits[1]
 
 
-def by_tables(left, right, first=0, affine=None, both=False):
+def by_tables(left, right, first=0, both=False):
     n, n_other = len(left[0]), len(right[0]) - first
     out, image = np.full((n, n_other), np.nan), np.full((n_other, n), np.nan) if both else None
-    affine = affine or (1.0, np.zeros(n), np.zeros(n_other), 1.0)
+    affine = 1.0, np.zeros(n), np.zeros(n_other), 1.0
     write_products(host(), left, coded(host(), right), first, affine, out, image)
     if both:
         np.testing.assert_array_equal(image, out.T)

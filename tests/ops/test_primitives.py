@@ -16,7 +16,7 @@ import phimap as pm
 from phimap.kernels.images import inverse_roots
 from phimap.ops import Ops, host, ops_for, primitives, to_host
 from phimap.ops.activations import NAMES
-from phimap.ops.primitive import PRIMITIVES, Primitive
+from phimap.ops.primitive import PRIMITIVES, Primitive, primitive
 
 for module in pkgutil.iter_modules(primitives.__path__):
     importlib.import_module(f"{primitives.__name__}.{module.name}")
@@ -181,12 +181,12 @@ def fourier_products(run, draw):
             turns = run.constant(draw.signs(k), draw.signs(k))
             samples = A, columns[0], turns[0], B, columns[1], turns[1], 0.3
             [out] = run.constant(draw.out(2 * k + 3))
-            run("fourier_product", *samples, out, 2)
+            run("fourier_product", samples, out, 2)
             yield out
-            C = run("next_product_factor", *samples, *run.constant(draw.signs(following)))
+            C = run("next_product_factor", samples, *run.constant(draw.signs(following)))
             again, orientations = run.constant(draw.places(following // 2 + 1, 8), draw.signs(8))
             [out] = run.constant(draw.out(16))
-            run("fourier_product", C, again, orientations, C, again, orientations, 1.0, out)
+            run("fourier_product", (C, again, orientations, C, again, orientations, 1.0), out)
             yield out
 
 
@@ -352,8 +352,17 @@ def agree(found: list[np.ndarray], expected: list[np.ndarray], dtype: type) -> b
     return True
 
 
+def test_a_new_backend_costs_a_small_core():
+    assert len(Ops.__abstractmethods__) <= 30
+
+
 def test_every_primitive_has_an_example():
     assert {name for names in EXAMPLES for name in names} == set(PRIMITIVES)
+
+
+def test_a_name_is_given_once():
+    with pytest.raises(ValueError, match="`outer` must be the name of one primitive"):
+        primitive(PRIMITIVES["outer"].generic)
 
 
 @pytest.mark.parametrize("names", OWN, ids=" ".join)

@@ -183,14 +183,13 @@ class Ops(ABC):
         out *= factors[:, None]
 
     def pad_signed(self, X: Array, signs: Array) -> Array:
-        """A new array (..., p) holding `X` (..., d) times ``signs[..., :d]``, zero beyond d; `signs` is int8 (..., p).
+        """`X` (r, d), dense or CSR, times ``signs[..., :d]``, zero beyond d: (r, p), or (r, J, p) for J patterns.
 
-        Leading axes are broadcast to each other; a single array (r, d) may be CSR.
+        `signs` is int8 (p,) or (J, p).
         """
-        X, d = self.dense(X), X.shape[-1]
-        leading = X.shape[:-1] if signs.ndim == 1 else np.broadcast_shapes(X.shape[:-1], signs.shape[:-1])
-        padded = self.empty((*leading, signs.shape[-1]))
-        self.multiply(X, signs[..., :d], padded[..., :d])
+        X, d = self.dense(X), X.shape[1]
+        padded = self.empty((X.shape[0], *signs.shape))
+        self.multiply(X if signs.ndim == 1 else X[:, None], signs[..., :d], padded[..., :d])
         padded[..., d:] = 0
         return padded
 

@@ -63,9 +63,17 @@ class HostPrimitive(Primitive[Parameters, Result]):
 
 def primitive(generic: Body[Parameters, Result]) -> Primitive[Parameters, Result]:
     """Make a primitive of its generic body."""
-    return PRIMITIVES.setdefault(generic.__name__, Primitive(generic))
+    return _registered(Primitive(generic))
 
 
 def host_primitive(generic: Body[Parameters, Result]) -> Primitive[Parameters, Result]:
     """Make a primitive whose results live on the host of its generic body."""
-    return PRIMITIVES.setdefault(generic.__name__, HostPrimitive(generic))
+    return _registered(HostPrimitive(generic))
+
+
+def _registered(one: Primitive[Parameters, Result]) -> Primitive[Parameters, Result]:
+    name = one.generic.__name__
+    if name in PRIMITIVES:
+        raise ValueError(f"`{name}` must be the name of one primitive, got a second. Give it another.")
+    PRIMITIVES[name] = one
+    return one

@@ -157,10 +157,10 @@ class FourierSamples(ProductSamples):
         m = self.n_components
         samples = self._samples(A, B)
         if m % 2 == 0:
-            fourier_product(ops, *samples, out, first)
+            fourier_product(ops, samples, out, first)
             return
         features = ops.empty((out.shape[0], m + 1))
-        fourier_product(ops, *samples, features)
+        fourier_product(ops, samples, features)
         # Half a sample for half a sample's share: every feature has the same part in the estimate.
         features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
         ops.copy(features[:, :m], out, first)
@@ -168,7 +168,7 @@ class FourierSamples(ProductSamples):
     def next_transform(self, ops: Ops, A: Array, B: Array, signs: Array) -> Array:
         if self.n_components % 2:
             return super().next_transform(ops, A, B, signs)
-        return next_product_factor(ops, *self._samples(A, B), signs)
+        return next_product_factor(ops, self._samples(A, B), signs)
 
     def _samples(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array, Array, Array, float]:
         return A, self.rows[0], self.orientations[0], B, self.rows[1], self.orientations[1], self.scale

@@ -36,15 +36,36 @@ def _between_two(a, b, c, d, e, f, g, h):
 
 
 @numba.njit(nogil=True, forceinline=True)
+def _load_eight(x, i, step):
+    """Eight vectors of `x` from `i` on, `step` apart."""
+    i_upper = i + 4 * step
+    a, b, c, d = load(x, i), load(x, i + step), load(x, i + 2 * step), load(x, i + 3 * step)
+    e, f, g = load(x, i_upper), load(x, i_upper + step), load(x, i_upper + 2 * step)
+    return a, b, c, d, e, f, g, load(x, i_upper + 3 * step)
+
+
+@numba.njit(nogil=True, forceinline=True)
+def _store_eight(x, i, step, a, b, c, d, e, f, g, h):
+    """Write eight vectors to `x` from `i` on, `step` apart."""
+    i_upper = i + 4 * step
+    store(x, i, a)
+    store(x, i + step, b)
+    store(x, i + 2 * step, c)
+    store(x, i + 3 * step, d)
+    store(x, i_upper, e)
+    store(x, i_upper + step, f)
+    store(x, i_upper + 2 * step, g)
+    store(x, i_upper + 3 * step, h)
+
+
+@numba.njit(nogil=True, forceinline=True)
 def _tile(x, signs, i, j, width):
     """Flip the signs of eight vectors of `x` from `i` on, then apply the stages of rows of `width` that fit them.
 
     `signs` is an int8 array, of which those from `j` on belong to the tile, or None.
     """
     lanes = lanes_of(x)
-    a, b, c, d = load(x, i), load(x, i + lanes), load(x, i + 2 * lanes), load(x, i + 3 * lanes)
-    i_upper = i + 4 * lanes
-    e, f, g, h = load(x, i_upper), load(x, i_upper + lanes), load(x, i_upper + 2 * lanes), load(x, i_upper + 3 * lanes)
+    a, b, c, d, e, f, g, h = _load_eight(x, i, lanes)
     if signs is not None:
         j_upper = j + 4 * lanes
         a, b = flip(a, signs, j), flip(b, signs, j + lanes)
@@ -66,34 +87,17 @@ def _tile(x, signs, i, j, width):
         a, c, b, d, e, g, f, h = _between_two(a, c, b, d, e, g, f, h)
     if width > 4 * lanes:
         a, e, b, f, c, g, d, h = _between_two(a, e, b, f, c, g, d, h)
-    store(x, i, a)
-    store(x, i + lanes, b)
-    store(x, i + 2 * lanes, c)
-    store(x, i + 3 * lanes, d)
-    store(x, i_upper, e)
-    store(x, i_upper + lanes, f)
-    store(x, i_upper + 2 * lanes, g)
-    store(x, i_upper + 3 * lanes, h)
+    _store_eight(x, i, lanes, a, b, c, d, e, f, g, h)
 
 
 @numba.njit(nogil=True, forceinline=True)
 def _three_stages(x, i, stride):
     """Apply the stages of `stride` and twice and four times as much to eight vectors of `x`."""
-    i_upper = i + 4 * stride
-    a, b, c, d = load(x, i), load(x, i + stride), load(x, i + 2 * stride), load(x, i + 3 * stride)
-    e, f, g = load(x, i_upper), load(x, i_upper + stride), load(x, i_upper + 2 * stride)
-    h = load(x, i_upper + 3 * stride)
+    a, b, c, d, e, f, g, h = _load_eight(x, i, stride)
     a, b, c, d, e, f, g, h = _between_two(a, b, c, d, e, f, g, h)
     a, c, b, d, e, g, f, h = _between_two(a, c, b, d, e, g, f, h)
     a, e, b, f, c, g, d, h = _between_two(a, e, b, f, c, g, d, h)
-    store(x, i, a)
-    store(x, i + stride, b)
-    store(x, i + 2 * stride, c)
-    store(x, i + 3 * stride, d)
-    store(x, i_upper, e)
-    store(x, i_upper + stride, f)
-    store(x, i_upper + 2 * stride, g)
-    store(x, i_upper + 3 * stride, h)
+    _store_eight(x, i, stride, a, b, c, d, e, f, g, h)
 
 
 @numba.njit(nogil=True, forceinline=True)

@@ -131,54 +131,35 @@ _cosine_and_sine: Any = intrinsic(_both)
 
 
 @njit(nogil=True, forceinline=True)
-def _cos_sin_at(row, scale, cosines, sines, j, peaks):
-    """Write one vector of cosines and sines; return the larger of `peaks` and the bits of its magnitudes."""
-    c, s, bits = _cosine_and_sine(load(row, j))
+def _write_at(row, shift, scale, target, half, j, peaks):
+    """Write one vector of cosines, and of sines `half` further on; return the larger of `peaks` and its magnitudes."""
+    x = load(row, j)
+    if shift is not None:
+        x = add(x, load(shift, j))
+    c, s, bits = _cosine_and_sine(x)
     factors = load(scale, j)
-    store(cosines, j, multiply(factors, c))
-    store(sines, j, multiply(factors, s))
-    return larger(peaks, bits)
-
-
-@njit(nogil=True, forceinline=True)
-def _cos_shift_at(row, shift, scale, cosines, j, peaks):
-    """Write one vector of shifted cosines; return the larger of `peaks` and the bits of its magnitudes."""
-    c, _, bits = _cosine_and_sine(add(load(row, j), load(shift, j)))
-    store(cosines, j, multiply(load(scale, j), c))
+    store(target, j, multiply(factors, c))
+    if half is not None:
+        store(target, half + j, multiply(factors, s))
     return larger(peaks, bits)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _cos_sin(projected, scale, out, first, half, peak):
-    """Fill `out` as `cos_sin` says; write the bits of the largest |P| of each lane to `peak`."""
+def _fill(projected, shift, scale, out, first, half, peak):
+    """Write cosines of projected + shift, and sines unless `half` is None; `shift` may be None.
+
+    Writes the bits of the largest magnitude of each lane to `peak`.
+    """
     n, k = projected.shape
     lanes = lanes_of(projected)
     peaks = load(peak, 0)
     for i in range(n):
-        row = projected[i]
-        cosines = out[i, first : first + k]
-        sines = out[i, half + first : half + first + k]
+        row, target = projected[i], out[i, first:]
         for j in range(0, k - lanes + 1, lanes):
-            peaks = _cos_sin_at(row, scale, cosines, sines, j, peaks)
+            peaks = _write_at(row, shift, scale, target, half, j, peaks)
         if k % lanes:
             # The last vector begins within the one before, and writes the same there.
-            peaks = _cos_sin_at(row, scale, cosines, sines, k - lanes, peaks)
-    store(peak, 0, peaks)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _cos_shift(projected, shift, scale, out, first, peak):
-    """Fill `out` as `cos_shift` says; write the bits of the largest |P + shift| of each lane to `peak`."""
-    n, k = projected.shape
-    lanes = lanes_of(projected)
-    peaks = load(peak, 0)
-    for i in range(n):
-        row = projected[i]
-        cosines = out[i, first : first + k]
-        for j in range(0, k - lanes + 1, lanes):
-            peaks = _cos_shift_at(row, shift, scale, cosines, j, peaks)
-        if k % lanes:
-            peaks = _cos_shift_at(row, shift, scale, cosines, k - lanes, peaks)
+            peaks = _write_at(row, shift, scale, target, half, k - lanes, peaks)
     store(peak, 0, peaks)
 
 
@@ -188,18 +169,7 @@ def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: in
     projected (n, k), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites `out`. Returns
     the largest |P|, infinity or NaN if there is one: where it exceeds `limit` the values mean nothing.
     """
-    n, k = projected.shape
-    _check_room(out, first + half + k)
-    lanes = BYTES // projected.itemsize
-    peak = np.zeros(lanes, f"i{projected.itemsize}")
-    if k < lanes:
-        results = np.empty((n, 2 * lanes), out.dtype)
-        _cos_sin(_widened(projected, lanes), _widened(scale, lanes), results, 0, lanes, peak)
-        out[:, first : first + k] = results[:, :k]
-        out[:, half + first : half + first + k] = results[:, lanes : lanes + k]
-    else:
-        _cos_sin(projected, scale, out, first, half, peak)
-    return float(peak.max().view(projected.dtype))
+    return _write(projected, None, scale, out, first, half)
 
 
 def cos_shift(projected: np.ndarray, shift: np.ndarray, scale: np.ndarray, out: np.ndarray, first: int) -> float:
@@ -208,26 +178,41 @@ def cos_shift(projected: np.ndarray, shift: np.ndarray, scale: np.ndarray, out: 
     projected (n, k), shift (k,), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites
     `out`. Returns the largest |P + shift|, as `cos_sin`.
     """
+    return _write(projected, shift, scale, out, first, None)
+
+
+def _write(
+    projected: np.ndarray, shift: np.ndarray | None, scale: np.ndarray, out: np.ndarray, first: int, half: int | None
+) -> float:
+    """Write as `cos_sin` and `cos_shift` say, without a shift for None and without sines for None."""
     n, k = projected.shape
-    _check_room(out, first + k)
+    # Compiled code checks no bounds: a column too far would write over other memory.
+    last = first + (half or 0) + k
+    if last > out.shape[1]:
+        raise IndexError(f"columns up to {last} do not fit an output of {out.shape[1]} columns.")
     lanes = BYTES // projected.itemsize
     peak = np.zeros(lanes, f"i{projected.itemsize}")
     if k < lanes:
-        results = np.empty((n, lanes), out.dtype)
-        wide = [_widened(values, lanes) for values in (projected, shift, scale)]
-        _cos_shift(wide[0], wide[1], wide[2], results, 0, peak)
+        # A narrow tile as one vector a row.
+        results = np.empty((n, 2 * lanes), out.dtype)
+        wide_shift = None if shift is None else _widened(shift, lanes)
+        _fill(
+            _widened(projected, lanes),
+            wide_shift,
+            _widened(scale, lanes),
+            results,
+            0,
+            None if half is None else lanes,
+            peak,
+        )
         out[:, first : first + k] = results[:, :k]
+        if half is not None:
+            out[:, half + first : half + first + k] = results[:, lanes : lanes + k]
     else:
-        _cos_shift(projected, shift, scale, out, first, peak)
+        _fill(projected, shift, scale, out, first, half, peak)
     return float(peak.max().view(projected.dtype))
 
 
 def _widened(values: np.ndarray, width: int) -> np.ndarray:
-    """`values` with zeros added to its last axis: a narrow tile as one vector a row."""
+    """`values` with zeros added to its last axis."""
     return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])])
-
-
-def _check_room(out: np.ndarray, last: int) -> None:
-    """Compiled code checks no bounds: a column too far would write over other memory."""
-    if last > out.shape[1]:
-        raise IndexError(f"columns up to {last} do not fit an output of {out.shape[1]} columns.")

@@ -15,7 +15,7 @@ def fastfood_blocks(ops: Ops, X: Array, signs: Array, permutations: Array, gains
     j]]``; the first s of the B p results are scaled.
     """
     rows, (n_blocks, width) = X.shape[0], signs.shape
-    Y = ops.fwht(ops.pad_signed(X[:, None], signs).reshape(rows * n_blocks, width)).reshape(rows, n_blocks * width)
+    Y = ops.fwht(ops.pad_signed(X, signs).reshape(rows * n_blocks, width)).reshape(rows, n_blocks * width)
     places = permutations + width * ops.arange(n_blocks)[:, None]
     Y = ops.columns(Y, places.reshape(-1)) * gains.reshape(-1)
     Y = ops.fwht(ops.contiguous(Y.reshape(rows * n_blocks, width)))

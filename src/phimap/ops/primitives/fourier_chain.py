@@ -16,7 +16,7 @@ def signed_transforms(ops: Ops, X: Array, signs: Array) -> Array:
     """
     # An overflow is found in the features, and reported there.
     with np.errstate(over="ignore", invalid="ignore"):
-        return ops.rfft(ops.pad_signed(X[:, None], signs))
+        return ops.rfft(ops.pad_signed(X, signs))
 
 
 @primitive

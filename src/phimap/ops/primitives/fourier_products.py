@@ -5,6 +5,9 @@ from __future__ import annotations
 from phimap.ops.base import Array, Ops
 from phimap.ops.primitive import primitive
 
+# What is multiplied: A, columns_a and orientations_a, then B, columns_b and orientations_b, then the scale.
+Samples = tuple[Array, Array, Array, Array, Array, Array, float]
+
 
 @primitive
 def product_factor(ops: Ops, X: Array, signs: Array) -> Array:
@@ -17,24 +20,14 @@ def product_factor(ops: Ops, X: Array, signs: Array) -> Array:
 
 
 @primitive
-def fourier_product(
-    ops: Ops,
-    A: Array,
-    columns_a: Array,
-    orientations_a: Array,
-    B: Array,
-    columns_b: Array,
-    orientations_b: Array,
-    scale: float,
-    out: Array,
-    first: int = 0,
-) -> None:
+def fourier_product(ops: Ops, samples: Samples, out: Array, first: int = 0) -> None:
     """Write products of entries of Fourier transforms from `product_factor`, as real numbers.
 
     ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k), where entries of A and B are conjugated first if their
     orientation, int8 (k,), is -1 and not if it is 1; written to 2 k columns of `out` from `first` on: the real and
     imaginary part of the first product, then of the second. Of A and B one may have a single row, which serves all.
     """
+    A, columns_a, orientations_a, B, columns_b, orientations_b, scale = samples
     a = ops.oriented(ops.columns(A, columns_a), orientations_a, scale)
     product = a * ops.oriented(ops.columns(B, columns_b), orientations_b)
     rows, k = product.shape
@@ -42,22 +35,11 @@ def fourier_product(
 
 
 @primitive
-def next_product_factor(
-    ops: Ops,
-    A: Array,
-    columns_a: Array,
-    orientations_a: Array,
-    B: Array,
-    columns_b: Array,
-    orientations_b: Array,
-    scale: float,
-    signs: Array,
-) -> Array:
+def next_product_factor(ops: Ops, samples: Samples, signs: Array) -> Array:
     """Return the `product_factor` of what `fourier_product` writes, which need not be written."""
-    features = ops.empty((max(A.shape[0], B.shape[0]), 2 * columns_a.shape[0]))
-    fourier_product.generic(
-        ops, A, columns_a, orientations_a, B, columns_b, orientations_b, scale, features
-    )  # fmt: skip
+    A, columns, _, B, *_ = samples
+    features = ops.empty((max(A.shape[0], B.shape[0]), 2 * columns.shape[0]))
+    fourier_product.generic(ops, samples, features)
     return product_factor.generic(ops, features, signs)
 
 
@@ -69,35 +51,14 @@ def _(ops: Ops, X: Array, signs: Array) -> Array:
 
 
 @fourier_product.override("numpy")
-def _(
-    ops: Ops,
-    A: Array,
-    columns_a: Array,
-    orientations_a: Array,
-    B: Array,
-    columns_b: Array,
-    orientations_b: Array,
-    scale: float,
-    out: Array,
-    first: int = 0,
-) -> None:
+def _(ops: Ops, samples: Samples, out: Array, first: int = 0) -> None:
     from phimap.ops.compiled.transform_products import write_product
 
-    write_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, out, first)
+    write_product(*samples, out, first)
 
 
 @next_product_factor.override("numpy")
-def _(
-    ops: Ops,
-    A: Array,
-    columns_a: Array,
-    orientations_a: Array,
-    B: Array,
-    columns_b: Array,
-    orientations_b: Array,
-    scale: float,
-    signs: Array,
-) -> Array:
+def _(ops: Ops, samples: Samples, signs: Array) -> Array:
     from phimap.ops.compiled.transform_products import product_transforms
 
-    return product_transforms(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, signs)
+    return product_transforms(*samples, signs)

@@ -15,7 +15,7 @@ def hadamard_blocks(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
     """
     n_blocks, n_factors, width = signs.shape
     rows = X.shape[0]
-    Y = ops.pad_signed(X[:, None], signs[:, n_factors - 1])
+    Y = ops.pad_signed(X, signs[:, n_factors - 1])
     for factor in range(n_factors - 1, -1, -1):
         Y = ops.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, n_blocks, width)
         if factor:
