@@ -21,9 +21,9 @@ def hermite_moment(
 ) -> np.ndarray:
     """``E[f(u) f(v)]`` (n, m) for Gaussians u, v of standard deviations x (n,), y (m,) at angles (n, m).
 
-    Mehler's formula ``sum_k c_k(x) c_k(y) cos^k`` with the coefficients of ``f(x z)`` in orthonormal Hermite polynomials
-    of z. The remainder of ``E[f(x z)^2]`` beyond them is put into two more terms, one of each parity: the result stays
-    positive semidefinite, and has the exact diagonal.
+    Mehler's formula ``sum_k c_k(x) c_k(y) cos^k`` with the coefficients of ``f(x z)`` in orthonormal Hermite
+    polynomials of z. The remainder of ``E[f(x z)^2]`` beyond them is put into two more terms, one of each parity: the
+    result stays positive semidefinite, and has the exact diagonal.
     """
     (left, last), (right, other) = (_coefficients(activation, sizes) for sizes in (x, y))
     last = max(last, other)

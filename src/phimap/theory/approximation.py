@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from math import exp, inf, lgamma, log, pi, sqrt
 
-from phimap.theory.bounds import SPECTRAL, Registry, require_half, require
+from phimap.theory.bounds import SPECTRAL, Registry, require, require_half
 
 BOUNDS = Registry()
 
