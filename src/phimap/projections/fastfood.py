@@ -36,10 +36,6 @@ class FastfoodRecord(BlockRecord):
     scale: np.ndarray
 
     @property
-    def n_blocks(self) -> int:
-        return self.signs.shape[0]
-
-    @property
     def block_size(self) -> int:
         return self.signs.shape[1]
 

@@ -32,10 +32,6 @@ class HadamardRecord(BlockRecord):
     scale: np.ndarray
 
     @property
-    def n_blocks(self) -> int:
-        return self.signs.shape[0]
-
-    @property
     def block_size(self) -> int:
         return self.signs.shape[2]
 
