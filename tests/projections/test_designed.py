@@ -10,7 +10,7 @@ from scipy import stats
 
 import phimap as pm
 from phimap.kernels import Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.projections import Gaussian as Independent
 from phimap.projections import (
     GaussQuadrature,
@@ -72,7 +72,7 @@ def test_any_size_gives_its_matrix_and_repeats_itself(projection, d, s, rng):
     np.testing.assert_array_equal(W, draw(projection, GaussianLaw(d, 0.7), s).to_dense())
     assert s < 20 or not np.array_equal(W, draw(projection, GaussianLaw(d, 0.7), s, seed=1).to_dense())
     X = rng.standard_normal((6, d)).astype(np.float32)
-    ops = NumpyOps(X.dtype)
+    ops = host(X.dtype)
     slack = 4 * d * np.finfo(np.float32).eps * np.linalg.norm(W, axis=1).max() * np.linalg.norm(X, axis=1).max()
     np.testing.assert_allclose(record.bind(ops).apply(ops, X), X @ W.T, atol=slack)
 

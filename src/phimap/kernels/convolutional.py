@@ -14,8 +14,8 @@ from phimap.config import memory_budget, thread_count
 from phimap.kernels.base import Kernel, check_range
 from phimap.kernels.cost import KernelCost
 from phimap.kernels.images import checked_images, inverse_roots, planes_of
-from phimap.ops import Array, is_tensor, ops_for, run_tasks
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import Array, host, is_tensor, ops_for, run_tasks
+from phimap.ops.primitives.pixel_pairs import pixel_pairs
 
 # Pixel pairs of one tile on the CPU, which take about a second, and images of it at most.
 _PIXEL_PAIRS = 2**26
@@ -238,12 +238,12 @@ class CNTK(Kernel):
 
     def _values(self, X: Array, Y: Array, shape: Shape, pairs: np.ndarray) -> np.ndarray:
         """Kernel values (r,) in float64 of pairs (r, 2) of rows of two tiles."""
-        ops = ops_for(X) if is_tensor(X) else NumpyOps(np.dtype(np.float64))
+        ops = ops_for(X) if is_tensor(X) else host()
         size, depth = int(self.filter_size), int(self.depth)
         (left, peaks_x), (right, peaks_y) = (planes_of(rows, shape) for rows in (X, Y))
         inverse_x, inverse_y = (ops.constant(inverse_roots(images, depth, size)) for images in (left, right))
         flat = self.pooling == "flatten"
-        sums = ops.pixel_pairs(ops.constant(left), ops.constant(right), inverse_x, inverse_y, size, flat, pairs)
+        sums = pixel_pairs(ops, ops.constant(left), ops.constant(right), inverse_x, inverse_y, size, flat, pairs)
         n_pixels = shape[0] * shape[1]
         # Images enter divided by their peaks, so that no square overflows.
         with np.errstate(over="ignore"):

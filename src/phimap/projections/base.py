@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from phimap.kernels.spectral import SpectralLaw
-from phimap.ops import Array, Ops
+from phimap.ops import Array, Ops, host
 from phimap.records import Record
 
 
@@ -59,9 +59,7 @@ class ProjectionRecord(Record, ABC):
 
     def to_dense(self) -> np.ndarray:
         """W of shape (n_directions, n_features) in float64. Slow: for tests and for looking at."""
-        from phimap.ops.numpy_ops import NumpyOps
-
-        ops = NumpyOps(np.dtype(np.float64))
+        ops = host()
         return self.bind(ops).apply(ops, np.eye(self.n_features)).T
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.convolutions import convolution_transforms, convolutions
 from phimap.projections.base import fourier_flops
 from phimap.projections.blocks import TOGETHER, BlockRecord
 from phimap.sketches.signs import fair_word_factors
@@ -61,12 +62,12 @@ class ConvolutionRecord(BlockRecord):
         if self.order is not None:
             X, factors = X[:, self.order], factors[self.order]
         length = self.generators.shape[1]
-        transforms = ops.convolution_spectra(X, factors, length)
+        transforms = convolution_transforms(ops, X, factors, length)
         return transforms, X.shape[0]
 
     def _values(self, ops: Ops, X: tuple[Array, int], some: slice, columns: slice) -> Array:
         transforms, n_rows = X
-        return ops.convolutions(transforms, n_rows, self.generators[some], self.offset, self.scale[columns])
+        return convolutions(ops, transforms, n_rows, self.generators[some], self.offset, self.scale[columns])
 
 
 def fast_length(least: int) -> int:

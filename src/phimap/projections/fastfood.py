@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.fastfood_blocks import fastfood_blocks
 from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops, input_scale
 from phimap.projections.blocks import BlockRecord
 from phimap.sketches.signs import fair_signs
@@ -45,7 +46,7 @@ class FastfoodRecord(BlockRecord):
         return self.n_features + n_blocks * 2 * (width + hadamard_flops(width)) + self.n_directions
 
     def _values(self, ops: Ops, X: Array, some: slice, columns: slice) -> Array:
-        return ops.fastfood_blocks(X, self.signs[some], self.permutations[some], self.gains[some], self.scale[columns])
+        return fastfood_blocks(ops, X, self.signs[some], self.permutations[some], self.gains[some], self.scale[columns])
 
 
 class Fastfood(Projection):

@@ -8,7 +8,8 @@ import numpy as np
 
 from phimap._validation import check_choice, check_integer
 from phimap.kernels.spectral import SpectralLaw
-from phimap.ops import Array, Ops
+from phimap.ops import Array, Ops, host
+from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
 from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops, input_scale
 from phimap.projections.blocks import BlockRecord
 from phimap.sketches.signs import fair_signs
@@ -42,7 +43,7 @@ class HadamardRecord(BlockRecord):
         return self.n_features + chains + self.n_directions
 
     def _values(self, ops: Ops, X: Array, some: slice, columns: slice) -> Array:
-        return ops.hadamard_blocks(X, self.signs[some], self.scale[columns])
+        return hadamard_blocks(ops, X, self.signs[some], self.scale[columns])
 
 
 class ROM(Projection):
@@ -134,9 +135,7 @@ class SORF(ROM):
 
 def _direction_norms(record: HadamardRecord) -> np.ndarray:
     """Norms (s,) of the directions over the d unpadded coordinates, by applying the record to unit vectors."""
-    from phimap.ops.numpy_ops import NumpyOps
-
-    ops = NumpyOps(np.dtype(np.float64))
+    ops = host()
     bound = record.bind(ops)
     squares = np.zeros(record.n_directions)
     # Unit vectors a few at a time: the whole image would be the s x d matrix that the structure avoids.

@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops, run_tasks
+from phimap.ops.primitives.fourier_blocks import fourier_blocks
 from phimap.projections.base import Projection, ProjectionRecord, fourier_flops, input_scale
 from phimap.projections.blocks import TOGETHER, BlockRecord
 from phimap.projections.dense import DenseRecord, haar_orthogonal
@@ -86,7 +87,7 @@ class SphereRecord(BlockRecord):
 
     def _values(self, ops: Ops, X: Array, some: slice, columns: slice) -> Array:
         block = self.phases[some], self.frequencies[some], self.n_points, self.scale[columns]
-        return ops.fourier_blocks(X, self.input_scale, *block)
+        return fourier_blocks(ops, X, self.input_scale, *block)
 
 
 class SphericalStructured(Projection):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.fourier_chain import fourier_chain, signed_transforms
 from phimap.random_map import MapRecord
 from phimap.sketches.signs import fair_signs
 from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lower_half
@@ -73,16 +74,16 @@ class ComplexToRealRecord(MapRecord):
         )
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        transforms = ops.signed_spectra(ops.dense(X), self.signs)
+        transforms = signed_transforms(ops, ops.dense(X), self.signs)
         for rows, orientations, width, last in zip(
             self.rows, self.orientations, self.widths, self.last_signs, strict=True
         ):
             scale = (2 / width) ** 0.5
             if width % 2 == 0:
-                ops.fourier_chain(transforms, rows, orientations, scale, out, first)
+                fourier_chain(ops, transforms, rows, orientations, scale, out, first)
             else:
                 features = ops.empty((X.shape[0], width + 1))
-                ops.fourier_chain(transforms, rows, orientations, scale, features, 0)
+                fourier_chain(ops, transforms, rows, orientations, scale, features, 0)
                 # Half a sample for half a sample's share: every feature has the same part in the estimate.
                 middle = width // 2
                 features[:, middle] = 0.5**0.5 * (features[:, middle] + last * features[:, width])

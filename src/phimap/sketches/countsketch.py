@@ -9,6 +9,7 @@ import numpy as np
 
 from phimap._validation import check_integer
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.countsketch import countsketch
 from phimap.random_map import MapRecord
 from phimap.sketches.base import Sketch
 from phimap.sketches.signs import fair_factors
@@ -47,7 +48,7 @@ class CountSketchRecord(MapRecord):
         return self.n_components
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        ops.countsketch(X, self.buckets, self.signs, self.n_components, out, first)
+        countsketch(ops, X, self.buckets, self.signs, self.n_components, out, first)
 
 
 class CountSketch(Sketch):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
 from phimap.random_map import MapRecord
 from phimap.sketches.signs import fair_signs
 from phimap.sketches.transform_rows import padded_width
@@ -46,7 +47,7 @@ class MaclaurinRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         X = ops.contiguous(ops.dense(X))
-        product = ops.hadamard_blocks(X, self.signs[0], self.scale)
+        product = hadamard_blocks(ops, X, self.signs[0], self.scale)
         for factor in range(1, self.signs.shape[0]):
-            product = product * ops.hadamard_blocks(X, self.signs[factor], self.scale)
+            product = product * hadamard_blocks(ops, X, self.signs[factor], self.scale)
         ops.copy(product, out, first)

@@ -9,6 +9,8 @@ from typing import Self
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.fourier_products import fourier_product, next_product_factor, product_factor
+from phimap.ops.primitives.gather_product import gather_product
 from phimap.records import Record
 from phimap.sketches.signs import fair_signs
 from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lower_half, padded_width
@@ -97,7 +99,7 @@ class HadamardSamples(ProductSamples):
         return cls(_sampled_rows(lengths, n_components, rng, replace), (weight / n_components) ** 0.5)
 
     def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
-        ops.gather_product(A, self.rows[0], B, self.rows[1], self.scale, out, first)
+        gather_product(ops, A, self.rows[0], B, self.rows[1], self.scale, out, first)
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class FourierSamples(ProductSamples):
 
     @staticmethod
     def transform(ops: Ops, X: Array, signs: Array) -> Array:
-        return ops.product_factor(X, signs)
+        return product_factor(ops, X, signs)
 
     @classmethod
     def draw(
@@ -155,10 +157,10 @@ class FourierSamples(ProductSamples):
         m = self.n_components
         samples = self._samples(A, B)
         if m % 2 == 0:
-            ops.fourier_product(*samples, out, first)
+            fourier_product(ops, *samples, out, first)
             return
         features = ops.empty((out.shape[0], m + 1))
-        ops.fourier_product(*samples, features)
+        fourier_product(ops, *samples, features)
         # Half a sample for half a sample's share: every feature has the same part in the estimate.
         features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
         ops.copy(features[:, :m], out, first)
@@ -166,7 +168,7 @@ class FourierSamples(ProductSamples):
     def next_transform(self, ops: Ops, A: Array, B: Array, signs: Array) -> Array:
         if self.n_components % 2:
             return super().next_transform(ops, A, B, signs)
-        return ops.next_product_factor(*self._samples(A, B), signs)
+        return next_product_factor(ops, *self._samples(A, B), signs)
 
     def _samples(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array, Array, Array, float]:
         return A, self.rows[0], self.orientations[0], B, self.rows[1], self.orientations[1], self.scale

@@ -13,11 +13,11 @@ from phimap.features.ntk.layers import NTKLayer, NTKRecord, TensorProduct
 from phimap.features.random_layers.arccosine import RectifiedRecord
 from phimap.kernels import NNGP, NTK
 from phimap.kernels.spectral import StandardGaussianLaw
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.sketches import TensorSketch, TensorSRHT
 from tests.support.statistics import is_mean, is_slope, kernel_estimates
 
-OPS = NumpyOps(np.dtype(np.float64))
+OPS = host()
 SKETCHES = [TensorSRHT(24), TensorSketch(24)]
 
 

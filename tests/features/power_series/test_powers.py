@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from phimap.features.power_series.powers import METHODS, draw_powers
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.random_map import MapRecord
 from tests.support.statistics import is_mean
 
-OPS = NumpyOps(np.dtype(np.float64))
+OPS = host()
 
 
 def apply(record: MapRecord, X: np.ndarray) -> np.ndarray:

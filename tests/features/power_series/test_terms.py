@@ -6,12 +6,12 @@ import pytest
 from phimap.features.power_series.moments import Moments, spaced_rows
 from phimap.features.power_series.plan import _draw_rest, _Planner, draw_terms, make_plan, monomials
 from phimap.features.power_series.terms import RestRecord
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.random_map import MapRecord
 from tests.support.statistics import is_mean
 
 EPS = np.finfo(np.float64).eps
-OPS = NumpyOps(np.dtype(np.float64))
+OPS = host()
 
 
 def apply(record: MapRecord, X: np.ndarray) -> np.ndarray:

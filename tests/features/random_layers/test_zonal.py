@@ -21,12 +21,12 @@ from phimap.features.random_layers.zonal import (
 )
 from phimap.kernels import NTK, ArcCosine
 from phimap.kernels.zonal import powers_to_zonal, zonal_coefficients, zonal_polynomials, zonal_rule
+from phimap.ops import host
 from phimap.ops.compiled.activation import interpolate
-from phimap.ops.numpy_ops import NumpyOps
 from phimap.projections.dense import DenseRecord
 from tests.support.statistics import is_mean, kernel_estimates
 
-OPS = NumpyOps(np.dtype(np.float64))
+OPS = host()
 
 
 def apply(record, X):

@@ -11,6 +11,7 @@ from phimap._validation import check_integer
 from phimap.features.cntk.base import ConvolutionalFeatures, ImageRecord
 from phimap.features.cntk.pixels import Pixels
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.activation import rectify
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class ConvolutionGradientRecord(ImageRecord):
             entering.append(pixels.windows(ops, self.filter_size))
             projected = ops.matmul(entering[-1], W)
             slope, values = ops.empty(tuple(projected.shape)), ops.empty(tuple(projected.shape))
-            ops.rectify(projected, 0, gain, slope, 0)
-            ops.rectify(projected, 1, gain, values, 0)
+            rectify(ops, projected, 0, gain, slope, 0)
+            rectify(ops, projected, 1, gain, values, 0)
             slopes.append(slope)
             pixels = pixels.carrying(values)
         return entering, slopes

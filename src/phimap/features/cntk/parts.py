@@ -13,6 +13,7 @@ from phimap.features.cntk.pixels import Pixels
 from phimap.features.random_layers.rectified import ResidualRecord
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.gather_product import gather_product
 from phimap.projections import SORF
 from phimap.projections.dense import DenseRecord, drawn_blocks, haar_orthogonal
 from phimap.records import Record
@@ -153,7 +154,7 @@ class ProductRecord(Record):
         """Sketch of ``x (x) y``."""
         n_rows = self.rows[0].shape[0]
         out = ops.empty((first.shape[0], n_rows))
-        ops.gather_product(first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
+        gather_product(ops, first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
         return out
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.windows import windows
 
 
 class Region(NamedTuple):
@@ -106,7 +107,7 @@ class Pixels:
         """
         exact = int(self.rows.shape[1]) if exact is None else exact
         signs = ops.empty((filter_size**2, 0)) if signs is None else signs
-        return ops.windows(ops.contiguous(self.rows), self.shape, part, filter_size, exact, signs, folded)
+        return windows(ops, ops.contiguous(self.rows), self.shape, part, filter_size, exact, signs, folded)
 
     def of_each_image(self) -> Iterator[slice]:
         """The rows of one image after the other."""

@@ -12,7 +12,7 @@ from phimap.features.low_precision.packable import PackableFeatures, PackableRec
 from phimap.kernels import Gaussian, Kernel, TernaryKernel
 from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops, ops_for
-from phimap.ops.bits import pack_ternary, write_ternary
+from phimap.ops.primitives.ternary import pack_ternary, write_ternary
 from phimap.packed import SIGNS, PackedArray
 from phimap.projections import SparseSign
 from phimap.projections.base import ProjectionRecord

@@ -11,6 +11,7 @@ from phimap._validation import check_choice
 from phimap.features.random_layers.arccosine import RectifiedRecord
 from phimap.kernels.spectral import SphereLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.outer import outer
 from phimap.projections import Projection
 from phimap.projections.gibbs import GibbsDirections
 from phimap.random_map import MapRecord
@@ -51,7 +52,7 @@ class TensorProduct(Record):
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
         """The products (r, n_components) of the rows of `X` and `Y`."""
         out = ops.empty((X.shape[0], self.n_components))
-        ops.outer(X, Y, out)
+        outer(ops, X, Y, out)
         return out
 
 

@@ -13,8 +13,7 @@ from phimap.features.power_series.moments import spaced_rows
 from phimap.features.power_series.terms import SeriesRecord
 from phimap.features.random_layers.zonal import ZonalPlan, plan_zonal
 from phimap.kernels import NTK
-from phimap.ops import Array, single_threaded_blas
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import Array, host, single_threaded_blas
 from phimap.projections import Projection
 
 REMAINDERS = ("auto", "sketch", "activation")
@@ -97,7 +96,7 @@ def _rows(X: Array, options: RemainderOptions) -> np.ndarray | None:
 
 def _error(kernel: NTK, rows: np.ndarray, record: SeriesRecord) -> float:
     """Frobenius norm of the error of a map on rows."""
-    ops = NumpyOps(np.dtype(np.float64))
+    ops = host()
     Z = np.empty((len(rows), record.n_components))
     record.bind(ops).apply(ops, rows, Z)
     # Threads would cost more than the product.

@@ -16,6 +16,7 @@ from phimap.features.random_layers.zonal import draw_directions, plan_zonal, ter
 from phimap.kernels import ArcCosine
 from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.activation import rectify
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
@@ -50,7 +51,7 @@ class RectifiedRecord(PointwiseRecord):
         return cls(directions, order, 2**0.5 * directions.weight_roots)
 
     def _respond(self, ops: Ops, projected: Array, scale: Array, out: Array, first: int) -> None:
-        ops.rectify(projected, self.order, scale, out, first)
+        rectify(ops, projected, self.order, scale, out, first)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from phimap.kernels.zonal import (
     zonal_polynomials,
     zonal_rule,
 )
-from phimap.ops import Array, Ops
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import Array, Ops, host
+from phimap.ops.primitives.activation import interpolate
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
@@ -70,7 +70,7 @@ class TabulatedRecord(MapRecord):
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         for columns, g in self.projection.blocks(ops, X):
             g = g if self.stretch is None else g * self.stretch[columns]
-            ops.interpolate(g, self.table, self.reach, self.scale[columns], out, first + columns.start)
+            interpolate(ops, g, self.table, self.reach, self.scale[columns], out, first + columns.start)
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def draw_directions(
             f"{projection!r}. Use projection='auto' or 'orthogonal'."
         )
     squares = np.zeros(width)
-    ops = NumpyOps(np.dtype(np.float64))
+    ops = host()
     bound = directions.bind(ops)
     for first in range(0, n_features, _ROWS):
         rows = np.eye(min(_ROWS, n_features - first), n_features, first)
