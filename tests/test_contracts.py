@@ -204,7 +204,7 @@ def test_biased_estimates_stay_near(name):
 def test_leading_columns_are_a_narrower_map(name):
     X = rows(60)
     phi = fitted(name, X)
-    found = phi.record_.leading(32)
+    found = phi.record_.truncated(32)
     if found is None:
         pytest.skip("this map has no narrower map inside")
     columns, factor = found
@@ -219,7 +219,7 @@ def test_leading_columns_are_a_narrower_map(name):
 def test_leading_columns_of_nystroem_features_are_the_map_of_the_leading_landmarks():
     X = rows(60)
     phi = fitted("nystroem", X)
-    columns, factor = phi.record_.leading(32)
+    columns, factor = phi.record_.truncated(32)
     few = clone(phi).set_params(landmarks=phi.record_.landmarks[:32]).fit(X).transform(X)
     Z = phi.transform(X)[:, columns] * factor
     # The pivoting orders the landmarks anew, which rotates the features and leaves their products as they were.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -42,7 +42,7 @@ class MapRecord(Record, ABC):
         C-contiguous block of rows, wider than the map where maps stand side by side.
         """
 
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+    def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         """Columns and the factor that make of this map the same map with fewer components, where there are such."""
         return None
 
@@ -62,24 +62,24 @@ def evaluate(record: MapRecord, ops: Ops, X: Array, out: Array, n_jobs: int | No
 
     The tiles are fixed by row index and by the sizes of the map alone, so the number of threads changes no bit.
     """
-    rows = tile_rows(record, ops)
 
-    def apply(start: int) -> None:
-        tile = slice(start, start + rows)
-        record.apply(ops, ops.rows(X, start, start + rows), out[tile])
+    def apply(tile: slice) -> None:
+        record.apply(ops, ops.rows(X, tile.start, tile.stop), out[tile])
         if not (record.bounded or ops.is_finite(out[tile])):
             raise ValueError(
-                f"`X` is too large: in rows {start} to {min(start + rows, X.shape[0]) - 1} features overflow "
+                f"`X` is too large: in rows {tile.start} to {min(tile.stop, X.shape[0]) - 1} features overflow "
                 f"{ops.dtype}. Scale X down, or pass float64."
             )
 
-    run_tasks(apply, range(0, X.shape[0], rows), n_jobs if ops.threaded else 1)
+    run_tiles(apply, record, ops, X.shape[0], n_jobs)
 
 
-def tile_rows(record: MapRecord, ops: Ops) -> int:
-    """Rows of one tile of a map."""
-    rows = ops.tile_bytes // (ops.dtype.itemsize * max(1, record.scratch_width))
-    return int(np.clip(rows, record.least_tile_rows or ops.least_tile_rows, _MOST_TILE_ROWS))
+def run_tiles(work: Callable[[slice], None], record: MapRecord, ops: Ops, n_rows: int, n_jobs: int | None) -> None:
+    """Work through the tiles of a map; the last one may reach beyond the rows."""
+    height = ops.tile_bytes // (ops.dtype.itemsize * max(1, record.scratch_width))
+    height = int(np.clip(height, record.least_tile_rows or ops.least_tile_rows, _MOST_TILE_ROWS))
+    starts = range(0, n_rows, height)
+    run_tasks(lambda start: work(slice(start, start + height)), starts, n_jobs if ops.threaded else 1)
 
 
 class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -145,7 +145,8 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Returns
         -------
         Z : array of shape (n_samples, n_components)
-            float32 for float32 input, else float64; a tensor on the device of `X` for a tensor.
+            float32 for float32 input, else float64; a tensor on the device of `X` for a tensor. Maps that can pack
+            their features say in their parameters what else they give.
 
         Raises
         ------
@@ -157,16 +158,14 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         X = check_samples(self, X, reset=False)
         ops = ops_for(X)
-        n_bytes = X.shape[0] * self.record_.n_components * ops.dtype.itemsize
+        n_bytes = X.shape[0] * self._row_bits(ops) // 8
         if n_bytes > memory_budget():
             raise MemoryError(
                 f"the features of {X.shape[0]} rows x {self.record_.n_components} components take "
                 f"{n_bytes / 2**30:.2f} GB, over the budget of {memory_budget() / 2**30:.2f} GB. "
                 "Use transform_batches(X), or raise the budget with phimap.config(memory=...)."
             )
-        out = ops.empty((X.shape[0], self.record_.n_components))
-        evaluate(self.record_.bind(ops), ops, X, out, self.n_jobs)
-        return out
+        return self._features(self.record_.bind(ops), ops, X)
 
     def transform_batches(self, X: Any, batch_rows: int | None = None) -> Iterator[Array]:
         """Map the rows of `X` batch by batch, in order, within the byte budget.
@@ -185,14 +184,21 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X = check_samples(self, X, reset=False)
         ops = ops_for(X)
         if batch_rows is None:
-            batch_rows = max(1, memory_budget() // (4 * self.record_.n_components * ops.dtype.itemsize))
+            batch_rows = max(1, 8 * memory_budget() // (4 * self._row_bits(ops)))
         check_integer("batch_rows", batch_rows, least=1)
         bound = self.record_.bind(ops)
         for start in range(0, X.shape[0], batch_rows):
-            batch = X[start : start + batch_rows]
-            out = ops.empty((batch.shape[0], self.record_.n_components))
-            evaluate(bound, ops, batch, out, self.n_jobs)
-            yield out
+            yield self._features(bound, ops, X[start : start + batch_rows])
+
+    def _row_bits(self, ops: Ops) -> int:
+        """Bits that the features of a row take."""
+        return 8 * self.record_.n_components * ops.dtype.itemsize
+
+    def _features(self, record: MapRecord, ops: Ops, X: Array) -> Array:
+        """Features of the rows of `X`, by the record bound to `ops`, in the form that `transform` gives."""
+        out = ops.empty((X.shape[0], record.n_components))
+        evaluate(record, ops, X, out, self.n_jobs)
+        return out
 
     @property
     def _n_features_out(self) -> int:

@@ -71,12 +71,9 @@ def test_page_is_whole_and_stands_alone(phimap, tables, tmp_path, data, target, 
     assert "<script" not in page
     # Every colour of a figure is one of the page's variables.
     assert "#a100" not in page
-
-
-def test_page_names_files_without_their_folders(phimap, tables, tmp_path):
-    page = report_of(phimap, tmp_path, tables / "numbers.csv", "y")
+    # Files are named without their folders.
     assert str(tables) not in page
-    assert "numbers.csv" in page
+    assert data in page
 
 
 def test_the_command_keeps_all_but_folders(phimap, tables, tmp_path, monkeypatch, rng):
@@ -138,7 +135,7 @@ def test_given_alpha_is_called_so(phimap, tables, tmp_path):
 
 
 def test_maps_without_narrower_forms_have_no_curve(phimap, tables, tmp_path, monkeypatch):
-    monkeypatch.setattr("phimap.features.fourier.FourierRecord.leading", lambda record, width: None)
+    monkeypatch.setattr("phimap.features.fourier.FourierRecord.truncated", lambda record, width: None)
     page = report_of(phimap, tmp_path, tables / "numbers.csv", "y")
     assert "number of features" not in page
     assert "Error against regularisation" in page
@@ -170,7 +167,7 @@ def test_curves_agree_with_models_fitted_anew(rng, n_rows, labels):
     middle = np.flatnonzero(np.isclose(curves.path.x, 0.1))[0]
     assert curves.path.y[middle] == pytest.approx(curves.width.y[at], rel=1e-9)
     # Half the features, scaled as a map of that width, give that point of the curve.
-    columns, factor = model.feature_map_.record_.leading(64)
+    columns, factor = model.feature_map_.record_.truncated(64)
     Z = model.feature_map_.transform((X - model.scaling_.shift) * model.scaling_.factor)[:, columns] * factor
     from sklearn.linear_model import Ridge
 

@@ -327,7 +327,7 @@ def test_sparse_grid_features_carry_a_signature(p, negative, pairing, rng):
     else:
         assert phi.signature_.dtype == np.int8
         assert np.flatnonzero(phi.signature_ < 0).tolist() == ([0, 5] if pairing == "pairs" else [0])
-    assert phi.record_.leading(4) is None
+    assert phi.record_.truncated(4) is None
     if pairing == "pairs":
         p_squared = 4 if p is None else p**2
         differences = X[:, None] - X

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phimap._validation import check_choice
-from phimap.features.base import FeatureMap, leading_pairs
+from phimap.features.base import FeatureMap
 from phimap.kernels import Gaussian, Kernel, NormalizedInput, StationaryKernel
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.cosines import cos_shift, cos_sin
@@ -86,7 +86,7 @@ class FourierRecord(MapRecord):
             return None
         return np.concatenate([signs[: self.n_pairs], signs])
 
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+    def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         if self.projection.weights is not None:
             # The weights belong to the whole rule; a part of it is no rule.
             return None
@@ -95,7 +95,8 @@ class FourierRecord(MapRecord):
             return np.arange(n_components), factor
         if self.shift.shape[0] or n_components % 2:
             return None
-        return leading_pairs(self.n_pairs, n_components // 2), factor
+        cosines = np.arange(n_components // 2)
+        return np.concatenate([cosines, self.n_pairs + cosines]), factor
 
 
 class FourierFeatures(FeatureMap):

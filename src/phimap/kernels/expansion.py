@@ -35,21 +35,31 @@ def fitted_coefficients(kappa: Callable, degree: int, cosines: np.ndarray | None
 
     The squared error is averaged over Chebyshev nodes or, where they are given, over cosines (k,) of data.
     """
+    nodes, weights = _fitting_nodes(cosines)
+    return nonnegative_fit(np.vander(nodes, degree + 1, increasing=True), kappa(nodes), np.sqrt(weights))
+
+
+def nonnegative_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Coefficients (p,), none negative, of columns (k, p) nearest to values (k,), errors multiplied by weights (k,)."""
     from scipy.optimize import nnls
 
-    nodes, weights = _fitting_nodes(cosines)
-    roots = np.sqrt(weights)
-    system = np.vander(nodes, degree + 1, increasing=True) * roots[:, None]
-    return nnls(system, kappa(nodes) * roots)[0]
+    return nnls(powers * weights[:, None], values * weights)[0]
 
 
-def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | None = None) -> tuple[float, float]:
-    """Root mean squares over a kernel matrix of 500 rows: of a polynomial's distance from a function and of itself."""
+def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | None = None) -> float:
+    """Root mean square, over a kernel matrix of 500 rows, of a polynomial's distance from a function."""
+
+    def distance(nodes: np.ndarray) -> np.ndarray:
+        return np.polynomial.polynomial.polyval(nodes, coefficients) - kappa(nodes)
+
+    return root_mean_square(distance, cosines)
+
+
+def root_mean_square(function: Callable, cosines: np.ndarray | None = None) -> float:
+    """Of a function of the cosine, over a kernel matrix of 500 rows."""
     nodes, weights = _fitting_nodes(cosines)
     weights[-1] = _JUDGED_DIAGONAL
-    values = kappa(nodes)
-    distance = np.polynomial.polynomial.polyval(nodes, coefficients) - values
-    return float(np.sqrt(weights @ distance**2)), float(np.sqrt(weights @ values**2))
+    return float(np.sqrt(weights @ function(nodes) ** 2))
 
 
 def _fitting_nodes(cosines: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
-from phimap.learn.ridge.solve import solve_ridge, solve_ridge_dual
 from phimap.ops import ops_for
 
 # Halving the width divides the cost of a solution by eight, so all narrower models together cost 1/7 of the model's.
@@ -71,7 +70,7 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
     """
     m = model.feature_map_.record_.n_components
     widths = [m >> k for k in range(1, _HALVINGS + 1) if m >> k >= _LEAST_WIDTH and not (m >> k) % 2]
-    narrow = [w for w in widths if model.feature_map_.record_.leading(w) is not None]
+    narrow = [w for w in widths if model.feature_map_.record_.truncated(w) is not None]
     if not narrow:
         return Curves(None, None, 0)
     path_width = next((w for w in narrow if w <= m // _PATH_SHARE), narrow[-1])
@@ -102,17 +101,13 @@ def _curve(x: np.ndarray, y: np.ndarray) -> Curve | None:
 
 def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (m, t) and intercept (t,) of the model's narrower form, zero at the features it lacks."""
-    columns, factor = model.feature_map_.record_.leading(width)
+    columns, factor = model.feature_map_.record_.truncated(width)
     t = model.solution_.coef.shape[1]
     coef = np.zeros((model.feature_map_.record_.n_components, t))
     # The narrower map is `factor` times the columns, so their ridge problem has alpha / factor^2.
-    arguments = {"alpha": alpha / factor**2, "rng": np.random.default_rng(0), "n_jobs": model.n_jobs}
+    narrow = model.solver_.subset(columns)
     try:
-        if model.statistics_ is not None:
-            solution = solve_ridge(model.statistics_.subset(columns), **arguments)
-        else:
-            Z, Y = model._dual_rows
-            solution = solve_ridge_dual(np.ascontiguousarray(Z[:, columns]), Y, **arguments)
+        solution = narrow.finish(alpha / factor**2, None, np.random.default_rng(0), model.n_jobs)
     except NotPositiveDefiniteError:
         # So little regularisation is below the rounding of the sums: the curve has no such point.
         return coef, np.full(t, np.nan)

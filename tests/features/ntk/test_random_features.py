@@ -10,21 +10,14 @@ from sklearn.datasets import load_digits
 
 import phimap as pm
 from phimap.features.ntk.layers import NTKLayer, NTKRecord, TensorProduct
-from phimap.features.random_layers.arccosine import RectifiedRecord
+from phimap.features.random_layers.rectified import RectifiedRecord
 from phimap.kernels import NNGP, NTK
 from phimap.kernels.spectral import StandardGaussianLaw
-from phimap.ops import host
 from phimap.sketches import TensorSketch, TensorSRHT
+from tests.support.records import apply
 from tests.support.statistics import is_mean, is_slope, kernel_estimates
 
-OPS = host()
 SKETCHES = [TensorSRHT(24), TensorSketch(24)]
-
-
-def apply(record: NTKRecord, X: np.ndarray) -> np.ndarray:
-    out = np.empty((len(X), record.n_components))
-    record.bind(OPS).apply(OPS, X, out)
-    return out
 
 
 def draw_layer(seed: int, d: int, width: int = 24) -> NTKLayer:
@@ -214,9 +207,9 @@ def test_one_input_has_only_its_sign(rng):
 def test_linear_term_is_exact(depth, digits):
     phi = pm.NTKFeatures(depth, 512, adaptive=False, random_state=0).fit(digits)
     constant, linear = phi.record_.terms[:2]
-    assert constant.deviation is None
+    assert constant.orthogonal is None
     assert constant.n_components == 1
-    assert (linear.deviation.degree, linear.deviation.n_components, linear.deviation.basis) == (1, 64, None)
+    assert (linear.orthogonal.degree, linear.orthogonal.n_components, linear.orthogonal.basis) == (1, 64, None)
     Z = phi.transform(3 * digits) / 3
     np.testing.assert_allclose(Z[:, 1:65], linear.polynomials[0, 0] * digits, rtol=1e-10, atol=1e-12)
 

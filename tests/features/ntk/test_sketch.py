@@ -71,7 +71,7 @@ def test_wide_rows_get_the_same_features_however_they_are_given():
     assert not X.has_canonical_format
     data = X.data.copy()
     dense, compressed = (pm.NTKSketch(1, 512, degree=4, random_state=0).fit(rows) for rows in (X.toarray(), X))
-    assert all(term.deviation is None or not hasattr(term.deviation, "basis") for term in compressed.record_.terms)
+    assert all(term.orthogonal is None or not hasattr(term.orthogonal, "basis") for term in compressed.record_.terms)
     Z = dense.transform(X.toarray())
     np.testing.assert_allclose(compressed.transform(X), Z, atol=1e-5 * np.abs(Z).max())
     np.testing.assert_allclose(dense.transform(X), Z, atol=1e-5 * np.abs(Z).max())

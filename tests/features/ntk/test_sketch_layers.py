@@ -11,13 +11,13 @@ from scipy import sparse
 
 import phimap as pm
 from phimap.features.ntk.sketch_layers import (
-    LayeredSizes,
+    NTKSketchRecord,
     PolynomialRecord,
     SketchedLayer,
-    draw_layers,
     relu_series,
     step_series,
 )
+from phimap.features.ntk.sketch_sizes import LayeredSizes
 from phimap.kernels import kappa0, kappa1
 from phimap.ops import Array, Ops, ops_for
 from phimap.random_map import evaluate
@@ -98,7 +98,8 @@ def test_recursion_is_exact_with_exact_products(depth, normalized):
         phi = relu.n_components
         reduction, psi = isometry(product.n_components + phi)
         layers.append(SketchedLayer(relu, step, product, reduction))
-    drawn = draw_layers(2, depth, LayeredSizes(2, 2, 2, 2, 2, 1, 2), np.random.default_rng(0), normalized=normalized)
+    sizes = LayeredSizes(2, 2, 2, 2, 2, 1, 2)
+    drawn = NTKSketchRecord.draw(2, depth, sizes, np.random.default_rng(0), normalized=normalized)
     record = replace(drawn, entrance=entrance, tangent=tangent, layers=tuple(layers), projection=np.eye(psi))
     ops = ops_for(X)
     Z = np.empty((6, psi))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.features.random_layers.arccosine import RectifiedRecord
+from phimap.features.random_layers.rectified import RectifiedRecord
 from phimap.kernels import NTK
 from tests.support.statistics import is_mean, kernel_estimates
 

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import PolynomialCountSketch
 
 import phimap as pm
+from phimap.features.power_series.series import SeriesPlan
 from phimap.kernels import NNGP, NTK, Exponential, Gaussian, Kernel, Laplacian, Polynomial, Taylor
 from phimap.kernels.expansion import fitted_coefficients
 from phimap.metrics import relative_error
@@ -86,21 +87,20 @@ def test_adaptive_maps_err_less(kernel, depth, digits):
 
 def test_plan_predicts_the_error(digits, monkeypatch):
     plans = []
-    from phimap.features.power_series import fit as series_fit
+    draw = SeriesPlan.draw
 
-    def keep(*arguments):
-        plans.append(make_plan(*arguments))
-        return plans[-1]
+    def keep(plan, streams):
+        plans.append(plan)
+        return draw(plan, streams)
 
-    make_plan = series_fit.make_plan
-    monkeypatch.setattr(series_fit, "make_plan", keep)
+    monkeypatch.setattr(SeriesPlan, "draw", keep)
     kernel, off = Polynomial(3, gamma=1.0), ~np.eye(len(digits), dtype=bool)
     squares = []
     for seed in range(5):
         Z = pm.DotProductFeatures(kernel, 1024, random_state=seed).fit(digits).transform(digits)
         squares.append(np.square(Z @ Z.T - kernel(digits))[off].mean())
     # The prediction leaves out the spread of the parts and the finite number of frequencies: a third either way.
-    assert 0.67 < np.sqrt(np.mean(squares)) / plans[0].error < 1.5
+    assert 0.67 < np.sqrt(np.mean(squares)) / plans[0].predicted_error() < 1.5
 
 
 def test_gaussian_is_shifted_and_scaled(rng):

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 
 from phimap.features.power_series.powers import METHODS, draw_powers
-from phimap.ops import host
-from phimap.random_map import MapRecord
+from tests.support.records import apply
 from tests.support.statistics import is_mean
-
-OPS = host()
-
-
-def apply(record: MapRecord, X: np.ndarray) -> np.ndarray:
-    out = np.empty((len(X), record.n_components))
-    record.bind(OPS).apply(OPS, X, out)
-    return out
 
 
 @pytest.mark.parametrize("method", METHODS)

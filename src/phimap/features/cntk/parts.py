@@ -10,7 +10,7 @@ from scipy.fft import dct
 from scipy.special import gammaln
 
 from phimap.features.cntk.pixels import Pixels
-from phimap.features.random_layers.rectified import ResidualRecord
+from phimap.features.random_layers.rectified import RectifiedRemainderRecord
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.gather_product import gather_product
@@ -95,7 +95,9 @@ class WindowRecord(Record):
         return stored.windows(ops, self.filter_size, part, exact=self.exact, signs=self.signs, folded=self.folded)
 
 
-def draw_remainder(order: int, n_features: int, n_components: int, rng: np.random.Generator) -> ResidualRecord:
+def draw_remainder(
+    order: int, n_features: int, n_components: int, rng: np.random.Generator
+) -> RectifiedRemainderRecord:
     """Random features of kappa_1 (order 1) or kappa_0 (order 0) on unit rows, without the degrees 0 and 1.
 
     ``(|g| - c) / sqrt(2)`` or ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
@@ -110,7 +112,7 @@ def draw_remainder(order: int, n_features: int, n_components: int, rng: np.rando
         )
         directions = DenseRecord(np.ascontiguousarray(blocks.T) * n_features**0.5)
         share = _share(n_features)
-    return ResidualRecord(directions, order, (-share,) if order else (0.0, -share), scale)
+    return RectifiedRemainderRecord(directions, order, (-share,) if order else (0.0, -share), scale)
 
 
 @dataclass(frozen=True)

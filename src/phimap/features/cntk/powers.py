@@ -7,6 +7,7 @@ from math import pi
 import numpy as np
 
 from phimap.kernels.arccosine import relu_dual, step_dual
+from phimap.kernels.expansion import nonnegative_fit
 from phimap.random_map import MapRecord
 from phimap.sketches import PolySketch
 
@@ -35,8 +36,6 @@ def fitted_weights(order: int, layer: int, degree: int) -> dict[int, float]:
     The first layer sees cosines in [-1, 1], where kappa is half of a line and an even or odd remainder; later ones see
     kappa_1 of cosines, which are not negative.
     """
-    from scipy.optimize import nnls
-
     low = -1.0 if layer == 1 else 0.0
     nodes = low + (1.0 - low) * 0.5 * (1.0 - np.cos((np.arange(_N_NODES) + 0.5) * pi / _N_NODES))
     nodes = np.append(nodes, 1.0)
@@ -45,5 +44,5 @@ def fitted_weights(order: int, layer: int, degree: int) -> dict[int, float]:
     weight = np.ones(nodes.shape[0])
     weight[-1] = _END_WEIGHT
     powers = np.arange(2, degree + 1)
-    coefficients, _ = nnls(weight[:, None] * nodes[:, None] ** powers, weight * remainder)
+    coefficients = nonnegative_fit(nodes[:, None] ** powers, remainder, weight)
     return {int(power): float(c) for power, c in zip(powers, coefficients, strict=True) if c > 0}

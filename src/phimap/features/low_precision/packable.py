@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from phimap._validation import check_choice, check_integer, check_samples
-from phimap.config import memory_budget
+from phimap._validation import check_choice
 from phimap.features.base import FeatureMap
-from phimap.ops import Array, Ops, ops_for, run_tasks
+from phimap.ops import Array, Ops
 from phimap.packed import PackedArray
-from phimap.random_map import MapRecord, tile_rows
+from phimap.random_map import MapRecord, run_tiles
 
 
 class PackableRecord(MapRecord):
@@ -43,13 +41,7 @@ class PackableRecord(MapRecord):
 def pack_rows(record: PackableRecord, ops: Ops, X: Array, n_jobs: int | None = None) -> PackedArray:
     """Features of all rows of `X`, packed on the host tile by tile; `record` is bound to `ops`."""
     out = PackedArray.zeros(X.shape[0], record.n_components, *record.code, ops.dtype)
-    rows = tile_rows(record, ops)
-
-    def pack(start: int) -> None:
-        tile = slice(start, start + rows)
-        record.pack(ops, X[tile], out[tile])
-
-    run_tasks(pack, range(0, X.shape[0], rows), n_jobs if ops.threaded else 1)
+    run_tiles(lambda tile: record.pack(ops, X[tile], out[tile]), record, ops, X.shape[0], n_jobs)
     return out
 
 
@@ -71,67 +63,13 @@ class PackableFeatures(FeatureMap):
         check_is_fitted(self)
         return self.record_.code[2]
 
-    def transform(self, X: Any) -> Any:
-        """Map the rows of `X`.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        Z : array, or PackedArray, of shape (n_samples, n_components)
-            A `PackedArray` with ``packed=True``, on the host. Else float32 for float32 input, float64 for other; with
-            ``output="integer"`` int8 or int16, to be multiplied by ``scale_``.
-
-        Raises
-        ------
-        MemoryError
-            If the result exceeds the byte budget, before it is allocated.
-        ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
-        """
+    def _row_bits(self, ops: Ops) -> int:
         if not self.packed and self.output == "float":
-            return super().transform(X)
-        check_is_fitted(self)
-        X = check_samples(self, X, reset=False)
-        bits = len(self.record_.code[0]) if self.packed else 8
-        n_bytes = X.shape[0] * self.record_.n_components * bits // 8
-        if n_bytes > memory_budget():
-            raise MemoryError(
-                f"the features of {X.shape[0]} rows x {self.record_.n_components} components take "
-                f"{n_bytes / 2**30:.2f} GB, over the budget of {memory_budget() / 2**30:.2f} GB. "
-                "Use transform_batches(X), or raise the budget with phimap.config(memory=...)."
-            )
-        ops = ops_for(X)
-        return self._compact(ops, pack_rows(self.record_.bind(ops), ops, X, self.n_jobs))
+            return super()._row_bits(ops)
+        return self.record_.n_components * (len(self.record_.code[0]) if self.packed else 8)
 
-    def transform_batches(self, X: Any, batch_rows: int | None = None) -> Iterator[Any]:
-        """Map the rows of `X` batch by batch, in order, within the byte budget.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-        batch_rows : int, optional
-            Rows of each batch but the last; by default as many as a quarter of the byte budget holds.
-
-        Yields
-        ------
-        Z : array, or PackedArray, of shape (batch_rows, n_components)
-        """
+    def _features(self, record: PackableRecord, ops: Ops, X: Array) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if not self.packed and self.output == "float":
-            yield from super().transform_batches(X, batch_rows)
-            return
-        check_is_fitted(self)
-        X = check_samples(self, X, reset=False)
-        ops = ops_for(X)
-        bits = len(self.record_.code[0]) if self.packed else 8
-        if batch_rows is None:
-            batch_rows = max(1, 8 * memory_budget() // (4 * self.record_.n_components * bits))
-        check_integer("batch_rows", batch_rows, least=1)
-        bound = self.record_.bind(ops)
-        for start in range(0, X.shape[0], batch_rows):
-            yield self._compact(ops, pack_rows(bound, ops, X[start : start + batch_rows], self.n_jobs))
-
-    def _compact(self, ops: Ops, Z: PackedArray) -> Any:
-        return Z if self.packed else ops.constant(Z.to_integers())
+            return super()._features(record, ops, X)
+        packed = pack_rows(record, ops, X, self.n_jobs)
+        return packed if self.packed else ops.constant(packed.to_integers())

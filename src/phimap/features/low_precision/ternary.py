@@ -9,6 +9,7 @@ import numpy as np
 
 from phimap._validation import check_real
 from phimap.features.low_precision.packable import PackableFeatures, PackableRecord
+from phimap.features.random_layers.pointwise import PointwiseRecord
 from phimap.kernels import Gaussian, Kernel, TernaryKernel
 from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops, ops_for
@@ -25,7 +26,7 @@ _CODES = {"signs": ((2.0,), -1.0), "steps": ((1.0,), 0.0), "ternary": (SIGNS, 0.
 
 
 @dataclass(frozen=True)
-class TernaryRecord(PackableRecord):
+class TernaryRecord(PackableRecord, PointwiseRecord):
     """``height / sqrt(m)`` times signs and zeros.
 
     Attributes
@@ -48,18 +49,6 @@ class TernaryRecord(PackableRecord):
     packed: bool
 
     @property
-    def n_features(self) -> int:
-        return self.projection.n_features
-
-    @property
-    def n_components(self) -> int:
-        return self.projection.n_directions
-
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + self.projection.scratch_width
-
-    @property
     def peak(self) -> float:
         """The largest magnitude of a feature."""
         return self.height / self.n_components**0.5
@@ -68,11 +57,9 @@ class TernaryRecord(PackableRecord):
     def code(self) -> tuple[tuple[float, ...], float, float]:
         return *_CODES[self.kind], self.peak
 
-    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        for columns, projected in self.projection.blocks(ops, X):
-            lower = None if self.kind == "steps" else self.lower[columns]
-            closed = self.kind == "signs"
-            write_ternary(ops, projected, lower, self.upper[columns], closed, self.peak, out, first + columns.start)
+    def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
+        lower = None if self.kind == "steps" else self.lower[columns]
+        write_ternary(ops, projected, lower, self.upper[columns], self.kind == "signs", self.peak, out, first)
 
     def pack(self, ops: Ops, X: Array, out: PackedArray) -> None:
         for columns, projected in self.projection.blocks(ops, X):
@@ -85,9 +72,6 @@ class TernaryRecord(PackableRecord):
                 out.planes,
                 columns.start,
             )
-
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        return np.arange(n_components), (self.n_components / n_components) ** 0.5
 
 
 class TernaryFeatures(PackableFeatures):
@@ -220,7 +204,7 @@ class TernaryFeatures(PackableFeatures):
         else:
             tau = _mean_squared_norm(ops, X, mean, law) or 1.0
         mixture = self._mixture(target, tau)
-        # Shares are met however few features there are, and by any leading ones.
+        # Shares are met however few features there are, and by any first ones.
         functions = mixture.assign(self.n_components)
         lower, upper, heights = np.array(mixture.functions).T
         projection = SparseSign(self.sparsity).sample(law, self.n_components, streams["directions"])

@@ -1,4 +1,4 @@
-"""The recursion of neural tangent features, layer by layer."""
+"""The recursion of neural tangent features, layer by layer, and the plan of a map of such layers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phimap._validation import check_choice
-from phimap.features.random_layers.arccosine import RectifiedRecord
+from phimap.features.ntk.layer_options import SKETCHES, LayerOptions, LayerWidths
+from phimap.features.random_layers.rectified import RectifiedRecord
+from phimap.kernels import NNGP, NTK, Kernel
 from phimap.kernels.spectral import SphereLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.outer import outer
-from phimap.projections import Projection
-from phimap.projections.gibbs import GibbsDirections
 from phimap.random_map import MapRecord
 from phimap.records import Record
-from phimap.sketches import TensorSketch, TensorSRHT
+from phimap.sketches import CountSketch
 from phimap.sketches.countsketch import CountSketchRecord
 from phimap.sketches.srht import TensorSRHTRecord
 from phimap.sketches.tensorsketch import TensorSketchRecord
 
-SKETCHES = {
-    "tensorsrht": TensorSRHT,
-    # The convolution of two count sketches: the sketch of a product of two vectors by CountSketch.
-    "countsketch": TensorSketch,
-}
-SAMPLINGS = ("gaussian", "leverage", "gibbs")
+# The least error of the layers that was measured on any set, times the root of m, and how the depth raises it: relative
+# to the kernel where its root mean square is above 1, else absolute.
+_ERROR, _GROWTH = 1.4, 0.6
 
 
 @dataclass(frozen=True)
@@ -93,6 +89,41 @@ class NTKRecord(MapRecord):
     layers: tuple[NTKLayer, ...]
     reduction: CountSketchRecord | None
 
+    @classmethod
+    def draw(
+        cls,
+        n_features: int,
+        widths: Sequence[LayerWidths],
+        options: LayerOptions,
+        streams: dict[str, np.random.Generator],
+        reduction: CountSketchRecord | None = None,
+    ) -> NTKRecord:
+        """Draw the layers of a map of `n_features` inputs from the streams ``relu``, ``step`` and ``sketch``."""
+        layers = []
+        phi_width = psi_width = n_features
+        for width in widths:
+            relu_law = (StandardGaussianLaw if options.sampling == "gaussian" else SphereLaw)(phi_width)
+            relu_rng = streams["relu"].spawn(1)[0]
+            relu = RectifiedRecord.draw(1, relu_law, width.relu, options.relu_projection, relu_rng)
+            step = product = None
+            if width.product != 0:
+                step_law, step_rng = StandardGaussianLaw(phi_width), streams["step"].spawn(1)[0]
+                step = RectifiedRecord.draw(0, step_law, width.step, options.projection, step_rng)
+                pair = (width.step, psi_width)
+                if width.product is None:
+                    product = TensorProduct(pair)
+                else:
+                    sketch = SKETCHES[options.sketch](width.product)
+                    product = sketch.sample_product(pair, streams["sketch"].spawn(1)[0])
+            if relu.signature is not None or (step is not None and step.signature is not None):
+                raise ValueError(
+                    f"`projection` must give positive quadrature weights inside neural tangent features, got "
+                    f"{options.projection!r}. Use projection='orthogonal'."
+                )
+            layers.append(NTKLayer(relu, step, product))
+            phi_width, psi_width = width.relu, layers[-1].n_components
+        return cls(tuple(layers), reduction)
+
     @property
     def n_features(self) -> int:
         return self.layers[0].relu.n_features
@@ -127,7 +158,7 @@ class NTKRecord(MapRecord):
             self.reduction.apply(ops, psi, out, first)
         ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
 
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+    def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         # Fewer features of the last layer: both of its parts in proportion, each again an unbiased estimate.
         relu_width = self.layers[-1].relu.n_components
         whole = self.reduction or isinstance(self.layers[-1].product, TensorProduct)
@@ -139,59 +170,38 @@ class NTKRecord(MapRecord):
 
 
 @dataclass(frozen=True)
-class LayerWidths:
-    """Widths of one layer.
+class LayersPlan:
+    """Layers of rectified features and of sketched tensor products.
 
     Attributes
     ----------
-    relu, step : int
-        m1 and m0.
-    product : int or None
-        ms; None for the product itself, 0 for none, the map of the NNGP kernel.
+    n_features, n_components, depth : int
+    options : LayerOptions
+    kernel_size : float
+        Root mean square of the kernel over pairs of rows.
     """
 
-    relu: int
-    step: int
-    product: int | None
+    n_features: int
+    n_components: int
+    depth: int
+    options: LayerOptions
+    kernel_size: float = 1.0
 
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that the layers estimate: without room for the derivative that of the output layer alone."""
+        widths = self.options.widths(self.n_features, self.n_components, self.depth)
+        return (NNGP if widths[0].product == 0 else NTK)(depth=self.depth)
 
-def draw_layers(
-    n_features: int,
-    widths: Sequence[LayerWidths],
-    streams: dict[str, np.random.Generator],
-    *,
-    sketch: str = "none",
-    sampling: str = "gaussian",
-    gibbs_sweeps: int = 1,
-    projection: str | Projection = "auto",
-) -> tuple[NTKLayer, ...]:
-    """Draw the layers of a map of `n_features` inputs from the streams ``relu``, ``step`` and ``sketch``."""
-    check_choice("sampling", sampling, SAMPLINGS)
-    if sampling == "gibbs" and projection not in ("auto", "gaussian"):
-        raise ValueError(
-            f"`projection` must be 'auto' or 'gaussian' for sampling='gibbs', whose chains are independent, got "
-            f"{projection!r}. Use sampling='leverage'."
-        )
-    relu_projection = GibbsDirections(gibbs_sweeps) if sampling == "gibbs" else projection
-    layers = []
-    phi_width = psi_width = n_features
-    for width in widths:
-        relu_law = StandardGaussianLaw(phi_width) if sampling == "gaussian" else SphereLaw(phi_width)
-        relu = RectifiedRecord.draw(1, relu_law, width.relu, relu_projection, streams["relu"].spawn(1)[0])
-        step = product = None
-        if width.product != 0:
-            step_law = StandardGaussianLaw(phi_width)
-            step = RectifiedRecord.draw(0, step_law, width.step, projection, streams["step"].spawn(1)[0])
-            pair = (width.step, psi_width)
-            if width.product is None:
-                product = TensorProduct(pair)
-            else:
-                product = SKETCHES[sketch](width.product).sample_product(pair, streams["sketch"].spawn(1)[0])
-        if relu.signature is not None or (step is not None and step.signature is not None):
-            raise ValueError(
-                f"`projection` must give positive quadrature weights inside neural tangent features, got "
-                f"{projection!r}. Use projection='orthogonal'."
-            )
-        layers.append(NTKLayer(relu, step, product))
-        phi_width, psi_width = width.relu, layers[-1].n_components
-    return tuple(layers)
+    def predicted_error(self) -> float:
+        """The least that was measured of any such layers."""
+        return _ERROR * self.depth**_GROWTH / self.n_components**0.5 * max(self.kernel_size, 1.0)
+
+    def draw(self, streams: dict[str, np.random.Generator]) -> NTKRecord:
+        """Draw the layers from the streams ``relu``, ``step`` and ``sketch``."""
+        self.options.check()
+        widths = self.options.widths(self.n_features, self.n_components, self.depth)
+        reduction = None
+        if self.n_components == 1 and self.options.sketch != "none":
+            reduction = CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
+        return NTKRecord.draw(self.n_features, widths, self.options, streams, reduction)

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from phimap._validation import check_choice, check_integer
+from phimap._validation import check_integer
 from phimap.features.base import FeatureMap
-from phimap.features.ntk.layers import SKETCHES, LayerWidths, NTKRecord, draw_layers
-from phimap.features.ntk.remainder import REMAINDERS, RemainderOptions, draw_remainder
-from phimap.features.ntk.tensor import tensor_width
-from phimap.kernels import NNGP, NTK, Kernel
+from phimap.features.ntk.exact import ExactOptions, draw_exact
+from phimap.features.ntk.layer_options import LayerOptions
+from phimap.features.ntk.layers import LayersPlan
+from phimap.kernels import NTK, Kernel
 from phimap.ops import Array
 from phimap.projections import Projection
 from phimap.random_map import MapRecord
-from phimap.sketches import CountSketch
-
-# Narrower hidden layers cost as much and lose norms, and at last whole rows, with the depth.
-_LEAST_HIDDEN = 256
-# The least error of the layers that was measured on any set, times the root of m, and how the depth raises it: relative
-# to the kernel where its root mean square is above 1, else absolute.
-_LAYERS_ERROR, _LAYERS_GROWTH = 1.4, 0.6
-# What only the layers have, with the values that leave the choice open.
-_OF_LAYERS = {
-    "sketch": "tensorsrht",
-    "sampling": "gaussian",
-    "relu_components": None,
-    "hidden_components": None,
-    "step_components": None,
-    "projection": "auto",
-}
 
 
 class NTKFeatures(FeatureMap):
@@ -38,12 +23,11 @@ class NTKFeatures(FeatureMap):
 
     The kernel is ``|x| |y| K_L(cos(x, y))`` with ``Sigma_0 = K_0 = a``, ``Sigma_l = kappa_1(Sigma_{l-1})`` and
     ``K_l = K_{l-1} kappa_0(Sigma_{l-1}) + kappa_1(Sigma_{l-1})``. By default the constant and the linear term of K_L
-    are carried exactly, as the norm and x itself, and only the rest is sampled: by one tree of sketches of the higher
-    powers, or by a layer ``f(<w, x> / |x|)`` of random directions w. The published
-    features, for ``exact_degrees=()``, follow the recursion instead: with ``phi_0 = psi_0 = x / |x|``, rectified
-    random projections of phi_{l-1} give phi_l, their steps estimate the derivative's kernel kappa_0, and
-    ``psi_l = phi_l (+) Q(step features (x) psi_{l-1})`` for a sketch Q of tensor products. The output is
-    ``|x| psi_L``.
+    are carried exactly, as the norm and x itself, and only the remainder is sampled: by one tree of sketches of the
+    higher powers, or by a layer ``f(<w, x> / |x|)`` of random directions w. The published features, for
+    ``exact_degrees=()``, follow the recursion instead: with ``phi_0 = psi_0 = x / |x|``, rectified random projections
+    of phi_{l-1} give phi_l, their steps estimate the derivative's kernel kappa_0, and ``psi_l = phi_l (+) Q(step
+    features (x) psi_{l-1})`` for a sketch Q of tensor products. The output is ``|x| psi_L``.
 
     Parameters
     ----------
@@ -61,8 +45,8 @@ class NTKFeatures(FeatureMap):
         are split and chosen as in `DotProductFeatures`. Without them the map depends on the data's width alone and
         errs more where sketches serve, as they then do above 48 inputs. The layers never look at the data.
     remainder : {"auto", "sketch", "activation"}, default="auto"
-        How what the exact degrees leave is sampled. ``"activation"`` takes ``|x| f(<w, x> / |x|)`` for random
-        directions w, with the f whose kernel is what is left of K_L; it serves any `exact_degrees`, ``()`` included.
+        How the remainder beyond the exact degrees is sampled. ``"activation"`` takes ``|x| f(<w, x> / |x|)`` for random
+        directions w, with the f whose kernel it is; it serves any `exact_degrees`, ``()`` included.
         Where it pays more degrees are exact. ``"auto"`` takes, of sketches and activation, what errs less on rows
         of `fit`.
     sketch : {"tensorsrht", "countsketch", "none"}, default="tensorsrht"
@@ -97,29 +81,24 @@ class NTKFeatures(FeatureMap):
     kernel_ : NTK or NNGP
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : SeriesRecord or NTKRecord
-        All that was drawn: exact terms and those of the rest, or the layers.
+        All that was drawn: exact terms and those of the remainder, or the layers.
     n_features_in_ : int
 
     Notes
     -----
     **Error.** Of the activation, see ``remainder``: on the sphere of d dimensions ``K_L = sum_k b_k P_k`` with
     Gegenbauer's polynomials and ``b_k >= 0``; exact powers take the largest part of it that leaves no b_k negative,
-    and ``f = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k``, with p_k orthonormal for the law of a projection, has the rest
-    for its kernel. The mean is exactly K_L without the degrees beyond 256 (16 above 64 inputs), which count between
-    rows that are all but parallel alone, and a table of 4,097 values of f. The variance is that of one layer,
-    ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) / m`` with independent directions and less with designed ones. On 1,000 rows of
-    protein (d = 9), m = 8192: 0.0013 at depth 1 and 0.0040 at depth 3, where sketches have 0.0035 and 0.0061.
+    and ``f = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k``, with p_k orthonormal for the law of a projection, has the
+    remainder for its kernel. The mean is exactly K_L without the degrees beyond 256 (16 above 64 inputs), which count
+    between rows that are all but parallel alone, and a table of 4,097 values of f. The variance is that of one layer,
+    ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) / m`` with independent directions and less with designed ones.
 
     Of sketches the mean is a polynomial with coefficients that are not negative, fitted to K_L. Its degree is the
-    power of two, up to 64, for which the predicted error of fit and sketches together is least.
-    Relative error on 1,000 rows of MNIST of norm 1, m = 8192, and in brackets that of the published map: 0.0037
-    (0.028) at depth 1, 0.0094 (0.049) at depth 3, 0.018 (0.064) at depth 10 and 0.023 (0.096) at depth 20. On rows
-    centred first: 0.0117 (0.051), 0.019 (0.060), 0.024 (0.071) and 0.027 (0.101).
-    Of the published map at depths 10 and 20 on 400 rows.
+    power of two, up to 64, for which the predicted error of fit and sketches together is least. The guide's page on
+    neural tangent kernels has what was measured.
 
     The layers serve instead where the predicted error of the series is above the least that was measured of them,
-    ``1.4 L^0.6 / sqrt(m)`` of the kernel's root mean square, or of 1 if that is less. In no case measured with 512
-    components or more is that so; with a handful it can be.
+    ``1.4 L^0.6 / sqrt(m)`` of the kernel's root mean square, or of 1 if that is less: with a handful of components.
 
     **Error of the layers.** The relative error falls like ``1 / sqrt(m)``. Depth 1 is unbiased; deeper maps have a
     bias of order ``1 / m1``, since the cosines of a layer are themselves estimated. [Z21] Theorem 2: relative error
@@ -127,19 +106,13 @@ class NTKFeatures(FeatureMap):
     ``m0 = O(L^2 / eps^2 log(L / delta))``, ``m1 = O(L^6 / eps^4 log(L / delta))``,
     ``ms = O(L^2 / eps^2 log^3(L / (eps delta)))``.
 
-    Where the width goes was measured on 1,000 rows of MNIST of norm 1 with 8,192 components. At depth 1 the error is
-    least for m1 of three eighths to a half of the output, with m0 = m / 2: 0.030 (20 draws); a quarter gives 0.036
-    and three quarters 0.038, half of the steps 0.033, and twice as many gain nothing. At depth 3 (10 draws) hidden
-    layers of the last one's widths, ``hidden_components=4096`` as published, give 0.056, and hidden layers as wide as
-    the output 0.046 for a third more time.
-
-    **Cost.** That of `DotProductFeatures`, at any depth; of the activation that of `ActivationFeatures`, and two
-    nanoseconds a feature for f. To compare both, `fit` draws both. Of the layers, per row and layer: two projections of
+    **Cost.** That of `DotProductFeatures`, at any depth; of the activation that of `ActivationFeatures`, with a table
+    in place of the function. To compare both, `fit` draws both. Of the layers, per row and layer: two projections of
     m1-vectors to m0 and m1 directions, and O((m0 + m) log m) for the sketch. Directions are dense up to inputs of
     width 48 and structured beyond, or as `projection` says: with structured ones the whole map is O(L m log m) a
     row.
 
-    **Differs from the source in** the exact degrees and what samples the rest. For ``exact_degrees=()``: in the
+    **Differs from the source in** the exact degrees and what samples the remainder. For ``exact_degrees=()``: in the
     projection, which is designed or structured unless ``projection="gaussian"`` asks for the
     published independent directions, in the hidden layers, which have the published width for
     ``hidden_components=n_components // 2``, and, for ``"countsketch"``, in dividing by the norm first, as [Z21] does.
@@ -196,95 +169,14 @@ class NTKFeatures(FeatureMap):
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> MapRecord:
         depth = check_integer("depth", self.depth, least=1)
-        if self._has_series():
-            options = RemainderOptions(self.remainder, tuple(self.exact_degrees), self.adaptive, self.projection)
-            layers_error = _LAYERS_ERROR * depth**_LAYERS_GROWTH / self.n_components**0.5
-            record = draw_remainder(NTK(depth=depth), X, self.n_components, options, layers_error, streams)
-            if record is not None:
-                self.kernel_: Kernel = NTK(depth=depth)
-                return record
-        return self._draw_layers(X, depth, streams)
+        layers = LayersPlan(X.shape[1], self.n_components, depth, self._layer_options())
+        exact = ExactOptions(self.remainder, tuple(self.exact_degrees), self.adaptive, self.projection)
+        if not exact.apply_beside(layers.options):
+            record = layers.draw(streams)
+            self.kernel_: Kernel = layers.kernel
+            return record
+        self.kernel_ = NTK(depth=depth)
+        return draw_exact(self.kernel_, X, self.n_components, exact, layers, streams)
 
-    def _has_series(self) -> bool:
-        """Whether exact degrees or a way to sample the rest are asked for, and nothing that only the layers have."""
-        activation = check_choice("remainder", self.remainder, REMAINDERS) == "activation"
-        if not self.exact_degrees and not activation:
-            return False
-        chosen = [name for name, value in _OF_LAYERS.items() if getattr(self, name) != value]
-        if activation and "projection" in chosen:
-            chosen.remove("projection")
-        if chosen and self.remainder != "auto":
-            raise ValueError(
-                f"`remainder` must be 'auto' where `{chosen[0]}` is set, which is of the published layers, got "
-                f"{self.remainder!r}. Leave one of them at its default."
-            )
-        if chosen and tuple(self.exact_degrees) != (0, 1):
-            raise ValueError(
-                f"`exact_degrees` must be () where `{chosen[0]}` is set, which is of the published layers, got "
-                f"{self.exact_degrees!r}. Use exact_degrees=()."
-            )
-        return not chosen
-
-    def _draw_layers(self, X: Array, depth: int, streams: dict[str, np.random.Generator]) -> NTKRecord:
-        check_choice("sketch", self.sketch, (*SKETCHES, "none"))
-        reduction = None
-        if self.sketch == "none":
-            widths = self._tensor_widths(X.shape[1], depth)
-        else:
-            if self.n_components == 1:
-                reduction = CountSketch(1).sample(2, streams["sketch"].spawn(1)[0])
-            last = self._widths(max(self.n_components, 2))
-            widths = [self._hidden(last)] * (depth - 1) + [last]
-        self.kernel_ = NNGP(depth=depth) if widths[0].product == 0 else NTK(depth=depth)
-        layers = draw_layers(
-            X.shape[1],
-            widths,
-            streams,
-            sketch=self.sketch,
-            sampling=self.sampling,
-            gibbs_sweeps=self.gibbs_sweeps,
-            projection=self.projection,
-        )
-        return NTKRecord(layers, reduction)
-
-    def _widths(self, width: int) -> LayerWidths:
-        """Widths of the last layer where products are sketched."""
-        relu = width // 2
-        if self.relu_components is not None:
-            relu = check_integer("relu_components", self.relu_components, least=1)
-        if relu > width:
-            raise ValueError(f"`relu_components` must be at most `n_components`={width}, got {relu}.")
-        step = product = width - relu
-        if self.step_components is not None:
-            step = check_integer("step_components", self.step_components, least=1)
-        return LayerWidths(relu, step, product)
-
-    def _hidden(self, last: LayerWidths) -> LayerWidths:
-        """Widths of the layers before it."""
-        width = max(self.n_components, _LEAST_HIDDEN)
-        if self.hidden_components is not None:
-            width = check_integer("hidden_components", self.hidden_components, least=1)
-        return LayerWidths(width, last.step, width if last.product else 0)
-
-    def _tensor_widths(self, n_features: int, depth: int) -> list[LayerWidths]:
-        """Widths of the layers where products are not sketched."""
-        relu = None if self.relu_components is None else check_integer("relu_components", self.relu_components, least=1)
-
-        def products(step: int) -> int:
-            """Width of the last layer's products."""
-            return step * tensor_width(n_features, [relu or step] * (depth - 1), [step] * (depth - 1))
-
-        if self.step_components is not None:
-            step = check_integer("step_components", self.step_components, least=1)
-        else:
-            step = 1
-            while 2 * products(step + 1) <= self.n_components:
-                step += 1
-        if products(step) >= self.n_components:
-            raise ValueError(
-                f"`n_components` must exceed the {products(step):,} products of {step} step features a layer for "
-                f"sketch='none' at depth {depth} with {n_features} inputs, got {self.n_components}. "
-                "Use sketch='tensorsrht'."
-            )
-        hidden = [LayerWidths(relu or step, step, None)] * (depth - 1)
-        return [*hidden, LayerWidths(self.n_components - products(step), step, None)]
+    def _layer_options(self) -> LayerOptions:
+        return LayerOptions(**{field.name: getattr(self, field.name) for field in fields(LayerOptions)})

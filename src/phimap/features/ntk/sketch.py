@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from phimap._validation import check_choice, check_integer, check_real
+from phimap._validation import check_choice, check_integer
 from phimap.features.base import FeatureMap
-from phimap.features.ntk.sketch_layers import LayeredSizes, draw_layers
-from phimap.features.power_series.dot_product import draw_series
+from phimap.features.ntk.sketch_layers import NTKSketchRecord
+from phimap.features.ntk.sketch_sizes import LayeredOptions
+from phimap.features.power_series.row_sample import RowSample
+from phimap.features.power_series.series import SeriesOptions, SeriesPlan
 from phimap.kernels import NTK
 from phimap.ops import Array
 from phimap.random_map import MapRecord
@@ -73,14 +74,10 @@ class NTKSketch(FeatureMap):
 
     Notes
     -----
-    **Error.** Unbiased for the polynomial, whose own error does not fall with m. At degree 8 that is 0.001 of the
-    kernel at depth 1 and 0.003 at depth 3 over 1,000 rows of MNIST divided by their norms. With the sketches' it is
-    0.0036 and 0.0093 at m = 8192 (0.010 and 0.017 for ``adaptive=False``); on rows centred first 0.0113 and 0.0186.
-    Data in few dimensions, whose cosines fill [-1, 1], are worth a higher `degree`.
-
-    The layered form adds up the errors of its sketches and of the Taylor polynomials, which converge slowly where
-    rows are nearly parallel: on the same rows 0.036 and 0.053 at m = 8192, 0.093 and 0.105 at m = 2048; 0.055, 0.072,
-    0.12 and 0.11 for ``normalize=False`` (two or three draws).
+    **Error.** Unbiased for the polynomial, whose own error does not fall with m. Data in few dimensions, whose cosines
+    fill [-1, 1], are worth a higher `degree`. The layered form adds up the errors of its sketches and of the Taylor
+    polynomials, which converge slowly where rows are nearly parallel. The guide's page on neural tangent kernels has
+    what was measured.
 
     **Cost.** That of `DotProductFeatures`, O(nnz) for wide sparse rows. The layered form takes O(p) transforms of width
     m and n1 a layer and O(s m) flops a row for G, of which s m numbers are stored. Orders of Theorem 1 grow fast: at L
@@ -145,71 +142,31 @@ class NTKSketch(FeatureMap):
 
     def output_width(self, n_features: int) -> int:
         """Width of the features of inputs with `n_features` columns, before `fit`."""
-        bound = self._bound()
+        bound = self._layered_options().bound()
         return self.n_components if bound is None else bound.output
 
     def _check_width(self) -> None:
-        if self._bound() is None:
+        if self._layered_options().bound() is None:
             super()._check_width()
 
-    def _bound(self) -> LayeredSizes | None:
-        """The dimensions that `epsilon` and `delta` ask for, if they are given."""
-        if self.epsilon is None and self.delta is None:
-            return None
-        if self.epsilon is None or self.delta is None or self.method != "layered":
+    def _layered_options(self) -> LayeredOptions:
+        given = [value for value in (self.epsilon, self.delta) if value is not None]
+        if len(given) == 1 or (given and self.method != "layered"):
             raise ValueError(
                 "`epsilon` and `delta` must be given together and for method='layered', got "
                 f"epsilon={self.epsilon}, delta={self.delta}, method={self.method!r}. Use `degree` instead."
             )
-        depth = check_integer("depth", self.depth, least=1)
-        for name in ("epsilon", "delta"):
-            value = check_real(name, getattr(self, name), above=0.0)
-            if value >= 1:
-                raise ValueError(f"`{name}` must be below 1, got {value}. Use a number such as 0.5.")
-        return LayeredSizes.of_bound(depth, self.epsilon, self.delta)
-
-    def _sizes(self) -> LayeredSizes:
-        """The dimensions and degrees of the layered form."""
-        sizes = self._bound()
-        if sizes is None:
-            degree = check_integer("degree", self.degree, least=2)
-            width = int(self.n_components)
-            half = -(-width // 2)
-            sizes = LayeredSizes(half, width, half, half, degree - degree % 2, degree - 1 + degree % 2, width)
-        named = {name: getattr(self, f"{name}_components") for name in ("phi", "psi", "relu", "step")}
-        given = {
-            name: check_integer(f"{name}_components", width, least=1)
-            for name, width in named.items()
-            if width is not None
-        }
-        return replace(sizes, **given)
+        return LayeredOptions(**{field.name: getattr(self, field.name) for field in fields(LayeredOptions)})
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> MapRecord:
         check_integer("depth", self.depth, least=1)
         check_integer("degree", self.degree, least=1)
-        draw = _DRAWS[check_choice("method", self.method, tuple(_DRAWS))]
+        method = check_choice("method", self.method, ("direct", "layered"))
         self.kernel_ = NTK(depth=self.depth)
-        return draw(self, X, streams["sketch"])
-
-
-def _draw_direct(sketch: NTKSketch, X: Array, rng: np.random.Generator) -> MapRecord:
-    return draw_series(
-        NTK(depth=sketch.depth),
-        X,
-        sketch.n_components,
-        method="polysketch",
-        degree=sketch.degree,
-        exact_degrees=sketch.exact_degrees,
-        adaptive=sketch.adaptive,
-        rng=rng,
-    )
-
-
-def _draw_layered(sketch: NTKSketch, X: Array, rng: np.random.Generator) -> MapRecord:
-    return draw_layers(X.shape[1], int(sketch.depth), sketch._sizes(), rng, normalized=bool(sketch.normalize))
-
-
-_DRAWS: dict[str, Callable[[NTKSketch, Array, np.random.Generator], MapRecord]] = {
-    "direct": _draw_direct,
-    "layered": _draw_layered,
-}
+        if method == "layered":
+            sizes, normalized = self._layered_options().sizes(), bool(self.normalize)
+            return NTKSketchRecord.draw(X.shape[1], int(self.depth), sizes, streams["sketch"], normalized=normalized)
+        options = SeriesOptions(degree=self.degree, exact_degrees=self.exact_degrees)
+        sample = RowSample.of(X, self.n_components) if self.adaptive else None
+        plan = SeriesPlan.of(self.kernel_, X.shape[1], self.n_components, options, sample)
+        return plan.draw({"series": streams["sketch"]})

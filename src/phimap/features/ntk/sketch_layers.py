@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log, pi
+from math import pi
 
 import numpy as np
 
+from phimap.features.ntk.sketch_sizes import LayeredSizes
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.records import Record
@@ -17,47 +18,6 @@ from phimap.sketches.tree import sketched
 
 # Inputs wider than this many times the first sketch are hashed in input-sparsity time, as in PolySketch.
 _WIDE = 8
-
-
-@dataclass(frozen=True)
-class LayeredSizes:
-    """Dimensions inside the map, and degrees of its polynomials.
-
-    Attributes
-    ----------
-    phi : int
-        r, width of the features of Sigma_l.
-    psi : int
-        s, width of the features of K_l.
-    relu, step : int
-        m and n1, widths of the sketch of each power in kappa_1 and in kappa_0.
-    relu_degree, step_degree : int
-        2 p + 2 and 2 p' + 1.
-    output : int
-        s*.
-    """
-
-    phi: int
-    psi: int
-    relu: int
-    step: int
-    relu_degree: int
-    step_degree: int
-    output: int
-
-    @classmethod
-    def of_bound(cls, depth: int, epsilon: float, delta: float) -> LayeredSizes:
-        """The orders of the source's Theorem 1, every constant in them taken as 1."""
-        size = log(depth / (epsilon * delta))
-        return cls(
-            phi=ceil(depth**6 / epsilon**4 * size**3),
-            psi=ceil(depth**2 / epsilon**2 * size**2),
-            relu=ceil(depth**8 / epsilon ** (16 / 3) * size**3),
-            step=ceil(depth**4 / epsilon**4 * size**3),
-            relu_degree=2 * ceil(2 * depth**2 / epsilon ** (4 / 3)) + 2,
-            step_degree=2 * ceil(9 * depth**2 / epsilon**2) + 1,
-            output=ceil(log(1 / delta) / epsilon**2),
-        )
 
 
 def relu_series(degree: int) -> np.ndarray:
@@ -182,6 +142,29 @@ class NTKSketchRecord(MapRecord):
     projection: np.ndarray
     normalized: bool
 
+    @classmethod
+    def draw(
+        cls, n_features: int, depth: int, sizes: LayeredSizes, rng: np.random.Generator, *, normalized: bool = True
+    ) -> NTKSketchRecord:
+        """Draw the layered sketch of inputs of that width."""
+        entrance_rng, tangent_rng, layers_rng, projection_rng = rng.spawn(4)
+        entrance = (OSNAP if n_features > _WIDE * sizes.phi else SRHT)(sizes.phi).sample(n_features, entrance_rng)
+        tangent = SRHT(sizes.psi).sample(sizes.phi, tangent_rng)
+        relu_coefficients, step_coefficients = relu_series(sizes.relu_degree), step_series(sizes.step_degree)
+        layers = []
+        for layer_rng in layers_rng.spawn(depth):
+            relu_rng, step_rng, product_rng, reduction_rng = layer_rng.spawn(4)
+            layers.append(
+                SketchedLayer(
+                    PolynomialRecord.draw(sizes.phi, relu_coefficients, sizes.relu, sizes.phi, relu_rng),
+                    PolynomialRecord.draw(sizes.phi, step_coefficients, sizes.step, sizes.psi, step_rng),
+                    TensorSRHT(sizes.psi).sample_product((sizes.psi, sizes.psi), product_rng),
+                    SRHT(sizes.psi).sample(sizes.psi + sizes.phi, reduction_rng),
+                )
+            )
+        projection = projection_rng.standard_normal((sizes.psi, sizes.output)) * sizes.output**-0.5
+        return cls(entrance, tangent, tuple(layers), projection, normalized)
+
     @property
     def n_features(self) -> int:
         return self.entrance.n_features
@@ -212,26 +195,3 @@ class NTKSketchRecord(MapRecord):
             psi = sketched(layer.reduction, ops, direct_sum)
         ops.copy(ops.matmul(psi, self.projection), out, first)
         ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
-
-
-def draw_layers(
-    n_features: int, depth: int, sizes: LayeredSizes, rng: np.random.Generator, *, normalized: bool = True
-) -> NTKSketchRecord:
-    """Draw the layered sketch of inputs of that width."""
-    entrance_rng, tangent_rng, layers_rng, projection_rng = rng.spawn(4)
-    entrance = (OSNAP if n_features > _WIDE * sizes.phi else SRHT)(sizes.phi).sample(n_features, entrance_rng)
-    tangent = SRHT(sizes.psi).sample(sizes.phi, tangent_rng)
-    relu_coefficients, step_coefficients = relu_series(sizes.relu_degree), step_series(sizes.step_degree)
-    layers = []
-    for layer_rng in layers_rng.spawn(depth):
-        relu_rng, step_rng, product_rng, reduction_rng = layer_rng.spawn(4)
-        layers.append(
-            SketchedLayer(
-                PolynomialRecord.draw(sizes.phi, relu_coefficients, sizes.relu, sizes.phi, relu_rng),
-                PolynomialRecord.draw(sizes.phi, step_coefficients, sizes.step, sizes.psi, step_rng),
-                TensorSRHT(sizes.psi).sample_product((sizes.psi, sizes.psi), product_rng),
-                SRHT(sizes.psi).sample(sizes.psi + sizes.phi, reduction_rng),
-            )
-        )
-    projection = projection_rng.standard_normal((sizes.psi, sizes.output)) * sizes.output**-0.5
-    return NTKSketchRecord(entrance, tangent, tuple(layers), projection, normalized)

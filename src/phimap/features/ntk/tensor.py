@@ -9,7 +9,8 @@ import numpy as np
 from phimap._validation import check_integer
 from phimap.config import memory_budget
 from phimap.features.base import FeatureMap
-from phimap.features.ntk.layers import LayerWidths, NTKRecord, draw_layers
+from phimap.features.ntk.layer_options import LayerOptions, LayerWidths, tensor_width
+from phimap.features.ntk.layers import NTKRecord
 from phimap.kernels import NTK
 from phimap.ops import Array
 from phimap.projections import Projection
@@ -106,13 +107,6 @@ class NTKTensorFeatures(FeatureMap):
             )
         self.kernel_ = NTK(depth=self.depth)
         widths = [LayerWidths(self.width, self.width, None)] * self.depth
-        options = {"sampling": self.sampling, "projection": self.projection}
-        return NTKRecord(draw_layers(X.shape[1], widths, streams, **options), None)
-
-
-def tensor_width(n_features: int, relu_widths: list[int], step_widths: list[int]) -> int:
-    """Width of psi_L where no product is sketched, for widths m1 and m0 of each layer."""
-    width = n_features
-    for relu, step in zip(relu_widths, step_widths, strict=True):
-        width = relu + step * width
-    return width
+        options = LayerOptions("none", self.sampling, projection=self.projection)
+        options.check()
+        return NTKRecord.draw(X.shape[1], widths, options, streams)

@@ -40,8 +40,8 @@ def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.
     with single_threaded_blas():
         Z = _partial_cholesky(kernel, rows, uniform(kernel, rows, n_landmarks, rng))
         values, vectors = np.linalg.eigh(Z.T @ Z)
-        left = max(diagonal.sum() - values[-max(1, n_landmarks // 2) :].sum(), 0.0)
-        lam = max(2 * left / n_landmarks, n * np.finfo(np.float64).eps * diagonal.max())
+        tail = max(diagonal.sum() - values[-max(1, n_landmarks // 2) :].sum(), 0.0)
+        lam = max(2 * tail / n_landmarks, n * np.finfo(np.float64).eps * diagonal.max())
         scores = np.square((Z @ vectors) / np.sqrt(np.maximum(values, 0) + lam)).sum(axis=1)
     scores += np.maximum(diagonal - np.square(Z).sum(axis=1), 0) / lam
     # The order of exponential clocks is that of draws without replacement; rows of score 0 come last.
@@ -65,9 +65,9 @@ def rpcholesky(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.rando
         while len(pivots) < factor.shape[1] and diagonal.sum() > n * floor:
             done = len(pivots)
             proposed = rng.choice(n, _BLOCK, p=diagonal / diagonal.sum())
-            rest = kernel(rows[proposed]) - factor[proposed, :done] @ factor[proposed, :done].T
-            before = rest.diagonal().copy()
-            accepted = _accept(rest, before, rng.random(_BLOCK), floor)[: factor.shape[1] - done]
+            complement = kernel(rows[proposed]) - factor[proposed, :done] @ factor[proposed, :done].T
+            before = complement.diagonal().copy()
+            accepted = _accept(complement, before, rng.random(_BLOCK), floor)[: factor.shape[1] - done]
             chosen = proposed[accepted]
             columns = kernel(rows, rows[chosen]) - factor[:, :done] @ factor[chosen, :done].T
             lower = np.linalg.cholesky(columns[chosen] + floor * np.eye(chosen.size))
@@ -79,14 +79,14 @@ def rpcholesky(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.rando
     return np.array(pivots, dtype=np.intp)
 
 
-def _accept(rest: np.ndarray, before: np.ndarray, chance: np.ndarray, floor: float) -> np.ndarray:
-    """Which of the proposed pivots are accepted; `rest` (b, b), what is left of their kernel matrix, is overwritten."""
+def _accept(complement: np.ndarray, before: np.ndarray, chance: np.ndarray, floor: float) -> np.ndarray:
+    """Which of the proposed pivots are accepted; `complement` (b, b), their Schur complement, is overwritten."""
     accepted = []
     for i in range(before.size):
-        if rest[i, i] > floor and chance[i] * before[i] < rest[i, i]:
+        if complement[i, i] > floor and chance[i] * before[i] < complement[i, i]:
             accepted.append(i)
-            column = rest[:, i] / rest[i, i] ** 0.5
-            rest -= np.outer(column, column)
+            column = complement[:, i] / complement[i, i] ** 0.5
+            complement -= np.outer(column, column)
     return np.array(accepted, dtype=np.intp)
 
 

@@ -45,7 +45,7 @@ class NystroemRecord(MapRecord):
         ops.copy(ops.matmul(similarities, self.whitening), out, first)
         ops.zero(out, first + rank, first + self.n_components)
 
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+    def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         # The whitening is triangular: the first columns are the map of the first landmarks.
         return np.arange(n_components), 1.0
 
@@ -85,8 +85,8 @@ class NystroemFeatures(FeatureMap):
     **Cost.** ``fit``: O(m^3). ``transform``: m kernel values and 2 m^2 flops a row.
 
     **Differs from the source in** the whitening: a pivoted Cholesky factor in place of the symmetric inverse root,
-    the same kernel estimate rotated. It orders the landmarks by what each adds, stops where the rest is rounding
-    (columns beyond that rank are zero), and makes the leading columns the map of the leading landmarks. On tensors
+    the same kernel estimate rotated. It orders the landmarks by what each adds, stops where nothing but rounding
+    is left (columns beyond that rank are zero), and makes the first columns the map of the first landmarks. On tensors
     the kernel is evaluated on the host.
 
     References

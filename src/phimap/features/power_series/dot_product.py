@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from phimap.features.base import FeatureMap
-from phimap.features.power_series.fit import draw_series
+from phimap.features.power_series.row_sample import RowSample
+from phimap.features.power_series.series import SeriesOptions, SeriesPlan
 from phimap.features.power_series.terms import SeriesRecord
 from phimap.kernels import Kernel, Polynomial
 from phimap.ops import Array
@@ -36,7 +37,7 @@ class DotProductFeatures(FeatureMap):
         SRHT.
     degree : int or None, default=None
         Last degree of the series. None is that of a polynomial; for a fitted one the power of two, up to 64, with the
-        least predicted error of fit and sketches together; else where the rest of the series falls below a
+        least predicted error of fit and sketches together; else where the remainder of the series falls below a
         thousandth of the largest row's kernel with itself, at most 32.
     exact_degrees : tuple of int, default=(0, 1)
         Degrees carried exactly. One of them is carried as a whole where its monomials take at most a quarter of
@@ -61,25 +62,23 @@ class DotProductFeatures(FeatureMap):
     Notes
     -----
     **Adaptive maps.** From at most 1,024 evenly spaced rows `fit` computes the unit vector e of their mean and the
-    leading principal directions of the rest. With ``x = a e + u`` and ``y = b e + v``,
+    leading principal directions of the parts orthogonal to it. With ``x = a e + u`` and ``y = b e + v``,
 
     .. math:: f(\langle x, y \rangle) = \sum_j g_j(a b) \langle u, v \rangle^j, \qquad
               g_j(t) = \sum_{p \ge j} c_p \binom{p}{j} t^{p - j}.
 
     Every ``g_j`` is a sum of products of polynomials of a and of b, and its first such product has nearly all of it.
     So ``j = 0`` takes a few exact features, and the sketches see u, which is short and nearly orthogonal to v. Of
-    ``j = 1`` and 2 the monomials of the leading principal coordinates are exact; with r what they leave of u, the rest
-    is ``<r, s>``, and ``<r, s> <u', v'>`` with ``u' = u + (sqrt(2) - 1) (u - r)``. Whether to split, how many
+    ``j = 1`` and 2 the monomials of the leading principal coordinates are exact; with r what they leave of u, the
+    remainder is ``<r, s>``, and ``<r, s> <u', v'>`` with ``u' = u + (sqrt(2) - 1) (u - r)``. Whether to split, how many
     directions to take and how wide each sketch is follow from the least predicted error
-    ``(sum_i s_i)^2 / m``, s_i the deviation of piece i with one feature over pairs of rows, at widths in proportion to
-    s_i. All of this only chooses: the map is unbiased for the series at any rows, whatever `fit` saw.
+    ``(sum_i s_i)^2 / m``, s_i the standard deviation of piece i with one feature over pairs of rows, at widths in
+    proportion to s_i. All of this only chooses: the map is unbiased for the series at any rows, whatever `fit` saw.
 
     **Error.** Unbiased for polynomials; else up to the terms beyond `degree`, or the error of the fitted polynomial.
-    Relative error on 1,000 rows of MNIST divided by their norms, m = 8192 (mean of 2 to 3 draws): NTK 0.0036 at depth 1
-    and 0.0093 at depth 3; 0.0113 and 0.0186 on rows centred first. ``Polynomial(3, gamma=1)``: 0.0032, where
-    scikit-learn's PolynomialCountSketch has 0.043. The Gaussian kernel at the median distance: 0.0008, where
-    FourierFeatures with orthogonal directions has 0.0038; it gains at wide length scales and in high dimension only,
-    and fails where ``|x| / length_scale`` exceeds about 4, of which it warns.
+    For the Gaussian kernel it gains over `FourierFeatures` at wide length scales and in high dimension only, and fails
+    where ``|x| / length_scale`` exceeds about 4, of which it warns. The guide's page on dot-product kernels has what
+    was measured.
 
     **Cost.** ``fit``: two subspace iterations on the sample and some 100 means over 256 x 256 pairs of rows.
     ``transform``: per row O(d k) for k directions, and for ``"polysketch"`` a transform of length d and a few of length
@@ -133,13 +132,6 @@ class DotProductFeatures(FeatureMap):
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> SeriesRecord:
         self.kernel_ = Polynomial() if self.kernel is None else self.kernel
-        return draw_series(
-            self.kernel_,
-            X,
-            self.n_components,
-            method=self.method,
-            degree=self.degree,
-            exact_degrees=self.exact_degrees,
-            adaptive=self.adaptive,
-            rng=streams["series"],
-        )
+        options = SeriesOptions(self.method, self.degree, self.exact_degrees)
+        sample = RowSample.of(X, self.n_components) if self.adaptive else None
+        return SeriesPlan.of(self.kernel_, X.shape[1], self.n_components, options, sample).draw(streams)

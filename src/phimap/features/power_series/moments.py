@@ -7,18 +7,19 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from phimap.features.power_series.row_sample import spaced_rows
 from phimap.ops import single_threaded_blas
 
-# Rows whose pairs the variances are averaged over, and rows that the principal directions are computed from.
-_PAIR_ROWS, _SPECTRUM_ROWS = 256, 1024
-# Rows from which on these are not the same ones.
+# Rows whose pairs the variances are averaged over.
+_PAIR_ROWS = 256
+# Rows from which on the principal directions are computed from others.
 _LEAST_SPLIT = 8
 # Principal directions at most.
 _MOST_DIRECTIONS = 128
 
 
 class Moments:
-    """Rows split into ``x = a e + u``: positions a along a direction e, and deviations u.
+    """Rows split into ``x = a e + u``: positions a along a direction e, and parts u orthogonal to it.
 
     Attributes
     ----------
@@ -28,7 +29,7 @@ class Moments:
     direction : ndarray of shape (d,) or None
         The unit vector e; without it u = x and a = 1.
     basis : ndarray of shape (d, k)
-        Leading principal directions of the deviations.
+        Leading principal directions of the orthogonal parts.
     positions : ndarray of shape (r,)
     products, squares : ndarrays of shape (r, r)
         ``<u, v>`` and ``|u|^2 |v|^2`` for pairs of rows.
@@ -37,10 +38,10 @@ class Moments:
     def __init__(self, rows: Any, n_features: int, direction: np.ndarray | None, known: bool):
         self.n_features, self.direction, self.known = n_features, direction, known
         n_rows = rows.shape[0]
-        positions, deviations = np.ones(n_rows), rows
+        positions, orthogonal = np.ones(n_rows), rows
         if direction is not None:
             positions = rows @ direction
-            deviations = rows - np.outer(positions, direction)
+            orthogonal = rows - np.outer(positions, direction)
         chosen = spaced_rows(n_rows, _PAIR_ROWS)
         others = np.ones(n_rows, dtype=bool)
         if known and n_rows >= _LEAST_SPLIT:
@@ -50,13 +51,13 @@ class Moments:
         self.basis = np.empty((rows.shape[1], 0))
         # Coordinates along dense directions would cost more than the entries that sparse rows have.
         if known and not sparse.issparse(rows):
-            self.basis = _principal(deviations[others], _MOST_DIRECTIONS)
+            self.basis = _principal(orthogonal[others], _MOST_DIRECTIONS)
         self.positions = positions[chosen]
-        deviations = deviations[chosen]
-        products = deviations @ deviations.T
+        orthogonal = orthogonal[chosen]
+        products = orthogonal @ orthogonal.T
         self.products = products.toarray() if sparse.issparse(products) else products
         self.squares = np.multiply.outer(self.products.diagonal(), self.products.diagonal())
-        inside = np.cumsum(np.square(deviations @ self.basis), axis=1)
+        inside = np.cumsum(np.square(orthogonal @ self.basis), axis=1)
         self._inside = np.hstack([np.zeros((len(chosen), 1)), inside])
         self._pairs = ~np.eye(len(chosen), dtype=bool) if len(chosen) > 1 else np.ones((1, 1), dtype=bool)
 
@@ -77,18 +78,18 @@ class Moments:
         """Of data of which nothing is known."""
         return cls(np.eye(2), n_features, None, known=False)
 
-    def deviation(self, *factors: np.ndarray) -> float:
-        """Root of the mean over pairs of distinct rows of a product of arrays that broadcast to (r, r)."""
+    def standard_deviation(self, *factors: np.ndarray) -> float:
+        """Root of the mean over pairs of distinct rows of a variance: a product of arrays that broadcast to (r, r)."""
         values = np.broadcast_to(prod_of(factors), self.products.shape)
         return float(np.sqrt(max(values[self._pairs].mean(), 0.0)))
 
     def squared_cosines(self) -> np.ndarray:
-        """Of the deviations (r, r); 0 where one is zero."""
+        """Of the orthogonal parts (r, r); 0 where one is zero."""
         zero = np.zeros_like(self.products)
         return np.minimum(np.divide(self.products**2, self.squares, out=zero, where=self.squares > 0), 1.0)
 
     def split(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Squared norms (r,) of the deviations within the first k principal directions, and of the rest."""
+        """Squared norms (r,) of the orthogonal parts within the first k principal directions, and outside."""
         total = self.products.diagonal()
         inside = np.minimum(self._inside[:, k], total)
         return inside, total - inside
@@ -100,11 +101,6 @@ def prod_of(factors: tuple[np.ndarray, ...]) -> np.ndarray:
     for factor in factors[1:]:
         result = result * factor
     return result
-
-
-def spaced_rows(n_rows: int, most: int = _SPECTRUM_ROWS) -> np.ndarray:
-    """Evenly spaced row numbers, `most` of them where there are that many."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))
 
 
 def _principal(rows: np.ndarray, k: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from math import comb
 
 import numpy as np
@@ -11,6 +12,7 @@ from phimap.ops import Array, Ops
 from phimap.ops.primitives.outer import outer
 from phimap.random_map import MapRecord
 from phimap.records import Record
+from phimap.sketches import SRHT, TensorSRHT
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
 
 
@@ -33,6 +35,18 @@ class MonomialsRecord(MapRecord):
     basis: np.ndarray | None
     degree: int
     weights: np.ndarray
+
+    @classmethod
+    def of(cls, n_features: int, basis: np.ndarray | None, degree: int) -> MonomialsRecord:
+        """All monomials of a degree in the coordinates of a basis, with the roots of their multinomial coefficients."""
+        n_coordinates = n_features if basis is None else basis.shape[1]
+        chosen = np.array(list(combinations_with_replacement(range(n_coordinates), degree)))
+        weights, run = np.ones(len(chosen)), np.ones(len(chosen))
+        # A factor's place within its run of equal ones: the product over places is the factorial of the run's length.
+        for place in range(1, degree):
+            run = np.where(chosen[:, place] == chosen[:, place - 1], run + 1, 1.0)
+            weights *= (place + 1) / run
+        return cls(n_features, basis, degree, np.sqrt(weights))
 
     @property
     def n_components(self) -> int:
@@ -70,14 +84,14 @@ def _raise(ops: Ops, coordinates: Array, lower: Array, degree: int, out: Array, 
     """
     k = coordinates.shape[1]
     for i in range(k):
-        rest = lower[:, lower.shape[1] - n_monomials(k - i, degree - 1) :]
-        outer(ops, coordinates[:, i : i + 1], rest, out, first)
-        first += rest.shape[1]
+        following = lower[:, lower.shape[1] - n_monomials(k - i, degree - 1) :]
+        outer(ops, coordinates[:, i : i + 1], following, out, first)
+        first += following.shape[1]
 
 
 @dataclass(frozen=True)
-class RestRecord(MapRecord):
-    """Sketch of what the leading coordinates leave of the first or second power.
+class RemainderRecord(MapRecord):
+    """Sketch of the remainder of the first or second power, beyond the leading principal coordinates.
 
     With P the projection onto the span of the basis and r = u - P u, ``<u, v> - <P u, P v> = <r, s>`` and
     ``<u, v>^2 - <P u, P v>^2 = <r, s> <u', v'>`` with ``u' = r + sqrt(2) P u``.
@@ -93,6 +107,17 @@ class RestRecord(MapRecord):
     transposed: np.ndarray
     sketch: SRHTRecord | TensorSRHTRecord
 
+    @classmethod
+    def draw(cls, basis: np.ndarray, degree: int, n_components: int, rng: np.random.Generator) -> RemainderRecord:
+        d = basis.shape[0]
+        child = rng.spawn(1)[0]
+        sketch = (
+            SRHT(n_components).sample(d, child)
+            if degree == 1
+            else TensorSRHT(n_components).sample_product((d, d), child)
+        )
+        return cls(basis, np.ascontiguousarray(basis.T), sketch)
+
     @property
     def n_features(self) -> int:
         return self.basis.shape[0]
@@ -107,32 +132,32 @@ class RestRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         X = ops.dense(X)
-        leading = ops.matmul(ops.matmul(X, self.basis), self.transposed)
-        rest = X - leading
+        within = ops.matmul(ops.matmul(X, self.basis), self.transposed)
+        remainder = X - within
         if isinstance(self.sketch, SRHTRecord):
-            self.sketch.apply(ops, rest, out, first)
+            self.sketch.apply(ops, remainder, out, first)
         else:
-            self.sketch.write_product(ops, rest, rest + 2**0.5 * leading, out, first)
+            self.sketch.write_product(ops, remainder, remainder + 2**0.5 * within, out, first)
 
 
 @dataclass(frozen=True)
 class SeriesTerm(Record):
-    """Features of one part of the series: polynomials of the position times features of the deviation.
+    """Features of one part of the series: polynomials of the position times features of the orthogonal part.
 
     Attributes
     ----------
     polynomials : ndarray of shape (n_powers, 1) or (n_powers, n_components)
         Of all features, or of each.
-    deviation : MapRecord or None
-        Applied to the deviations; None is the constant 1, whose features are the polynomials.
+    orthogonal : MapRecord or None
+        Applied to the orthogonal parts; None is the constant 1, whose features are the polynomials.
     """
 
     polynomials: np.ndarray
-    deviation: MapRecord | None
+    orthogonal: MapRecord | None
 
     @property
     def n_components(self) -> int:
-        return self.polynomials.shape[1] if self.deviation is None else self.deviation.n_components
+        return self.polynomials.shape[1] if self.orthogonal is None else self.orthogonal.n_components
 
 
 @dataclass(frozen=True)
@@ -169,22 +194,22 @@ class SeriesRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        widest = max((term.deviation.scratch_width for term in self.terms if term.deviation is not None), default=0)
+        widest = max((term.orthogonal.scratch_width for term in self.terms if term.orthogonal is not None), default=0)
         return 2 * self.n_features + widest
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        deviations, powers = self._split(ops, X)
+        orthogonal, powers = self._split(ops, X)
         for term in self.terms:
             factors = ops.matmul(powers, term.polynomials)
-            if term.deviation is None:
+            if term.orthogonal is None:
                 ops.copy(factors, out, first)
             else:
-                term.deviation.apply(ops, deviations, out, first)
+                term.orthogonal.apply(ops, orthogonal, out, first)
                 out[:, first : first + term.n_components] *= factors
             first += term.n_components
 
     def _split(self, ops: Ops, X: Array) -> tuple[Array, Array]:
-        """Deviations u (r, d), and the powers of the positions a, each times the row's weight (r, n_powers)."""
+        """Orthogonal parts u (r, d), and the powers of the positions a, each times the row's weight (r, n_powers)."""
         if self.shift is not None:
             X = ops.dense(X) - self.shift
         if self.scale is not None:

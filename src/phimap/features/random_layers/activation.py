@@ -34,8 +34,8 @@ class ActivationRecord(PointwiseRecord):
     activation: str | Callable[[Any], Any]
     scale: np.ndarray
 
-    def _respond(self, ops: Ops, projected: Array, scale: Array, out: Array, first: int) -> None:
-        activate(ops, projected, self.activation, scale, out, first)
+    def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
+        activate(ops, projected, self.activation, self.scale[columns], out, first)
 
 
 class ActivationFeatures(FeatureMap):
@@ -117,10 +117,6 @@ class ActivationFeatures(FeatureMap):
         self.projection = projection
         self.random_state = random_state
         self.n_jobs = n_jobs
-
-    @property
-    def signature_(self) -> np.ndarray | None:
-        return self.record_.signature
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> ActivationRecord:
         self.kernel_ = ActivationKernel(self.activation)

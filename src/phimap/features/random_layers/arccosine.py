@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,85 +9,11 @@ import numpy as np
 from phimap._validation import check_integer
 from phimap.features.base import FeatureMap
 from phimap.features.power_series.terms import SeriesRecord
-from phimap.features.random_layers.pointwise import PointwiseRecord
-from phimap.features.random_layers.rectified import ResidualRecord, rectified_rest
-from phimap.features.random_layers.zonal import draw_directions, plan_zonal, terms_of
+from phimap.features.random_layers.rectified import LayeredRecord, RectifiedPlan, RectifiedRecord
+from phimap.features.random_layers.remainder import ActivationPlan
 from phimap.kernels import ArcCosine
-from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
-from phimap.ops import Array, Ops
-from phimap.ops.primitives.activation import rectify
-from phimap.projections import Projection, as_projection
-from phimap.projections.base import ProjectionRecord
-from phimap.random_map import MapRecord
-
-
-@dataclass(frozen=True)
-class RectifiedRecord(PointwiseRecord):
-    """``scale * step(Wx) (Wx)^order``.
-
-    Attributes
-    ----------
-    projection : ProjectionRecord
-    order : int
-    scale : ndarray of shape (n_components,)
-    """
-
-    projection: ProjectionRecord
-    order: int
-    scale: np.ndarray
-
-    @classmethod
-    def draw(
-        cls,
-        order: int,
-        law: SpectralLaw,
-        n_components: int,
-        projection: str | Projection,
-        rng: np.random.Generator,
-    ) -> RectifiedRecord:
-        """Draw directions from a Gaussian law, and weight them so that they estimate the arc-cosine kernel."""
-        directions = as_projection(projection, law).sample(law, n_components, rng)
-        return cls(directions, order, 2**0.5 * directions.weight_roots)
-
-    def _respond(self, ops: Ops, projected: Array, scale: Array, out: Array, first: int) -> None:
-        rectify(ops, projected, self.order, scale, out, first)
-
-
-@dataclass(frozen=True)
-class LayeredRecord(MapRecord):
-    """Layers of rectified features, each of those before it.
-
-    Attributes
-    ----------
-    layers : tuple of RectifiedRecord
-        At least one; all but the last have positive weights.
-    """
-
-    layers: tuple[RectifiedRecord, ...]
-
-    @property
-    def n_features(self) -> int:
-        return self.layers[0].n_features
-
-    @property
-    def n_components(self) -> int:
-        return self.layers[-1].n_components
-
-    @property
-    def signature(self) -> np.ndarray | None:
-        """Signs of the components, int8 (n_components,), or None where no weight is negative."""
-        return self.layers[-1].signature
-
-    @property
-    def scratch_width(self) -> int:
-        return sum(layer.scratch_width + layer.n_components for layer in self.layers)
-
-    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        for layer in self.layers[:-1]:
-            hidden = ops.empty((X.shape[0], layer.n_components))
-            layer.apply(ops, X, hidden)
-            X = hidden
-        self.layers[-1].apply(ops, X, out, first)
+from phimap.ops import Array
+from phimap.projections import Projection
 
 
 class ArcCosineFeatures(FeatureMap):
@@ -108,8 +33,8 @@ class ArcCosineFeatures(FeatureMap):
         Number of layers L. With exact degrees the features are one layer at any depth, of the composed kernel.
     exact_degrees : tuple of int, default=()
         Powers of the cosine that are carried exactly, by a constant, the row itself, and the products of its entries;
-        the random features are of what is left, see Notes. Those that have no room beside one random feature, from
-        the highest on, are left to the random features: degree 1 takes d components. ``()`` is the published map.
+        the random features are of the remainder, see Notes. Those that have no room beside one random feature, from
+        the highest on, stay in the remainder: degree 1 takes d components. ``()`` is the published map.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the named streams; None is fresh entropy.
     n_jobs : int or None, default=None
@@ -141,10 +66,10 @@ class ArcCosineFeatures(FeatureMap):
     - order 0, ``kappa_0 = 1 / 2 + c^2 a / 2 + ...``: ``(sign(g) - c g) / sqrt(2)``;
     - order 2: ``|x|^2 ((d + 2) / d / 2)^(1/2) (sign(g) g^2 - c_3 g + g^2 - 1)`` with ``c_3 = E|g|^3``.
 
-    Only their product is random, and its mean is the rest of the kernel: unbiased at any depth for every projection
-    whose directions are uniform, whatever their lengths. The variance falls from that above to that of the rest. The
-    constant is as large as a positive semidefinite rest allows, larger than that of the power series. At
-    depth > 1 the rest is a tabulated function, see `NTKFeatures`. Zero rows have zero features.
+    Only their product is random, and its mean is the remainder of the kernel: unbiased at any depth for every
+    projection whose directions are uniform, whatever their lengths. The variance falls from that above to that of the
+    remainder. The constant is as large as a positive semidefinite remainder allows, larger than that of the power
+    series. At depth > 1 the features are of a tabulated function, see `NTKFeatures`. Zero rows have zero features.
 
     **Cost.** As for `FourierFeatures` with m directions; each further layer adds 2 m^2 flops a row, O(m log m) with a
     structured projection.
@@ -194,32 +119,11 @@ class ArcCosineFeatures(FeatureMap):
         kernel._check_parameters(X.shape[1])
         self.kernel_ = kernel
         if self.exact_degrees:
-            return self._draw_rest(kernel, X.shape[1], streams["directions"])
-        layers: list[RectifiedRecord] = []
-        for _ in range(self.depth):
-            if layers and layers[-1].signature is not None:
-                raise ValueError(
-                    f"`projection` must give positive quadrature weights for depth > 1, got {self.projection!r}. "
-                    "Use projection='orthogonal' or 'sorf'."
-                )
-            law = StandardGaussianLaw(layers[-1].n_components if layers else X.shape[1])
-            rng = streams["directions"]
-            layers.append(RectifiedRecord.draw(self.order, law, self.n_components, self.projection, rng))
-        return layers[0] if self.depth == 1 else LayeredRecord(tuple(layers))
-
-    def _draw_rest(self, kernel: ArcCosine, n_features: int, rng: np.random.Generator) -> SeriesRecord:
-        for degree in self.exact_degrees:
-            check_integer("exact_degrees", degree, least=0)
-        plan = plan_zonal(kernel, n_features, self.n_components, self.exact_degrees)
-        if self.depth > 1:
-            return plan.record(self.projection, rng, kernel.homogeneity)
-        powers, polynomial, scale = rectified_rest(self.order, n_features, tuple(plan.powers))
-        width = self.n_components - plan.exact_width
-        rest = None
-        if width and plan.rest.any():
-            # sign(g) g^order has the parity that g^order has not.
-            even = not any(polynomial[self.order % 2 :: 2])
-            directions, stretch = draw_directions(n_features, width, self.projection, even, rng)
-            rest = ResidualRecord(directions, self.order, polynomial, scale * width**-0.5, stretch)
-        terms = terms_of(n_features, self.n_components, powers, rest)
-        return SeriesRecord(n_features, "norm", None, None, None, terms, kernel.homogeneity)
+            for degree in self.exact_degrees:
+                check_integer("exact_degrees", degree, least=0)
+            plan = ActivationPlan.of(kernel, X.shape[1], self.n_components, self.exact_degrees, self.projection)
+            closed = RectifiedPlan(self.order, plan) if self.depth == 1 else plan
+            return closed.draw({"activation": streams["directions"]})
+        width, rng = self.n_components, streams["directions"]
+        layered = LayeredRecord.draw(self.order, X.shape[1], width, self.depth, self.projection, rng)
+        return layered.layers[0] if self.depth == 1 else layered

@@ -12,20 +12,21 @@ from phimap.random_map import MapRecord
 
 
 class PointwiseRecord(MapRecord):
-    """``scale * f(Wx)`` for a nonlinearity f, which a subclass gives.
+    """Projections ``g = Wx`` and a response to each of them, which a subclass gives.
 
     Attributes
     ----------
     projection : ProjectionRecord
-    scale : ndarray of shape (n_components,)
+    stretch : ndarray of shape (n_components,) or None
+        Multiplies the projections; None is 1.
     """
 
     projection: ProjectionRecord
-    scale: np.ndarray
+    stretch: np.ndarray | None = None
 
     @abstractmethod
-    def _respond(self, ops: Ops, projected: Array, scale: Array, out: Array, first: int) -> None:
-        """Write ``scale * f(projected)`` (r, k) into the columns of `out` from `first`."""
+    def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
+        """Write the features of projections (r, k) on the directions in `columns` into `out` from `first` on."""
 
     @property
     def n_features(self) -> int:
@@ -37,7 +38,6 @@ class PointwiseRecord(MapRecord):
 
     @property
     def signature(self) -> np.ndarray | None:
-        """Signs of the components, int8 (n_components,), or None where no weight is negative."""
         return self.projection.weight_signs
 
     @property
@@ -46,9 +46,11 @@ class PointwiseRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         for columns, projected in self.projection.blocks(ops, X):
-            self._respond(ops, projected, self.scale[columns], out, first + columns.start)
+            if self.stretch is not None:
+                projected = projected * self.stretch[columns]
+            self._respond(ops, projected, columns, out, first + columns.start)
 
-    def leading(self, n_components: int) -> tuple[np.ndarray, float] | None:
+    def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         if self.projection.weights is not None:
             # The weights belong to the whole rule; a part of it is no rule.
             return None

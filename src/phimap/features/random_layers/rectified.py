@@ -1,4 +1,4 @@
-"""What exact degrees leave of rectified units, in closed form."""
+"""Layers of rectified units, and their remainder beyond exact degrees in closed form."""
 
 from __future__ import annotations
 
@@ -8,15 +8,110 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from phimap.features.random_layers.zonal import remove_powers
+from phimap.features.power_series.terms import SeriesRecord
+from phimap.features.random_layers.pointwise import PointwiseRecord
+from phimap.features.random_layers.remainder import ActivationPlan, draw_directions, remove_powers
+from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
 from phimap.kernels.zonal import raising_coefficient, zonal_degree
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.activation import rectify
+from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
 
 
 @dataclass(frozen=True)
-class ResidualRecord(MapRecord):
+class RectifiedRecord(PointwiseRecord):
+    """``scale * step(Wx) (Wx)^order``.
+
+    Attributes
+    ----------
+    projection : ProjectionRecord
+    order : int
+    scale : ndarray of shape (n_components,)
+    """
+
+    projection: ProjectionRecord
+    order: int
+    scale: np.ndarray
+
+    @classmethod
+    def draw(
+        cls,
+        order: int,
+        law: SpectralLaw,
+        n_components: int,
+        projection: str | Projection,
+        rng: np.random.Generator,
+    ) -> RectifiedRecord:
+        """Draw directions from a Gaussian law, and weight them so that they estimate the arc-cosine kernel."""
+        directions = as_projection(projection, law).sample(law, n_components, rng)
+        return cls(directions, order, 2**0.5 * directions.weight_roots)
+
+    def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
+        rectify(ops, projected, self.order, self.scale[columns], out, first)
+
+
+@dataclass(frozen=True)
+class LayeredRecord(MapRecord):
+    """Layers of rectified features, each of those before it.
+
+    Attributes
+    ----------
+    layers : tuple of RectifiedRecord
+        At least one; all but the last have positive weights.
+    """
+
+    layers: tuple[RectifiedRecord, ...]
+
+    @classmethod
+    def draw(
+        cls,
+        order: int,
+        n_features: int,
+        n_components: int,
+        depth: int,
+        projection: str | Projection,
+        rng: np.random.Generator,
+    ) -> LayeredRecord:
+        """Draw layers of one width."""
+        layers: list[RectifiedRecord] = []
+        for _ in range(depth):
+            if layers and layers[-1].signature is not None:
+                raise ValueError(
+                    f"`projection` must give positive quadrature weights for depth > 1, got {projection!r}. "
+                    "Use projection='orthogonal' or 'sorf'."
+                )
+            law = StandardGaussianLaw(layers[-1].n_components if layers else n_features)
+            layers.append(RectifiedRecord.draw(order, law, n_components, projection, rng))
+        return cls(tuple(layers))
+
+    @property
+    def n_features(self) -> int:
+        return self.layers[0].n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.layers[-1].n_components
+
+    @property
+    def signature(self) -> np.ndarray | None:
+        return self.layers[-1].signature
+
+    @property
+    def scratch_width(self) -> int:
+        return sum(layer.scratch_width + layer.n_components for layer in self.layers)
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        for layer in self.layers[:-1]:
+            hidden = ops.empty((X.shape[0], layer.n_components))
+            layer.apply(ops, X, hidden)
+            X = hidden
+        self.layers[-1].apply(ops, X, out, first)
+
+
+@dataclass(frozen=True)
+class RectifiedRemainderRecord(PointwiseRecord):
     """``scale * (sign(g) g^order + p(g))`` for projections g on unit rows, of unit variance, and a polynomial p.
 
     Attributes
@@ -37,31 +132,51 @@ class ResidualRecord(MapRecord):
     scale: float
     stretch: np.ndarray | None = None
 
-    @property
-    def n_features(self) -> int:
-        return self.projection.n_features
-
-    @property
-    def n_components(self) -> int:
-        return self.projection.n_directions
-
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + self.projection.scratch_width
-
-    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        for columns, g in self.projection.blocks(ops, X):
-            g = g if self.stretch is None else g * self.stretch[columns]
-            values = abs(g) if self.order == 1 else ops.activations["sign"](g)
-            if self.order == 2:
-                values = values * g * g
-            for power, coefficient in enumerate(self.polynomial):
-                if coefficient:
-                    values = values + coefficient * (g**power if power > 1 else g if power else 1.0)
-            ops.copy(values * self.scale, out, first + columns.start)
+    def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
+        g = projected
+        values = abs(g) if self.order == 1 else ops.activations["sign"](g)
+        if self.order == 2:
+            values = values * g * g
+        for power, coefficient in enumerate(self.polynomial):
+            if coefficient:
+                values = values + coefficient * (g**power if power > 1 else g if power else 1.0)
+        ops.copy(values * self.scale, out, first)
 
 
-def rectified_rest(
+@dataclass(frozen=True)
+class RectifiedPlan:
+    """A plan of one layer, of which the activation has a closed form.
+
+    Attributes
+    ----------
+    order : int
+    tabulated : ActivationPlan
+        The plan of the kernel, which would read the activation from a table.
+    """
+
+    order: int
+    tabulated: ActivationPlan
+
+    def predicted_error(self) -> float:
+        """That of the same activation from a table."""
+        return self.tabulated.predicted_error()
+
+    def draw(self, streams: dict[str, np.random.Generator]) -> SeriesRecord:
+        """Draw the map from the stream ``activation``."""
+        plan = self.tabulated
+        powers, polynomial, scale = rectified_remainder(self.order, plan.n_features, tuple(plan.powers))
+        if not plan.is_sampled:
+            return plan.record(powers, None)
+        width = plan.sampled_width
+        # sign(g) g^order has the parity that g^order has not.
+        even = not any(polynomial[self.order % 2 :: 2])
+        rng = streams["activation"]
+        directions, stretch = draw_directions(plan.n_features, width, plan.projection, even, rng)
+        sampled = RectifiedRemainderRecord(directions, self.order, polynomial, scale * width**-0.5, stretch)
+        return plan.record(powers, sampled)
+
+
+def rectified_remainder(
     order: int, n_features: int, degrees: Sequence[int]
 ) -> tuple[dict[int, float], tuple[float, ...], float]:
     """The rectified unit ``sqrt(2) step(g) g^order`` less powers that are carried exactly, in closed form.
@@ -77,8 +192,8 @@ def rectified_rest(
     j = np.arange(width) + order
     moments = np.exp(0.5 * j * np.log(d) + gammaln(0.5 * (j + 1)) + gammaln(0.5 * d) - gammaln(0.5 * (d + j)))
     coefficients = scale * basis @ moments / np.pi**0.5
-    powers, rest = remove_powers(np.square(coefficients), d, degrees)
-    removed = coefficients - np.copysign(np.sqrt(rest), coefficients)
+    powers, remainder = remove_powers(np.square(coefficients), d, degrees)
+    removed = coefficients - np.copysign(np.sqrt(remainder), coefficients)
     polynomial = np.zeros(max(width, order + 1))
     polynomial[order] = 1.0
     polynomial[:width] -= removed @ basis / scale

@@ -1,38 +1,24 @@
-"""What exact degrees leave, and its random features: exact means, variances, widths."""
+"""Random features of the remainder beyond exact degrees: exact means, variances, widths."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
 
 import phimap as pm
 from phimap.features.power_series.terms import SeriesRecord
-from phimap.features.random_layers.rectified import ResidualRecord, rectified_rest
-from phimap.features.random_layers.zonal import (
-    TabulatedRecord,
+from phimap.features.random_layers.remainder import (
+    ActivationPlan,
     activation_values,
     draw_directions,
     fitting_degrees,
-    plan_zonal,
+    remainder_standard_deviation,
     remove_powers,
-    rest_deviation,
 )
-from phimap.kernels import NTK, ArcCosine
+from phimap.kernels import NTK
 from phimap.kernels.zonal import powers_to_zonal, zonal_coefficients, zonal_polynomials, zonal_rule
-from phimap.ops import host
 from phimap.ops.compiled.activation import interpolate
-from phimap.projections.dense import DenseRecord
 from tests.support.statistics import is_mean, kernel_estimates
-
-OPS = host()
-
-
-def apply(record, X):
-    out = np.empty((len(X), record.n_components))
-    record.bind(OPS).apply(OPS, X, out)
-    return out
 
 
 def estimates(phi, X, n_seeds):
@@ -41,35 +27,6 @@ def estimates(phi, X, n_seeds):
     assert phi.record_.terms[1].n_components == X.shape[1]
     whole = np.stack([Z @ Z.T for Z in features])
     return whole, whole - np.stack([Z[:, 1 : 1 + X.shape[1]] @ Z[:, 1 : 1 + X.shape[1]].T for Z in features])
-
-
-@pytest.mark.parametrize("degrees", [(0,), (1,), (0, 1), (0, 1, 2), (2,), (0, 3)])
-@pytest.mark.parametrize("order", [0, 1, 2])
-def test_exact_powers_and_directions_around_a_circle_give_the_kernel(order, degrees):
-    """The mean over all directions of the plane, where sums over equally spaced ones are integrals."""
-    angles = (np.arange(2000) + 0.5) * np.pi / 1000
-    directions = DenseRecord(2**0.5 * np.stack([np.cos(angles), np.sin(angles)]))
-    powers, polynomial, scale = rectified_rest(order, 2, degrees)
-    turns = np.linspace(0, np.pi, 7)
-    X = np.stack([np.cos(turns), np.sin(turns)], axis=1)
-    Z = apply(ResidualRecord(directions, order, polynomial, scale * 2000**-0.5), X)
-    exact = sum(c * (X @ X.T) ** j for j, c in powers.items())
-    np.testing.assert_allclose(exact + Z @ Z.T, ArcCosine(order)(X), atol=3e-3)
-    if 1 in powers:
-        assert np.abs(exact - powers[1] * X @ X.T + Z @ Z.T - ArcCosine(order)(X)).max() > 0.1
-
-
-@pytest.mark.parametrize("n_features", [2, 5, 30])
-@pytest.mark.parametrize("order", [0, 1, 2])
-def test_what_is_left_of_a_unit_has_no_degree_0_or_1(order, n_features):
-    g, weights = zonal_rule(n_features)
-    powers, polynomial, scale = rectified_rest(order, n_features, (0, 1))
-    unit = scale * (np.sign(g) * g**order + g**order)
-    f = scale * (np.sign(g) * g**order + np.polyval(polynomial[::-1], g))
-    for power in (0, 1):
-        assert abs((weights * f * g**power).sum()) < 1e-5
-        # The coefficient of the unit, squared, is what is carried exactly.
-        np.testing.assert_allclose((weights * unit * g**power).sum() ** 2, powers[power], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -130,17 +87,17 @@ def test_one_input_is_exact_and_zero_rows_are_zero(phi):
     np.testing.assert_allclose(Z[rows] @ Z[rows].T, phi.kernel_(X[rows]), rtol=1e-10, atol=1e-10)
 
 
-def test_the_rest_is_positive_and_adds_up():
+def test_the_remainder_is_positive_and_adds_up():
     b = zonal_coefficients(NTK(3), 6)
-    powers, rest = remove_powers(b, 6, (0, 1, 2, 3))
+    powers, remainder = remove_powers(b, 6, (0, 1, 2, 3))
     assert list(powers) == [0, 1, 2, 3]
-    assert (rest >= 0).all()
+    assert (remainder >= 0).all()
     exact = powers_to_zonal(np.array(list(powers.values())), 6)
-    np.testing.assert_allclose(rest[:4] + exact, b[:4], atol=1e-10)
-    np.testing.assert_allclose(rest[4:], b[4:])
-    assert rest[3] == 0
-    assert rest[2] == 0
-    # Degrees from the lowest on, with a component for the rest.
+    np.testing.assert_allclose(remainder[:4] + exact, b[:4], atol=1e-10)
+    np.testing.assert_allclose(remainder[4:], b[4:])
+    assert remainder[3] == 0
+    assert remainder[2] == 0
+    # Degrees from the lowest on, with a component for the remainder.
     assert fitting_degrees(b, 6, 28, (0, 1, 2)) == (0, 1)
     assert fitting_degrees(b, 6, 29, (0, 1, 2)) == (0, 1, 2)
 
@@ -155,22 +112,22 @@ def test_the_activation_has_the_coefficients(n_features):
 
 
 def test_the_predicted_variance_is_that_of_independent_directions(rng):
-    """Within a tenth, some ten standard errors; mutant: a rest of four fifths."""
+    """Within a tenth, some ten standard errors; mutant: a remainder of four fifths."""
     x, y = np.array([1.0, 0, 0, 0, 0]), np.array([0.6, 0.8, 0, 0, 0])
-    _, rest = remove_powers(zonal_coefficients(NTK(2), 5), 5, (0, 1))
+    _, remainder = remove_powers(zonal_coefficients(NTK(2), 5), 5, (0, 1))
     w = rng.standard_normal((400_000, 5))
     w *= 5**0.5 / np.linalg.norm(w, axis=1, keepdims=True)
     points = np.linspace(-(5**0.5), 5**0.5, 4001)
-    values = activation_values(points, 5, rest)
+    values = activation_values(points, 5, remainder)
     product = np.interp(w @ x, points, values) * np.interp(w @ y, points, values)
-    predicted = rest_deviation(rest, 5, np.array([0.6]))
+    predicted = remainder_standard_deviation(remainder, 5, np.array([0.6]))
     assert abs(product.std() / predicted - 1) < 0.1
-    assert abs(product.std() / rest_deviation(0.8 * rest, 5, np.array([0.6])) - 1) > 0.1
+    assert abs(product.std() / remainder_standard_deviation(0.8 * remainder, 5, np.array([0.6])) - 1) > 0.1
 
 
 def test_more_degrees_are_exact_where_they_pay(rng):
     cosines = rng.uniform(-0.9, 0.9, 300)
-    plans = [plan_zonal(NTK(1), 4, m, (0, 1), cosines) for m in (16, 64, 1024)]
+    plans = [ActivationPlan.of(NTK(1), 4, m, (0, 1), cosines=cosines) for m in (16, 64, 1024)]
     assert [len(plan.powers) for plan in plans] == sorted(len(plan.powers) for plan in plans)
     assert len(plans[-1].powers) > 2
     # The kernel of one layer has no odd degree but the first.
@@ -194,23 +151,6 @@ def test_a_table_is_read_between_its_points(rng):
     np.testing.assert_array_equal(out[0, [0, 9]], 5.0)
 
 
-@pytest.mark.parametrize("depth", [1, 3])
-def test_the_remainder_is_sampled_by_what_errs_less(depth, rng):
-    X = rng.standard_normal((400, 6))
-
-    def map_of(remainder, rows) -> tuple[float, Any]:
-        phi = pm.NTKFeatures(depth, 512, remainder=remainder, random_state=0).fit(rows)
-        return pm.metrics.relative_error(phi, rows[:200]), phi.record_
-
-    errors = {remainder: map_of(remainder, X)[0] for remainder in ("sketch", "activation", "auto")}
-    assert errors["auto"] == min(errors.values())
-    assert isinstance(map_of("auto", X)[1].terms[-1].deviation, TabulatedRecord)
-    # Many inputs with a mean: sketches split it off.
-    X = rng.standard_normal((400, 100)) + 1
-    assert not isinstance(map_of("auto", X)[1].terms[-1].deviation, TabulatedRecord)
-    assert map_of("auto", X)[0] < map_of("activation", X)[0]
-
-
 def test_exact_degrees_lower_the_error(rng):
     X = rng.standard_normal((200, 10))
     for order in (0, 1, 2):
@@ -224,10 +164,6 @@ def test_exact_degrees_lower_the_error(rng):
 @pytest.mark.parametrize(
     ("phi", "message"),
     [
-        (pm.NTKFeatures(remainder="both"), "`remainder` must be"),
-        (pm.NTKFeatures(remainder="activation", sampling="leverage"), "`remainder` must be 'auto' where `sampling`"),
-        (pm.NTKFeatures(remainder="sketch", projection="sorf"), "`remainder` must be 'auto' where `projection`"),
-        (pm.NTKFeatures(remainder="activation", exact_degrees=(-1,)), "`exact_degrees` must be at least 0"),
         (pm.ArcCosineFeatures(exact_degrees=(-1,)), "`exact_degrees` must be at least 0"),
         (
             pm.ArcCosineFeatures(1, 16, exact_degrees=(0, 1), projection="sparse-sign"),

@@ -1,0 +1,214 @@
+"""Which terms of a power series a map carries exactly, and how its other features are shared out to sketches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import binom
+
+from phimap.features.power_series.moments import Moments
+from phimap.features.power_series.powers import unit_variance
+from phimap.features.power_series.terms import n_monomials
+
+# Factors of the position that the linear term is multiplied by exactly, at most: the first carries nearly all.
+_MOST_FACTORS = 3
+# Degrees asked for are exact whatever is predicted where a map is this many times as wide as they take.
+_LARGE = 4
+# Numbers of leading directions tried.
+_LEADING = (5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100, 128)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a sketch has to carry: ``sum_k p_k(a) p_k(b)`` times a power of the orthogonal parts, or its remainder.
+
+    Attributes
+    ----------
+    degree : int
+    polynomials : ndarray of shape (n_powers, n_factors)
+        The p_k, a column each.
+    leading : int
+        Leading directions within which the power is carried exactly; 0 for the whole power.
+    standard_deviation : float
+        Of a sketch with a single feature, over pairs of rows.
+    """
+
+    degree: int
+    polynomials: np.ndarray
+    leading: int
+    standard_deviation: float
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to carry a degree.
+
+    Attributes
+    ----------
+    degree : int
+    exact : ndarray of shape (n_powers, n_factors)
+        Polynomials whose products with the power are exact; there may be none.
+    leading : int
+        Directions within which they are; 0 for all coordinates.
+    width : int
+        Exact features.
+    pieces : tuple of Piece
+        What is sketched.
+    """
+
+    degree: int
+    exact: np.ndarray
+    leading: int
+    width: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """An option for each degree.
+
+    Attributes
+    ----------
+    moments : Moments
+    options : tuple of Option
+    n_components : int
+    """
+
+    moments: Moments
+    options: tuple[Option, ...]
+    n_components: int
+
+    @property
+    def pieces(self) -> list[Piece]:
+        return [piece for option in self.options for piece in option.pieces]
+
+    @property
+    def sketch_width(self) -> int:
+        """Features that sketches share."""
+        return self.n_components - sum(option.width for option in self.options)
+
+    def predicted_error(self) -> float:
+        """Root mean square error of the kernel estimate over pairs of rows; infinite if the width has no room.
+
+        Widths in proportion to the standard deviations s_i give the least variance ``sum s_i^2 / m_i``, ``(sum s_i)^2
+        / m``.
+        """
+        # Two features for each piece, so that no part of the kernel is left out.
+        if self.sketch_width < 2 * len(self.pieces):
+            return np.inf
+        return sum(piece.standard_deviation for piece in self.pieces) / max(self.sketch_width, 1) ** 0.5
+
+    def sketch_widths(self) -> list[int]:
+        """Widths of the pieces, at least 2, else in proportion to their standard deviations."""
+        pieces = self.pieces
+        if not pieces:
+            return []
+        deviations = np.array([piece.standard_deviation for piece in pieces])
+        if not deviations.any():
+            deviations = np.ones(len(pieces))
+        floored = np.zeros(len(pieces), dtype=bool)
+        while True:
+            shared = self.sketch_width - 2 * floored.sum()
+            shares = np.where(floored, 2.0, shared * deviations / max(deviations[~floored].sum(), np.finfo(float).tiny))
+            small = ~floored & (shares < 2)
+            if not small.any():
+                break
+            floored |= small
+        widths = np.floor(shares).astype(int)
+        widths[np.argmax(widths)] += self.sketch_width - widths.sum()
+        return widths.tolist()
+
+
+def best_allocation(
+    coefficients: np.ndarray, splits: list[Moments], n_components: int, method: str, exact_degrees: Sequence[int]
+) -> Allocation:
+    """That of the least predicted error, for a series with these coefficients (J + 1,), none negative."""
+    found = [_Allocator(coefficients, moments, method, exact_degrees).allocate(n_components) for moments in splits]
+    return min(found, key=lambda allocation: allocation.predicted_error())
+
+
+class _Allocator:
+    """The options for one split of the rows."""
+
+    def __init__(self, coefficients: np.ndarray, moments: Moments, method: str, exact_degrees: Sequence[int]):
+        self._coefficients, self._moments = coefficients, moments
+        self._method, self._exact_degrees = method, exact_degrees
+        self._cosines = moments.squared_cosines()
+
+    def allocate(self, n_components: int) -> Allocation:
+        """Choose degree by degree, given the choices for the others, until none changes."""
+        options = [list(self._options(degree, n_components)) for degree in range(len(self._coefficients))]
+        chosen = [min(of_degree, key=lambda option: option.width) for of_degree in options]
+        while True:
+            before = list(chosen)
+            for degree, of_degree in enumerate(options):
+                found = [
+                    Allocation(self._moments, (*chosen[:degree], option, *chosen[degree + 1 :]), n_components)
+                    for option in of_degree
+                ]
+                chosen = list(min(found, key=lambda allocation: allocation.predicted_error()).options)
+            if all(one is other for one, other in zip(chosen, before, strict=True)):
+                return Allocation(self._moments, tuple(chosen), n_components)
+
+    def _options(self, degree: int, n_components: int) -> Iterator[Option]:
+        factors = self._factors(degree)
+        n_factors, d = factors.shape[1], self._moments.n_features
+        if degree == 0:
+            yield Option(0, factors, 0, n_factors, ())
+            return
+        width = n_monomials(d, degree)
+        asked = degree in self._exact_degrees
+        if n_factors and (asked or self._moments.known) and width <= n_components:
+            for kept in range(1, min(n_factors, _MOST_FACTORS if degree == 1 else 1) + 1):
+                sketched = self._sketched(degree, factors[:, kept:])
+                yield Option(degree, factors[:, :kept], 0, kept * width, sketched)
+            if asked and _LARGE * width <= n_components:
+                return
+        yield Option(degree, factors[:, :0], 0, 0, self._sketched(degree, factors))
+        if n_factors and degree <= 2:
+            for k in _LEADING:
+                width = n_monomials(k, degree)
+                if k > self._moments.basis.shape[1] or k >= d or width > n_components:
+                    break
+                remainder = self._remainder(degree, factors[:, :1], k)
+                sketched = (remainder, *self._sketched(degree, factors[:, 1:]))
+                yield Option(degree, factors[:, :1], k, width, sketched)
+
+    def _factors(self, degree: int) -> np.ndarray:
+        """Polynomials p_k (n_powers, n_factors) with ``sum_k p_k(a) p_k(b) = g_j(a b)``, by size.
+
+        ``g_j(t) = sum_p c_p binom(p, j) t^(p - j)`` is the series around ``t = a b``. Its monomials are rotated to
+        the principal axes of their values at the positions, which vary little: the first factor has most of them.
+        """
+        if self._moments.direction is None:
+            return np.full((1, 1 if self._coefficients[degree] > 0 else 0), self._coefficients[degree] ** 0.5)
+        last = len(self._coefficients) - 1
+        terms = [p for p in range(degree, last + 1) if self._coefficients[p] > 0]
+        monomials = np.zeros((last + 1, len(terms)))
+        for column, p in enumerate(terms):
+            monomials[p - degree, column] = (self._coefficients[p] * binom(p, degree)) ** 0.5
+        values = np.vander(self._moments.positions, last + 1, increasing=True) @ monomials
+        return monomials @ np.linalg.svd(values, full_matrices=len(values) < len(terms))[2].T
+
+    def _squared_factors(self, factors: np.ndarray) -> np.ndarray:
+        """``(sum_k p_k(a) p_k(b))^2`` for the pairs of rows (r, r)."""
+        values = np.vander(self._moments.positions, factors.shape[0], increasing=True) @ factors
+        return np.square(values @ values.T)
+
+    def _sketched(self, degree: int, factors: np.ndarray) -> tuple[Piece, ...]:
+        """The power times factors, as a piece, if there are factors."""
+        if factors.shape[1] == 0:
+            return ()
+        variance = self._moments.squares**degree * unit_variance(self._method, degree, self._cosines)
+        deviation = self._moments.standard_deviation(self._squared_factors(factors), variance)
+        return (Piece(degree, factors, 0, deviation),)
+
+    def _remainder(self, degree: int, factors: np.ndarray, k: int) -> Piece:
+        """What k leading directions leave of the power, times factors."""
+        inside, outside = self._moments.split(k)
+        length = outside * (outside + 2 * inside if degree == 2 else np.ones_like(outside))
+        variance = np.multiply.outer(length, length)
+        deviation = self._moments.standard_deviation(self._squared_factors(factors), variance)
+        return Piece(degree, factors, k, deviation)

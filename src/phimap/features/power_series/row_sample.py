@@ -1,0 +1,84 @@
+"""What `fit` of a map knows of the rows: a sample of them, made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from phimap.kernels.geometry import unit_rows
+from phimap.ops import Array, ops_for, single_threaded_blas
+
+# Rows in a sample at most, and of wide data at least; numbers in it at most.
+_MOST_ROWS, _FEWEST_WIDE_ROWS, _MOST_NUMBERS = 1024, 64, 2**23
+# Fewer rows than this say too little of those to come.
+_LEAST_ROWS = 8
+# Rows whose pairs give the cosines.
+_PAIR_ROWS = 256
+# Rows are never written out where they are this many times as wide as the map, and at most one entry in so many is
+# not zero.
+_WIDE, _SPARSE = 8, 16
+
+
+@dataclass(frozen=True, eq=False)
+class RowSample:
+    """Evenly spaced rows of the data, in float64 on the host.
+
+    Attributes
+    ----------
+    rows : ndarray or CSR array of shape (n_rows, n_features)
+    """
+
+    rows: Any
+
+    @classmethod
+    def of(cls, X: Array, n_components: int) -> RowSample:
+        """Of data (n, d), for a map of that width: CSR where rows are sparse and too wide to be written out.
+
+        What counts is the values, not how they are given: the same rows get the same map.
+        """
+        ops = ops_for(X)
+        n_features = X.shape[1]
+        most = max(_FEWEST_WIDE_ROWS, min(_MOST_ROWS, _MOST_NUMBERS // n_features))
+        spaced = X[spaced_rows(X.shape[0], most)]
+        if n_features > _WIDE * n_components:
+            rows = sparse.csr_array(spaced if ops.is_sparse(spaced) else ops.to_host(spaced), dtype=np.float64)
+            if _SPARSE * rows.count_nonzero() <= spaced.shape[0] * n_features:
+                return cls(rows)
+        return cls(np.asarray(ops.to_host(ops.dense(spaced)), dtype=np.float64))
+
+    @property
+    def suffices(self) -> bool:
+        """Whether the rows are enough to say much of those to come."""
+        return self.rows.shape[0] >= _LEAST_ROWS
+
+    @property
+    def is_sparse(self) -> bool:
+        return sparse.issparse(self.rows)
+
+    def dense(self) -> RowSample:
+        """The same rows, written out."""
+        return RowSample(self.rows.toarray()) if self.is_sparse else self
+
+    @cached_property
+    def unit_rows(self) -> Any:
+        """The rows divided by their norms, dense or CSR as they are."""
+        return unit_rows(self.rows)
+
+    @cached_property
+    def cosines(self) -> np.ndarray:
+        """Of pairs of distinct rows, at most 256 of them."""
+        chosen = self.unit_rows[spaced_rows(self.rows.shape[0], _PAIR_ROWS)]
+        # Threads would cost more than the product.
+        with single_threaded_blas():
+            products = chosen @ chosen.T
+        products = products.toarray() if sparse.issparse(products) else products
+        return products[np.triu_indices(len(products), 1)]
+
+
+def spaced_rows(n_rows: int, most: int) -> np.ndarray:
+    """Evenly spaced row numbers, `most` of them where there are that many."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))

@@ -1,0 +1,103 @@
+"""From a kernel and rows of data to the plan of a map of its power series."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap._validation import check_choice, check_integer
+from phimap.features.power_series.allocation import Allocation, best_allocation
+from phimap.features.power_series.draw import draw_terms
+from phimap.features.power_series.moments import Moments
+from phimap.features.power_series.powers import METHODS
+from phimap.features.power_series.preparation import Preparation
+from phimap.features.power_series.row_sample import RowSample
+from phimap.features.power_series.terms import SeriesRecord
+from phimap.kernels import HomogeneousKernel, Kernel
+from phimap.kernels.expansion import fit_error, fitted_coefficients
+
+# Degrees of the polynomial fitted to a function of the cosine. Few of its coefficients are not 0, whatever the degree.
+_FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
+# Share of the error that is left, at most, where twice the degree is worth it.
+_GAIN = 0.95
+
+
+@dataclass(frozen=True)
+class SeriesOptions:
+    """Parameters of `DotProductFeatures` of the same names."""
+
+    method: str = "polysketch"
+    degree: int | None = None
+    exact_degrees: tuple[int, ...] = (0, 1)
+
+    def __post_init__(self):
+        check_choice("method", self.method, METHODS)
+        if self.degree is not None:
+            check_integer("degree", self.degree, least=1)
+        for exact in self.exact_degrees:
+            check_integer("exact_degrees", exact, least=0)
+
+
+@dataclass(frozen=True)
+class SeriesPlan:
+    """A map of a power series: a prepared kernel, and the allocation of the features to the terms.
+
+    Attributes
+    ----------
+    n_features : int
+    preparation : Preparation
+    method : str
+    allocation : Allocation
+    fit_error : float
+        Root mean square error of a fitted polynomial over pairs of rows; 0 for other series.
+    """
+
+    n_features: int
+    preparation: Preparation
+    method: str
+    allocation: Allocation
+    fit_error: float = 0.0
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, n_features: int, n_components: int, options: SeriesOptions, sample: RowSample | None
+    ) -> SeriesPlan:
+        """The plan of the least predicted error, for data of which a sample is given or nothing is known."""
+        prepared = Preparation.of(kernel, n_features, sample)
+        known = sample if sample is not None and sample.suffices else None
+        rows = None if known is None else prepared.rows(known)
+        splits = [Moments.unknown(n_features)] if rows is None else Moments.of_rows(rows)
+
+        def plan(coefficients: np.ndarray, fit_error: float) -> SeriesPlan:
+            allocation = best_allocation(coefficients, splits, n_components, options.method, options.exact_degrees)
+            return cls(n_features, prepared, options.method, allocation, fit_error)
+
+        if not isinstance(kernel, HomogeneousKernel):
+            return plan(prepared.coefficients(options.degree, rows, n_features), 0.0)
+        cosines = None if known is None else known.cosines
+        best = None
+        for degree in _FITTED_DEGREES if options.degree is None else (options.degree,):
+            coefficients = fitted_coefficients(kernel.kappa, degree, cosines)
+            found = plan(coefficients, fit_error(kernel.kappa, coefficients, cosines))
+            # A higher degree costs time: it has to pay.
+            if best is not None and found.predicted_error() >= _GAIN * best.predicted_error():
+                break
+            best = found
+        assert best is not None  # there is a degree
+        return best
+
+    @property
+    def hashed(self) -> bool:
+        """Whether rows are sparse and too wide to be written out: nothing is known of their directions."""
+        return self.allocation.moments.known and self.allocation.moments.basis.shape[1] == 0
+
+    def predicted_error(self) -> float:
+        """Of the fitted polynomial and of its sketches together."""
+        return float(np.hypot(self.fit_error, self.allocation.predicted_error()))
+
+    def draw(self, streams: dict[str, np.random.Generator]) -> SeriesRecord:
+        """Draw the map from the stream ``series``."""
+        terms = draw_terms(self.allocation, self.method, streams["series"])
+        prepared, direction = self.preparation, self.allocation.moments.direction
+        return SeriesRecord(self.n_features, prepared.weight, prepared.shift, prepared.scale, direction, terms)

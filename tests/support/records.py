@@ -1,0 +1,17 @@
+"""Records applied to rows outside of a map."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap.ops.numpy_ops import NumpyOps
+from phimap.random_map import MapRecord
+
+OPS = NumpyOps(np.dtype(np.float64))
+
+
+def apply(record: MapRecord, X: np.ndarray) -> np.ndarray:
+    """Features (n, m) of the rows of `X` in float64, in one tile."""
+    out = np.empty((len(X), record.n_components))
+    record.bind(OPS).apply(OPS, X, out)
+    return out
