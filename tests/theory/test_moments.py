@@ -64,9 +64,9 @@ def test_corrected_ternary_row(lower, upper, tau):
     closed = ternary.moments(tau)
     np.testing.assert_allclose(gaussian_moments(ternary, tau), closed, atol=1e-12)
     # The formulas of the specification, written out.
-    deviation = np.sqrt(tau)
-    f = norm(scale=deviation).pdf
-    below, above = norm.cdf(lower / deviation), norm.sf(upper / deviation)
+    standard_deviation = np.sqrt(tau)
+    f = norm(scale=standard_deviation).pdf
+    below, above = norm.cdf(lower / standard_deviation), norm.sf(upper / standard_deviation)
     d1 = (f(upper) + f(lower)) ** 2
     slopes = upper * f(upper) + (lower * f(lower) if np.isfinite(lower) else 0)
     d0 = above + below - (above - below) ** 2 - tau * d1
@@ -89,7 +89,7 @@ def test_moments_of_the_gaussian_kernel_are_those_of_cosine_and_sine():
 
 
 def test_moments_are_those_of_draws(rng):
-    """Means of 10^6 draws, within 5 standard errors of a root of at most 3 in the integrand's deviation."""
+    """Means of 10^6 draws, within 5 standard errors of a root of at most 3 in the integrand's standard deviation."""
     t = np.sqrt(1.3) * rng.standard_normal(1_000_000)
     values = np.floor(t) + np.tanh(3 * t)
     d0, d1, d2 = gaussian_moments(lambda t: np.floor(t) + np.tanh(3 * t), 1.3)

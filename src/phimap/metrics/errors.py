@@ -80,17 +80,8 @@ def spectral_error(
 
     Parameters
     ----------
-    feature_map : RandomMap
-        A feature map or sketch; fitted on the subset first if it is not fitted yet (a clone of it).
-    X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-    kernel : Kernel, optional
-        The exact kernel; by default the ``kernel_`` that the map estimates.
-    center : bool, default=False
-        Centre both kernel matrices doubly first.
-    n_subset : int, default=1000
-        Rows on which K is formed, drawn without replacement; all rows if there are fewer.
-    random_state : int, Generator, RandomState, SeedSequence or None, default=0
-        Seed of the subset.
+    feature_map, X, kernel, center, n_subset, random_state
+        As in `relative_error`.
 
     Returns
     -------
@@ -123,17 +114,8 @@ def mean_squared_error(
 
     Parameters
     ----------
-    feature_map : RandomMap
-        A feature map or sketch; fitted on the subset first if it is not fitted yet (a clone of it).
-    X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-    kernel : Kernel, optional
-        The exact kernel; by default the ``kernel_`` that the map estimates.
-    center : bool, default=False
-        Centre both kernel matrices doubly first.
-    n_subset : int, default=1000
-        Rows on which K is formed, drawn without replacement; all rows if there are fewer.
-    random_state : int, Generator, RandomState, SeedSequence or None, default=0
-        Seed of the subset.
+    feature_map, X, kernel, center, n_subset, random_state
+        As in `relative_error`.
 
     Returns
     -------
@@ -160,17 +142,8 @@ def max_error(
 
     Parameters
     ----------
-    feature_map : RandomMap
-        A feature map or sketch; fitted on the subset first if it is not fitted yet (a clone of it).
-    X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-    kernel : Kernel, optional
-        The exact kernel; by default the ``kernel_`` that the map estimates.
-    center : bool, default=False
-        Centre both kernel matrices doubly first.
-    n_subset : int, default=1000
-        Rows on which K is formed, drawn without replacement; all rows if there are fewer.
-    random_state : int, Generator, RandomState, SeedSequence or None, default=0
-        Seed of the subset.
+    feature_map, X, kernel, center, n_subset, random_state
+        As in `relative_error`.
 
     Returns
     -------

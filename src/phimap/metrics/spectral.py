@@ -61,18 +61,11 @@ def spectral_approximation(
 
     Parameters
     ----------
-    feature_map : RandomMap
-        A feature map or sketch; fitted on the subset first if it is not fitted yet (a clone of it).
-    X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+    feature_map, X, kernel, n_subset, random_state
+        As in `relative_error`.
     alpha : float
         Ridge parameter lambda > 0 added to the diagonal, as in ``KernelRegressor``: not divided by the number of rows.
         Measured on a subset, ``alpha * n_subset / n`` keeps its weight against the eigenvalues of K.
-    kernel : Kernel, optional
-        The exact kernel; by default the ``kernel_`` that the map estimates.
-    n_subset : int, default=1000
-        Rows on which K is formed, drawn without replacement; all rows if there are fewer.
-    random_state : int, Generator, RandomState, SeedSequence or None, default=0
-        Seed of the subset.
 
     Returns
     -------
@@ -240,15 +233,10 @@ def leverage_scores(
 
     Parameters
     ----------
-    kernel : Kernel or array-like of shape (n_samples, n_samples)
-        A kernel, with `X`; or the symmetric positive semidefinite matrix K itself, without.
-    alpha : float
-        Ridge parameter lambda > 0, not divided by the number of rows.
-    X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features), optional
+    kernel, alpha, X, random_state
+        As in `statistical_dimension`.
     n_subset : int or None, default=None
         Rows of `X` on which K is formed, drawn without replacement and kept in order; None is all.
-    random_state : int, Generator, RandomState, SeedSequence or None, default=0
-        Seed of the subset.
 
     Returns
     -------
@@ -257,10 +245,8 @@ def leverage_scores(
 
     Raises
     ------
-    MemoryError
-        If the matrix and its factors exceed the byte budget.
-    ValueError
-        If `alpha` is not positive, or `kernel` is a matrix that is not square, finite and symmetric.
+    MemoryError, ValueError
+        As `statistical_dimension`.
 
     Notes
     -----

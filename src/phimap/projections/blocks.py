@@ -39,13 +39,13 @@ class BlockRecord(ProjectionRecord):
 
     @property
     @abstractmethod
-    def n_blocks(self) -> int:
-        """Number of blocks."""
-
-    @property
-    @abstractmethod
     def block_size(self) -> int:
         """Directions of a block."""
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return -(-self.n_directions // self.block_size)
 
     @property
     def scratch_width(self) -> int:

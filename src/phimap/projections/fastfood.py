@@ -37,10 +37,6 @@ class FastfoodRecord(BlockRecord):
     scale: np.ndarray
 
     @property
-    def n_blocks(self) -> int:
-        return self.signs.shape[0]
-
-    @property
     def block_size(self) -> int:
         return self.signs.shape[1]
 
@@ -66,7 +62,7 @@ class Fastfood(Projection):
     coordinates that are not padding follow the law in d dimensions exactly, for every rotation-invariant law.
     Rows of one block are uncorrelated but not independent: at distance tau length scales of the Gaussian kernel
     the variance is near ``1 + tau^4 exp(-tau^2) / (1 - exp(-tau^2))^2`` times that of independent draws, twice it
-    for near rows (measured for d = 128; derived for `Circulant`).
+    for near rows, as derived for `Circulant`.
 
     **Cost.** O(s log p) flops a row, two transforms for each p directions, and 25 bytes stored for each direction;
     no matrix is stored.

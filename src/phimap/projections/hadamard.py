@@ -33,10 +33,6 @@ class HadamardRecord(BlockRecord):
     scale: np.ndarray
 
     @property
-    def n_blocks(self) -> int:
-        return self.signs.shape[0]
-
-    @property
     def block_size(self) -> int:
         return self.signs.shape[2]
 
@@ -67,13 +63,11 @@ class ROM(Projection):
     Notes
     -----
     **Error.** Biased: for the Gaussian kernel at distance tau length scales by at most ``6 tau / sqrt(d)``.
-    In practice close to that of orthogonal directions for d above some 30, worse below. Two factors err about a
-    tenth more than three at most from s = 4 d on, and up to a fifth more at s = d (letter, MNIST). One factor is no
-    choice for sparse or standardised data: at s = 16 d it errs four times as much as independent draws on standardised
-    MNIST, where a few rare pixels make most of a distance.
+    In practice close to that of orthogonal directions for d above some 30, worse below. Two factors err little
+    more than three. One factor is no choice for sparse or standardised data, where a few rare inputs make most of a
+    distance.
 
-    **Cost.** O(t s log p) flops a row and O(s) memory; no matrix is stored. Cosines included, two factors take five
-    sixths of the time of three.
+    **Cost.** O(t s log p) flops a row and O(s) memory; no matrix is stored.
 
     **Differs from the source in** the padding, in the choice of radii, and in two factors by default, where three are
     usual: those are `SORF`.

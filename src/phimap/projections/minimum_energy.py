@@ -47,7 +47,7 @@ class MinimumEnergy(Projection):
     steps of the descent; each radius follows the law. The least of all
     projections where s is several times d, for small d by far: a few times below that of `Orthogonal`.
 
-    **Cost.** The descent in `fit`, a fraction of a second for d up to 64; O(s d) numbers stored and O(s d) flops a row,
+    **Cost.** The descent in `fit`; O(s d) numbers stored and O(s d) flops a row,
     as for independent draws.
 
     **Differs from the source in** the expectation over Gaussian differences, where the source takes a box; in the

@@ -209,20 +209,19 @@ class PolySketch(PowerSketch):
     -----
     **Error.** Unbiased. With signs of its own at every leaf a node adds at most 6 / w to the relative variance at unit
     vectors (8 / w in the Hadamard form), so that ``Var <Sx, Sy> <= (1 + 6 / w)^(p - 2) (1 + 6 / m) - 1`` for even
-    widths: linear in the degree, where `TensorSketch` has 3^p. Relative error on 1,000 normalised rows of MNIST, m =
-    4096: 0.34 against 0.76 at degree 7, 0.50 against 5.3 at degree 20. Narrower inner nodes cost little: with w = m / 2
-    the error grows by 3 to 11 %, and the time falls by half.
+    widths: linear in the degree, where `TensorSketch` has 3^p. Narrower inner nodes err little more
+    and take less time.
 
     **Cost.** p - 1 transforms of width w and one of the input, O(p w log w + d log d) flops a row; with leaves of OSNAP
-    O(p (nnz + w log w)). The Hadamard form takes about half the time, for an error larger by 2 to 15 %. All p + 1 cases
-    of `apply_all` take O(p) transforms, two to three times as long as a single power.
+    O(p (nnz + w log w)). The Hadamard form takes less time and errs somewhat more. All p + 1 cases of
+    `apply_all` take O(p) transforms.
 
     **Differs from the source in** branches of ``floor(p / 2)`` and ``ceil(p / 2)`` leaves in place of unit vectors that
     fill p up to a power of two, which need more nodes and err more; in the Fourier form of the nodes; in rows without
     replacement; in one set of signs for all leaves, which changes no mean and no first-order variance (see
     `ProductTree`) and saves all but one of their transforms; and in dense leaves, which the source leaves out as "auto"
-    does. Complex inner nodes (Wacker et al., 2022) were measured to err less by 0 to 3 %, and are not offered: the real
-    and imaginary parts of the Fourier form have their gain already.
+    does. Complex inner nodes (Wacker et al., 2022) are not offered: the real and imaginary parts of the Fourier form
+    have their gain already.
 
     References
     ----------

@@ -9,6 +9,8 @@ from typing import Any
 
 #: A number of features, or the widths of the parts of a map by name.
 Widths = float | dict[str, float]
+#: What spectral bounds ensure.
+SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
 
 
 @dataclass(frozen=True)
@@ -149,10 +151,6 @@ def require(condition: bool, message: str) -> None:
     """Raise ValueError with `message` where an assumption that can be checked fails."""
     if not condition:
         raise ValueError(message)
-
-
-#: What spectral bounds ensure.
-SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
 
 
 def require_half(epsilon: float) -> None:

@@ -99,7 +99,7 @@ def _ridge_leverage(delta: float, statistical_dimension: float) -> float:
     exact_constants=False,
 )
 def _ridge_plain_decay(n: int, decay: str) -> float:
-    return sqrt(n) * (_log_log(n) if _is(decay, "exponential") else log(n))
+    return sqrt(n) * _plain_order(n, decay)
 
 
 @BOUNDS.add(
@@ -111,9 +111,7 @@ def _ridge_plain_decay(n: int, decay: str) -> float:
     exact_constants=False,
 )
 def _ridge_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
-    if _is(decay, "exponential"):
-        return log(n) ** 2
-    return n ** (1 / (2 * decay_rate) if decay == "polynomial" else 0.5) * log(n)
+    return _leverage_order(n, decay, decay_rate, harmonic=0.5)
 
 
 @BOUNDS.add(
@@ -137,7 +135,7 @@ def _lipschitz_basic(n: int) -> float:
     exact_constants=False,
 )
 def _lipschitz_plain_decay(n: int, decay: str) -> float:
-    return n * (_log_log(n) if _is(decay, "exponential") else log(n))
+    return n * _plain_order(n, decay)
 
 
 @BOUNDS.add(
@@ -149,9 +147,7 @@ def _lipschitz_plain_decay(n: int, decay: str) -> float:
     exact_constants=False,
 )
 def _lipschitz_leverage_decay(n: int, decay: str, decay_rate: float = 1.0) -> float:
-    if _is(decay, "exponential"):
-        return log(n) ** 2
-    return n ** (1 / (2 * decay_rate) if decay == "polynomial" else 1.0) * log(n)
+    return _leverage_order(n, decay, decay_rate, harmonic=1.0)
 
 
 @BOUNDS.add(
@@ -184,6 +180,18 @@ def _svm_low_noise(n: int, decay: str, decay_rate: float = 1.0) -> float:
 )
 def _svm_separation(n: int, decay_rate: float) -> float:
     return log(n) ** (2 * decay_rate) * _log_log(n)
+
+
+def _plain_order(n: int, decay: str) -> float:
+    """The logarithm that directions from the spectral law cost."""
+    return _log_log(n) if _is(decay, "exponential") else log(n)
+
+
+def _leverage_order(n: int, decay: str, decay_rate: float, *, harmonic: float) -> float:
+    """What directions from the optimised distribution cost, `harmonic` being the power of n for harmonic decay."""
+    if _is(decay, "exponential"):
+        return log(n) ** 2
+    return n ** (1 / (2 * decay_rate) if decay == "polynomial" else harmonic) * log(n)
 
 
 def _is(decay: str, expected: str) -> bool:

@@ -10,11 +10,11 @@ from scipy.special import ndtr
 
 from phimap._validation import check_real
 from phimap.theory.moments import hermite_energies
-from phimap.theory.ternary import Ternary, ternary_thresholds
+from phimap.theory.ternary import Ternary, check_two_or_three, check_varies, ternary_thresholds
 
-# Thresholds in deviations. A function that is hardly ever crossed needs a height that drowns all others at finite
-# width: beyond 3 deviations one unit in 700 fires.
-_FARTHEST, _STEPS = 3.0, 61
+# Thresholds in standard deviations. A function that is hardly ever crossed needs a height that drowns all others at
+# finite width: beyond 3 of them one unit in 700 fires.
+_LARGEST, _STEPS = 3.0, 61
 
 
 class TernaryMixture(NamedTuple):
@@ -31,7 +31,7 @@ class TernaryMixture(NamedTuple):
     shares: tuple[float, ...]
 
     def assign(self, n_components: int) -> np.ndarray:
-        """The function of each of so many features (m,): any leading ones have the shares, up to a few features."""
+        """The function of each of so many features (m,): any first ones have the shares, up to a few features."""
         # Multiples of the golden ratio are spread evenly over [0, 1), however many are taken.
         golden = (5**0.5 - 1) / 2
         places = (0.5 + golden * np.arange(n_components)) % 1.0
@@ -94,12 +94,10 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     from scipy.optimize import linprog
 
     tau = check_real("tau", tau, above=0.0)
-    if degrees not in (2, 3) or isinstance(degrees, bool):
-        raise ValueError(f"`degrees` must be 2 or 3, got {degrees!r}.")
+    check_two_or_three("degrees", degrees)
     wanted, variance = hermite_energies(target, tau, degrees)
-    if not variance > 0:
-        raise ValueError(f"`target` must not be constant, got variance {variance} at tau={tau}.")
-    grid = np.linspace(-_FARTHEST, _FARTHEST, _STEPS)
+    check_varies(variance, tau)
+    grid = np.linspace(-_LARGEST, _LARGEST, _STEPS)
     low, high = np.triu_indices(_STEPS)
     lower = np.concatenate([grid[low], np.full(_STEPS, -np.inf)])
     upper = np.concatenate([grid[high], grid])

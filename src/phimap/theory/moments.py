@@ -23,8 +23,8 @@ NAMED: dict[str, Activation] = {
     "step": lambda t: np.where(t > 0, 1.0, 0.0),
 }
 
-# Deviations between which the Gaussian law is integrated, and the first panels: the density beyond is below 1e-145, so
-# that activations may grow like exp(10 t).
+# Standard deviations between which the Gaussian law is integrated, and the first panels: the density beyond is below
+# 1e-145, so that activations may grow like exp(10 t).
 _REACH, _PANEL, _NODES = 26.0, 2.0, 20
 # Panels are split off the middle: a jump near the middle of a panel would be as wrong in the halves as in the whole.
 _SPLIT = 0.382

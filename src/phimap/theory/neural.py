@@ -80,12 +80,7 @@ def _arccosine1_rank(
 )
 def _ntk_countsketch(epsilon: float, delta: float, depth: int) -> Widths:
     require(epsilon < 1 / depth, f"`epsilon` must be below 1 / depth = {1 / depth:.4g} for this bound, got {epsilon}.")
-    size = log(depth / delta)
-    return {
-        "step": depth**2 / epsilon**2 * size,
-        "relu": depth**6 / epsilon**4 * size,
-        "sketch": depth**3 / (epsilon**2 * delta),
-    }
+    return {**_entrywise_layers(epsilon, delta, depth), "sketch": depth**3 / (epsilon**2 * delta)}
 
 
 @BOUNDS.add(
@@ -144,12 +139,8 @@ def _ntk_sketch(epsilon: float, delta: float) -> float:
 )
 def _ntk_tensorsrht(epsilon: float, delta: float, depth: int) -> Widths:
     require(depth >= 2, f"`depth` must be at least 2 for this bound, got {depth}.")
-    size = log(depth / delta)
-    return {
-        "step": depth**2 / epsilon**2 * size,
-        "relu": depth**6 / epsilon**4 * size,
-        "sketch": depth**2 / epsilon**2 * max(log(depth / (epsilon * delta)), 0.0) ** 3,
-    }
+    sketch = depth**2 / epsilon**2 * max(log(depth / (epsilon * delta)), 0.0) ** 3
+    return {**_entrywise_layers(epsilon, delta, depth), "sketch": sketch}
 
 
 @BOUNDS.add(
@@ -192,3 +183,9 @@ def _ntk_tensorsrht_spectral(
 )
 def _cntk_sketch(epsilon: float, delta: float) -> float:
     return log(1 / delta) / epsilon**2
+
+
+def _entrywise_layers(epsilon: float, delta: float, depth: int) -> dict[str, float]:
+    """Widths of the layers that both entrywise bounds ask for."""
+    size = log(depth / delta)
+    return {"step": depth**2 / epsilon**2 * size, "relu": depth**6 / epsilon**4 * size}

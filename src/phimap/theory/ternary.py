@@ -11,8 +11,8 @@ from scipy.special import ndtr
 from phimap._validation import check_real
 from phimap.theory.moments import GaussianMoments, gaussian_moments
 
-# Thresholds beyond this number of deviations are never crossed.
-_FARTHEST = 8.0
+# Thresholds beyond this number of standard deviations are never crossed.
+_LARGEST = 8.0
 # Steps of the first search for a d0; a root or a minimum is then refined to rounding.
 _GRID = 400
 # Moments that miss by less than this share of the variance are matched.
@@ -89,10 +89,10 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
 
     Notes
     -----
-    In units of deviations, u of the thresholds and g the standard density, d1 and d2 fix ``height (g(u+) + g(u-))`` and
-    the mean of u- and u+ under the weights g: ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. That leaves one degree of
-    freedom, spent on the nearest d0, and of several such on the least height. For the Gaussian kernel d0 is matched,
-    too, from about tau = 2 on.
+    In units of standard deviations, u of the thresholds and g the standard density, d1 and d2 fix ``height (g(u+) +
+    g(u-))`` and the mean of u- and u+ under the weights g: ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. That leaves one
+    degree of freedom, spent on the nearest d0, and of several such on the least height. For the Gaussian kernel d0 is
+    matched, too, from about tau = 2 on.
 
     **Differs from the source in** the height. With height 1, as published, the moments of the Gaussian kernel have
     no match from tau = 1 on.
@@ -111,15 +111,13 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
     True
     """
     tau = check_real("tau", tau, above=0.0)
-    if levels not in (2, 3) or isinstance(levels, bool):
-        raise ValueError(f"`levels` must be 2 or 3, got {levels!r}.")
+    check_two_or_three("levels", levels)
     wanted = target if isinstance(target, GaussianMoments) else gaussian_moments(target, tau)
     variance = wanted.d0 + tau * wanted.d1
-    if not variance > 0:
-        raise ValueError(f"`target` must not be constant, got variance {variance} at tau={tau}.")
+    check_varies(variance, tau)
     linear = (tau * wanted.d1) ** 0.5
     mean = tau * (4 * wanted.d2) ** 0.5 / linear if tau * wanted.d1 > _NEGLIGIBLE * variance else np.inf
-    if mean >= _FARTHEST:
+    if mean >= _LARGEST:
         return _best(wanted, tau, levels)
     above, below = (0.0, 0.0) if levels == 2 else _nearest(mean, linear, wanted.d0)
     upper, lower = mean + above, mean - below
@@ -127,11 +125,23 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
     return Ternary(float(lower * tau**0.5), float(upper * tau**0.5), float(height))
 
 
+def check_two_or_three(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is 2 or 3."""
+    if value not in (2, 3) or isinstance(value, bool):
+        raise ValueError(f"`{name}` must be 2 or 3, got {value!r}.")
+
+
+def check_varies(variance: float, tau: float) -> None:
+    """Raise ValueError where a target of this variance under N(0, tau) is constant."""
+    if not variance > 0:
+        raise ValueError(f"`target` must not be constant, got variance {variance} at tau={tau}.")
+
+
 def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
-    """Distances of the thresholds above and below their mean, in deviations, with the nearest d0."""
+    """Distances of the thresholds above and below their mean, in standard deviations, with the nearest d0."""
     from scipy.optimize import brentq, minimize_scalar
 
-    grid = np.concatenate([[0.0], np.geomspace(1e-4, _FARTHEST, _GRID)])
+    grid = np.concatenate([[0.0], np.geomspace(1e-4, _LARGEST, _GRID)])
     found: list[tuple[float, float, float, float]] = []
     for far in (False, True):
 
@@ -166,7 +176,7 @@ def _below(mean: float, above: np.ndarray, far: bool) -> np.ndarray:
     with np.errstate(divide="ignore"):
         wanted = np.log(above) - mean * above - above**2 / 2
     low = np.full(above.shape, peak if far else 0.0)
-    high = np.full(above.shape, peak + 2 * _FARTHEST if far else peak)
+    high = np.full(above.shape, peak + 2 * _LARGEST if far else peak)
     for _ in range(64):
         middle = (low + high) / 2
         with np.errstate(divide="ignore"):
@@ -211,11 +221,11 @@ def _best(wanted: GaussianMoments, tau: float, levels: int) -> Ternary:
 
 def _unit_moments(lower: float, upper: float, tau: float) -> np.ndarray:
     """d0, d1 and d2 for height 1."""
-    deviations = np.array([lower, upper]) / tau**0.5
-    densities = _density(deviations)
+    standardised = np.array([lower, upper]) / tau**0.5
+    densities = _density(standardised)
     d1 = densities.sum() ** 2 / tau
-    slopes = np.where(np.isfinite(deviations), deviations, 0.0) @ densities
-    return np.array([_spread(*deviations) - tau * d1, d1, (slopes / tau) ** 2 / 4])
+    slopes = np.where(np.isfinite(standardised), standardised, 0.0) @ densities
+    return np.array([_spread(*standardised) - tau * d1, d1, (slopes / tau) ** 2 / 4])
 
 
 def _spread(lower: Any, upper: Any) -> Any:

@@ -103,7 +103,7 @@ class Pixels:
         """Direct sums (r, filter_size^2 exact + folded) of features over the windows around the pixels in `part`.
 
         Outside an image are zeros. The first `exact` features stand side by side, by default all of them; the others
-        are folded to `folded` ones with `signs`, as `Ops.windows` says.
+        are folded to `folded` ones with `signs`, as the primitive `windows` says.
         """
         exact = int(self.rows.shape[1]) if exact is None else exact
         signs = ops.empty((filter_size**2, 0)) if signs is None else signs
