@@ -1,5 +1,5 @@
 # make demo                        fit two real data sets, print the tables, write the reports into ./demo
-# make test [EXTRAS=torch,dask]    the tests; ARGS="-m 'not slow' -x" goes to pytest
+# make test [EXTRAS=torch]         the tests; ARGS="-m 'not slow' -x" goes to pytest
 # make lint                        format, lint rules and types
 # make docs                        the documentation, with warnings as errors, into docs/_build/html
 # make benchmarks                  list the benchmark scripts; each runs alone: .venv/bin/python benchmarks/NAME.py
@@ -21,7 +21,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 # One stamp for each set of extras, whatever their order: sets add up in one environment.
 TEST_EXTRAS := $(sort test $(subst $(comma), ,$(EXTRAS)))
 join_with = $(subst $(space),$(1),$(2))
-CORE_STAMP := $(VENV)/.installed
+CLI_STAMP := $(VENV)/.installed-cli
 TEST_STAMP := $(VENV)/.installed-$(call join_with,-,$(TEST_EXTRAS))
 DOCS_STAMP := $(VENV)/.installed-docs
 LINT_STAMP := $(VENV)/.installed-lint
@@ -35,8 +35,8 @@ help:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(CORE_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
-	$(PIP) -e .
+$(CLI_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
+	$(PIP) -e ".[cli]"
 	touch $@
 
 # PyTorch comes first and by its exact version alone, so that no other requirement can choose another build of it.
@@ -53,7 +53,7 @@ $(LINT_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
 	$(PIP) -e ".[test]" ruff pyright
 	touch $@
 
-demo: $(CORE_STAMP)
+demo: $(CLI_STAMP)
 	$(BIN)/python examples/demo_data.py demo
 	$(BIN)/phimap fit demo/diabetes.csv --target progression --kernel gaussian --features 2048 --holdout 0.2 \
 		--model demo/diabetes.phimap --report demo/diabetes.html

@@ -19,8 +19,7 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 
 import phimap as pm
-from phimap.ops import run_tasks
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host, run_tasks
 from phimap.projections import REGISTRY
 
 
@@ -71,7 +70,7 @@ def measure(X: np.ndarray, length_scale: float, rounds: int, projections: list[s
 
 def measure_hadamard(rounds: int) -> None:
     """Transforms of rows of each width in place, in two slabs on two threads, and copies of the slabs."""
-    ops = NumpyOps(np.dtype(np.float32))
+    ops = host(np.float32)
     values = np.zeros(2**24, np.float32)
     copies = np.empty_like(values)
     half = values.size // 2

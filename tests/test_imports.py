@@ -9,13 +9,30 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import phimap as pm
+from tests.support import imports
 
 SOURCE = Path(pm.__file__).parent
+PICTURE = imports.graph(SOURCE)
+#: The order of the rooms and of the modules beside them, from top to bottom: imports run downward, or within a level.
+ORDER = (
+    ("cli", "bench", "report"),
+    ("phimap",),
+    ("learn", "advice", "io", "tables"),
+    ("features", "metrics", "theory"),
+    ("sketches", "projections"),
+    ("random_map",),
+    ("kernels",),
+    ("packed",),
+    ("records", "_validation", "_progress"),
+    ("ops",),
+    ("config", "_random", "_files", "_options"),
+)
 FILES = sorted(SOURCE.rglob("*.py"))
 BACKENDS = {"numba", "torch"}
 UNSAFE = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
@@ -69,7 +86,7 @@ def test_import_loads_nothing_else():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
     assert {name for name in loaded if name.startswith("phimap")} == {"phimap", "phimap.config"}
-    slow = {"dask", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "torch", "typer"}
+    slow = {"matplotlib", "numba", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "torch", "typer"}
     assert not loaded & slow
 
 
@@ -77,7 +94,7 @@ def test_import_loads_nothing_else():
 def test_families_load_no_slow_library(module):
     program = (
         f"import sys, phimap; phimap.{module}; import json;"
-        "print(json.dumps([name for name in ('torch', 'numba', 'scipy.stats', 'pyarrow', 'matplotlib', 'dask')"
+        "print(json.dumps([name for name in ('torch', 'numba', 'scipy.stats', 'pyarrow', 'matplotlib')"
         " if name in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -99,7 +116,7 @@ def test_module_imports_without_the_extras(path):
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name not in {"torch", "dask", "distributed"}:
+        if error.name != "torch":
             raise
 
 
@@ -109,8 +126,14 @@ def test_public_name_resolves(name):
     assert name in dir(pm)
 
 
-def test_public_names_are_sorted_and_unique():
-    assert sorted(set(pm.__all__)) == pm.__all__
+def test_public_names_are_those_that_type_checkers_see():
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and "phimap" in str(node.module)]
+    seen = {alias.asname: (node.module, alias.name) for node in imported for alias in node.names}
+    assert sorted(seen) == pm.__all__
+    for name, (home, original) in seen.items():
+        assert original == name
+        assert getattr(importlib.import_module(str(home)), name) is getattr(pm, name)
 
 
 def test_unknown_name_is_an_attribute_error():
@@ -146,6 +169,119 @@ def test_source_file_keeps_the_import_rules(path):
 )
 def test_scan_sees_every_way_to_import(program, expected):
     assert imported_packages(ast.parse(program)) == expected
+
+
+def test_no_import_runs_upward():
+    assert not imports.upward(PICTURE, ORDER)
+
+
+def test_no_modules_import_each_other():
+    assert not imports.circles(PICTURE)
+
+
+@pytest.mark.parametrize("room", ["features", "learn", "ops"])
+def test_no_folders_of_a_room_import_each_other(room):
+    assert not imports.circles(imports.between_folders(PICTURE, f"phimap.{room}"))
+
+
+@pytest.mark.xfail(reason="the fused operations have not yet moved to ops/primitives")
+def test_a_backend_has_few_operations_to_write():
+    assert len(imports.abstract_methods(SOURCE / "ops" / "base.py")) <= 30
+
+
+def test_top_of_features_holds_what_all_families_share():
+    assert {path.stem for path in (SOURCE / "features").glob("*.py")} == {"__init__", "base", "fourier", "defaults"}
+
+
+@pytest.mark.xfail(reason="learn/base.py and kernels/spectral.py have not yet been divided")
+def test_no_module_is_long():
+    assert not imports.long_files(SOURCE, 400)
+
+
+HOUSE = {
+    "__init__.py": "",
+    "cli.py": "from house.learn import Learner\n",
+    "learn/__init__.py": "from house.learn.ridge.solve import Learner\n",
+    "learn/data/stream.py": "import numpy\n",
+    "learn/ridge/solve.py": "from ..data import stream\nfrom house.ops import matmul\nclass Learner: ...\n",
+    "ops.py": "def matmul(): ...\n",
+}
+HOUSE_ORDER = (("cli",), ("house",), ("learn",), ("ops",))
+
+
+@pytest.fixture
+def house(tmp_path) -> Callable:
+    """Write a small package that keeps the rules, but for the files given; the answer is its folder."""
+
+    def build(**changed: str) -> Path:
+        for name, text in (
+            HOUSE | {"/".join(name.split("__")) + ".py": text for name, text in changed.items()}
+        ).items():
+            path = tmp_path / "house" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return tmp_path / "house"
+
+    return build
+
+
+def test_the_rules_hold_in_a_house_that_keeps_them(house):
+    root = house()
+    picture = imports.graph(root)
+    assert picture["house.learn.ridge.solve"] == {"house.learn.data.stream", "house.ops"}
+    assert not imports.upward(picture, HOUSE_ORDER)
+    assert not imports.circles(picture)
+    assert not imports.circles(imports.between_folders(picture, "house.learn"))
+    assert not imports.long_files(root, 4)
+    assert imports.abstract_methods(root / "ops.py") == []
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import house.cli",
+        "from house import cli",
+        "from house.cli import main",
+        "from . import cli",
+        "from .cli import main",
+        "def f():\n    from house.cli import main",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from house.cli import main",
+        "from importlib import import_module\nimport_module('house.cli')",
+    ],
+)
+def test_an_import_upward_is_seen_however_it_is_written(house, program):
+    assert imports.upward(imports.graph(house(ops=program)), HOUSE_ORDER) == ["house.ops imports house.cli"]
+
+
+def test_a_room_without_a_place_is_seen(house):
+    assert imports.upward(imports.graph(house(attic="")), HOUSE_ORDER) == ["attic has no place in the order"]
+
+
+def test_a_circle_is_seen(house):
+    picture = imports.graph(house(learn__data__stream="def f():\n    from house.learn import Learner\n"))
+    assert imports.circles(picture) == [["house.learn", "house.learn.data.stream", "house.learn.ridge.solve"]]
+
+
+def test_a_circle_of_folders_whose_modules_have_none_is_seen(house):
+    picture = imports.graph(house(learn__data__batches="from house.learn.ridge import rows", learn__ridge__rows=""))
+    assert not imports.circles(picture)
+    folders = imports.between_folders(picture, "house.learn")
+    assert imports.circles(folders) == [["house.learn.data", "house.learn.ridge"]]
+
+
+def test_long_files_and_abstract_methods_are_seen(house):
+    lines = [
+        "import abc",
+        "class Ops:",
+        " @property",
+        " @abc.abstractmethod",
+        " def size(self): ...",
+        " def rows(self): ...",
+    ]
+    root = house(ops="\n".join(lines))
+    assert imports.long_files(root, 6) == ["ops.py: 6 lines"]
+    assert imports.long_files(root, 7) == []
+    assert imports.abstract_methods(root / "ops.py") == ["size"]
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.records import Record, equal_records
 from tests.support.families import MAPS
 
@@ -60,7 +60,7 @@ def test_two_records_of_one_name_are_refused(registry):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_binding_turns_values_into_the_dtype_of_the_backend(dtype):
     original = tree()
-    bound = original.bind(NumpyOps(np.dtype(dtype)))
+    bound = original.bind(host(dtype))
     assert type(bound) is Tree
     assert (bound.name, bound.width, bound.nothing) == ("t", 3, None)
     for part in (bound.leaf, bound.pair[1]):
@@ -82,7 +82,7 @@ def test_binding_to_tensors():
 def test_what_is_no_dataclass_cannot_be_bound(registry):
     plain = type("PlainRecord", (Record,), {})()
     with pytest.raises(TypeError, match="PlainRecord must be a frozen dataclass"):
-        plain.bind(NumpyOps(np.dtype(float)))
+        plain.bind(host())
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -5,99 +5,58 @@ Names are loaded when they are first used, so that importing the package costs n
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 # At once and not lazily: loading the module would put it in the place of the name it gives.
-from phimap.config import config
+from phimap.config import config as config
 
+# Every public name is written here and nowhere else: type checkers take these lines as they stand, and what loads the
+# names when they are used reads them as a table.
 if TYPE_CHECKING:
-    from phimap import features, kernels, learn, metrics, projections, sketches, theory
-    from phimap.advice import suggest
-    from phimap.features import (
-        ActivationFeatures,
-        ArcCosineFeatures,
-        CNTKGradientFeatures,
-        CNTKSketch,
-        DotProductFeatures,
-        FourierFeatures,
-        NTKFeatures,
-        NTKGradientFeatures,
-        NTKSketch,
-        NTKTensorFeatures,
-        NystroemFeatures,
-        QuantizedFeatures,
-        TernaryFeatures,
-    )
-    from phimap.io.model import load, save
-    from phimap.learn import KernelClassifier, KernelRegressor
-    from phimap.packed import PackedArray
+    from phimap import features as features
+    from phimap import kernels as kernels
+    from phimap import learn as learn
+    from phimap import metrics as metrics
+    from phimap import projections as projections
+    from phimap import sketches as sketches
+    from phimap import theory as theory
+    from phimap.advice import suggest as suggest
+    from phimap.features import ActivationFeatures as ActivationFeatures
+    from phimap.features import ArcCosineFeatures as ArcCosineFeatures
+    from phimap.features import CNTKGradientFeatures as CNTKGradientFeatures
+    from phimap.features import CNTKSketch as CNTKSketch
+    from phimap.features import DotProductFeatures as DotProductFeatures
+    from phimap.features import FourierFeatures as FourierFeatures
+    from phimap.features import NTKFeatures as NTKFeatures
+    from phimap.features import NTKGradientFeatures as NTKGradientFeatures
+    from phimap.features import NTKSketch as NTKSketch
+    from phimap.features import NTKTensorFeatures as NTKTensorFeatures
+    from phimap.features import NystroemFeatures as NystroemFeatures
+    from phimap.features import QuantizedFeatures as QuantizedFeatures
+    from phimap.features import TernaryFeatures as TernaryFeatures
+    from phimap.io.model import load as load
+    from phimap.io.model import save as save
+    from phimap.learn import KernelClassifier as KernelClassifier
+    from phimap.learn import KernelRegressor as KernelRegressor
+    from phimap.packed import PackedArray as PackedArray
 
 __version__ = version("phimap")
 
-_MODULES = ("features", "kernels", "learn", "metrics", "projections", "sketches", "theory")
-_HOMES = {
-    "load": "phimap.io.model",
-    "save": "phimap.io.model",
-    "ActivationFeatures": "phimap.features",
-    "ArcCosineFeatures": "phimap.features",
-    "CNTKGradientFeatures": "phimap.features",
-    "CNTKSketch": "phimap.features",
-    "DotProductFeatures": "phimap.features",
-    "FourierFeatures": "phimap.features",
-    "NTKFeatures": "phimap.features",
-    "NTKGradientFeatures": "phimap.features",
-    "NTKSketch": "phimap.features",
-    "NTKTensorFeatures": "phimap.features",
-    "NystroemFeatures": "phimap.features",
-    "QuantizedFeatures": "phimap.features",
-    "TernaryFeatures": "phimap.features",
-    "PackedArray": "phimap.packed",
-    "KernelClassifier": "phimap.learn",
-    "KernelRegressor": "phimap.learn",
-    "suggest": "phimap.advice",
-}
-
-__all__ = [
-    "ActivationFeatures",
-    "ArcCosineFeatures",
-    "CNTKGradientFeatures",
-    "CNTKSketch",
-    "DotProductFeatures",
-    "FourierFeatures",
-    "KernelClassifier",
-    "KernelRegressor",
-    "NTKFeatures",
-    "NTKGradientFeatures",
-    "NTKSketch",
-    "NTKTensorFeatures",
-    "NystroemFeatures",
-    "PackedArray",
-    "QuantizedFeatures",
-    "TernaryFeatures",
-    "config",
-    "features",
-    "kernels",
-    "learn",
-    "load",
-    "metrics",
-    "projections",
-    "save",
-    "sketches",
-    "suggest",
-    "theory",
-]
+_LINE = re.compile(r"^ *from (phimap[\w.]*) import (\w+) as \2$", re.MULTILINE)
+_HOMES: dict[str, str] = {name: home for home, name in _LINE.findall(__loader__.get_source(__name__))}
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"phimap.{name}")
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'phimap' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'phimap' has no attribute {name!r}")
+    home = _HOMES[name]
+    value = import_module(f"{home}.{name}") if home == "phimap" else getattr(import_module(home), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

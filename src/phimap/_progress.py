@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 from phimap.records import Record
 
@@ -39,7 +40,7 @@ class Stages:
     def stage(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         """Time a block; the value of the block is a function that advances the bar by a number of rows."""
         start = time.perf_counter()
-        with _bar(name, total) if self.verbose else _silence() as advance:
+        with _shown(name, total) if self.verbose else _silence() as advance:
             yield advance
         self.finished.append(Stage(name, time.perf_counter() - start, peak_memory()))
 
@@ -47,6 +48,18 @@ class Stages:
 @contextmanager
 def _silence() -> Iterator[Callable[[int], None]]:
     yield lambda rows: None
+
+
+def _shown(name: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    """A bar, or a line where the library that draws bars is not installed."""
+    return _bar(name, total) if find_spec("rich") else _line(name)
+
+
+@contextmanager
+def _line(name: str) -> Iterator[Callable[[int], None]]:
+    start = time.perf_counter()
+    yield lambda rows: None
+    sys.stderr.write(f"{name}: {time.perf_counter() - start:.1f} s\n")
 
 
 @contextmanager

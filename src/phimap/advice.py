@@ -19,6 +19,7 @@ from phimap.kernels import Kernel
 from phimap.learn.search.kernel import choose_map
 from phimap.metrics import relative_error
 from phimap.metrics.matrices import subset_rows
+from phimap.ops import to_host
 from phimap.random_map import RandomMap
 
 # Half of the sample fits maps that depend on data, the other half measures: no row is judged by a map that saw it.
@@ -247,9 +248,7 @@ def suggest(
 
 def _halves(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """Two disjoint random samples of the rows, arrays or CSR matrices on the host."""
-    rows: Any = subset_rows(X, _SAMPLE_ROWS, rng)
-    if hasattr(rows, "cpu"):
-        rows = rows.cpu().numpy()
+    rows: Any = to_host(subset_rows(X, _SAMPLE_ROWS, rng))
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_samples": 4}
     rows = check_array(rows, **options)
     order = rng.permutation(rows.shape[0])

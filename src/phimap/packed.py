@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from phimap._files import DataError, one_line, write_whole
-from phimap.ops import run_tasks
-from phimap.ops.bits import PRODUCT_ROWS, coded, write_products
+from phimap.ops import host, run_tasks
+from phimap.ops.primitives.bit_planes import count_ones, transpose_bits, unpack
+from phimap.ops.primitives.bit_products import PRODUCT_ROWS, coded, write_products
 
 _FORMAT = "phimap-packed-1"
 # Rows and columns that are unpacked at a time: 1 MB in float32, which stays in an L2 cache or near it.
@@ -156,14 +157,12 @@ class PackedArray:
 
     def transposed(self, n_jobs: int | None = None) -> PackedArray:
         """The transposed matrix (m, n), packed."""
-        from phimap.ops.compiled.packed import transpose
-
         planes = np.empty((len(self.weights), self.n_columns, -(-len(self) // 64)), np.uint64)
         tasks = [(k, word) for k in range(len(self.weights)) for word in range(0, self.planes.shape[2], 8)]
 
         def turn(task: tuple[int, int]) -> None:
             k, word = task
-            transpose(self.planes[k, :, word : word + 8], planes[k, 64 * word : 64 * (word + 8)])
+            transpose_bits(host(), self.planes[k, :, word : word + 8], planes[k, 64 * word : 64 * (word + 8)])
 
         run_tasks(turn, tasks, n_jobs)
         return replace(self, planes=planes, n_columns=len(self))
@@ -220,9 +219,7 @@ class PackedArray:
         return (np.array(self.weights) * self.scale).astype(dtype), dtype.type(self.offset * self.scale)
 
     def _unpack(self, out: np.ndarray, first: int, weights: np.ndarray, offset: Any) -> None:
-        from phimap.ops.compiled.packed import unpack
-
-        unpack(self.planes, weights, offset, first, out)
+        unpack(host(), self.planes, weights, offset, first, out)
 
     def _write_counts(self, other: PackedArray, same: bool, out: np.ndarray, n_jobs: int | None) -> None:
         """Write inner products by tables of sums, each pair once where both arrays are the same."""
@@ -230,7 +227,7 @@ class PackedArray:
         weight = self.weights[0] ** 2 if len(self.weights) == 1 else 1.0
         left, right = (self.offset * self.weights[0] * part._ones() for part in (self, other))
         left += self.offset**2 * self.n_columns
-        scale, codes = self.scale * other.scale, coded(list(other.planes))
+        scale, codes = self.scale * other.scale, coded(host(), list(other.planes))
 
         def multiply(task: tuple[int, int]) -> None:
             top, first = task
@@ -238,7 +235,7 @@ class PackedArray:
             planes = [plane[rows] for plane in self.planes]
             affine = weight, left[rows], right[columns], scale
             write_products(
-                planes, codes, columns.start, affine, out[rows, columns], out[columns, rows] if same else None
+                host(), planes, codes, columns.start, affine, out[rows, columns], out[columns, rows] if same else None
             )
 
         tops, firsts = range(0, len(self), PRODUCT_ROWS), range(0, len(other), _PARTNERS)
@@ -261,8 +258,4 @@ class PackedArray:
 
     def _ones(self) -> np.ndarray:
         """Ones of the first plane in each row (n,)."""
-        from phimap.ops.compiled.packed import ones
-
-        out = np.empty(len(self))
-        ones(self.planes[0], out)
-        return out
+        return count_ones(host(), self.planes[0])

@@ -9,8 +9,10 @@ import pytest
 from scipy import sparse
 from typer.testing import CliRunner
 
-from phimap.bench import approximation, datasets
-from phimap.bench.approximation import Row, best, run, summary
+from phimap.bench import datasets
+from phimap.bench.approximation import results
+from phimap.bench.approximation.measure import MULTIPLES, Measurement, run
+from phimap.bench.approximation.results import best, summary
 from phimap.cli.commands import app
 from phimap.io import DataError
 
@@ -20,8 +22,8 @@ def digits() -> datasets.Dataset:
     return datasets.load("digits", None)
 
 
-def made_up(projection: str, errors: list[float], width: int = 2) -> list[Row]:
-    return [Row("set", projection, width, seed, error, 0.1) for seed, error in enumerate(errors)]
+def made_up(projection: str, errors: list[float], width: int = 2) -> list[Measurement]:
+    return [Measurement("set", projection, width, seed, error, 0.1) for seed, error in enumerate(errors)]
 
 
 def test_sets_are_split_and_scaled(digits, tmp_path):
@@ -62,7 +64,7 @@ def test_missing_sets_say_where_to_put_them(tmp_path, monkeypatch):
 
 
 def test_errors_fall_and_orthogonal_directions_err_less(digits):
-    rows = list(run(digits, ["gaussian", "orthogonal"], widths=(128, 512), repeats=3))
+    rows = list(run(digits, ["gaussian", "orthogonal"], widths=(128, 512), draws=range(3)))
     assert len(rows) == 12
     table = {(e["projection"], e["n_directions"]): e["error"] for e in summary(rows)}
     assert table["gaussian", 512] < table["gaussian", 128]
@@ -72,7 +74,7 @@ def test_errors_fall_and_orthogonal_directions_err_less(digits):
 
 
 def test_classifiers_learn(digits):
-    (row,) = run(digits, ["orthogonal"], widths=(512,), repeats=1, classify=True)
+    (row,) = run(digits, ["orthogonal"], widths=(512,), draws=range(1), classify=True)
     assert row.ridge > 95
     assert row.liblinear > 95
 
@@ -93,9 +95,9 @@ def test_command_writes_results_and_figures(tmp_path):
     result = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "out"), "--quiet"])
     assert result.exit_code == 0, result.output
     assert "s = 32d" in result.output
-    results = json.loads((tmp_path / "out" / "approximation.json").read_text())
-    assert len(results["rows"]) == 2 * 2 * len(approximation.MULTIPLES)
-    assert results["rows"][0]["ridge"] is None
+    written = json.loads((tmp_path / "out" / "approximation.json").read_text())
+    assert len(written["rows"]) == 2 * 2 * len(MULTIPLES)
+    assert written["rows"][0]["ridge"] is None
     assert (tmp_path / "out" / "approximation_digits.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -114,12 +116,12 @@ def test_widths_and_rows_can_be_chosen():
 
 @pytest.mark.parametrize(("first", "published"), [(2, "ssf"), (3, "")])
 def test_published_methods_stand_beside_the_same_widths_only(monkeypatch, first, published):
-    monkeypatch.setitem(approximation.PUBLISHED, "set", (["ssf"], ["orthogonal", "qmc"]))
+    monkeypatch.setitem(results.PUBLISHED, "set", (["ssf"], ["orthogonal", "qmc"]))
     X, y = np.zeros((5, 3), np.float32), np.zeros(5)
     widths = [3 * multiple for multiple in (first, 4, 16, 32)]
     rows = [row for width in widths for row in made_up("gaussian", [1.0, 1.1], width)]
-    table = approximation._best_table(rows, [datasets.Dataset("set", X, y, X, y)])
-    assert [line[2] for line in table.rows] == [published, "orthogonal, qmc"]
+    table = results._best_table(rows, [datasets.Dataset("set", X, y, X, y)])
+    assert [line[2] for line in table.lines] == [published, "orthogonal, qmc"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from phimap._progress import Stages
 from phimap.bench import cntk
-from phimap.bench.experiment import Request
+from phimap.bench.options import BenchOptions
 
 
 @pytest.fixture
@@ -23,16 +23,16 @@ def folder(tmp_path):
 
 
 def test_every_method_is_fitted_and_tabled(folder):
-    request = Request("cntk-mnist", data=folder, widths=[256], rows=80, quiet=True)
-    found = cntk.report(request, Stages())
-    accuracies = {row["method"]: row["accuracy"] for row in found.rows}
+    options = BenchOptions("cntk-mnist", data=folder, widths=[256], rows=80, quiet=True)
+    found = cntk.report(options, Stages())
+    accuracies = {row["method"]: row["accuracy"] for row in found.measurements}
     assert set(accuracies) == {"sketch", "gradient", "exact"}
     assert accuracies["sketch"] > 80
     assert accuracies["exact"] > 80
     (table,) = found.tables
-    assert [line[0] for line in table.rows] == ["exact", "sketch", "gradient"]
+    assert [line[0] for line in table.lines] == ["exact", "sketch", "gradient"]
     assert table.columns[-1] == "unlike exact (%)"
-    apart = {row["method"]: row["disagreement"] for row in found.rows}
+    apart = {row["method"]: row["disagreement"] for row in found.measurements}
     assert apart["exact"] is None
     # Labels that differ are at least as many as those that one of both misses more.
     assert accuracies["exact"] - apart["sketch"] <= accuracies["sketch"] <= accuracies["exact"] + apart["sketch"]

@@ -13,7 +13,7 @@ from phimap.cli.commands import app
 
 
 def test_test_error_peaks_at_the_threshold():
-    points = list(run(datasets.load("digits", None), ratios=(0.2, 1.0, 5.0), repeats=5))
+    points = list(run(datasets.load("digits", None), ratios=(0.2, 1.0, 5.0), draws=range(5)))
     assert len(points) == 15
 
     def median(name: str, ratio: float) -> float:

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from phimap.bench import datasets, footprint, footprint_path, spectra
+from phimap.bench import datasets, spectra
+from phimap.bench.footprint import accuracy, regularisation
 from phimap.cli.commands import app
 
 
 def test_two_bits_do_what_thirty_two_do_at_a_sixteenth_of_the_bytes():
     data = datasets.load("digits", None)
-    rows = list(footprint.run(data, ["trf", "rff"], widths=[1024], repeats=2, models=["ridge"]))
-    found = {entry["method"]: entry for entry in footprint.summary(rows)}
+    rows = list(accuracy.run(data, ["trf", "rff"], widths=[1024], draws=range(2), models=["ridge"]))
+    found = {entry["method"]: entry for entry in accuracy.summary(rows)}
     assert found["rff"]["bytes"] == 16 * found["trf"]["bytes"]
     assert abs(found["rff"]["accuracy"] - found["trf"]["accuracy"]) < 2.0
     assert found["trf"]["accuracy"] > 95.0
@@ -24,7 +25,7 @@ def test_two_bits_do_what_thirty_two_do_at_a_sixteenth_of_the_bytes():
 
 def test_models_by_gradients_do_what_ridge_does():
     data = datasets.load("digits", None)
-    rows = list(footprint.run(data, ["trf"], widths=[512], repeats=1))
+    rows = list(accuracy.run(data, ["trf"], widths=[512], draws=range(1)))
     assert [row.model for row in rows] == ["ridge", "logistic", "svm"]
     assert min(row.accuracy for row in rows) > 93.0
 
@@ -34,9 +35,9 @@ def test_path_of_a_mixture_is_that_of_fourier_features_once_regularised():
     data = datasets.load("digits", None)
     kept, kept_test = np.isin(data.y, (7, 9)), np.isin(data.y_test, (7, 9))
     two = replace(data, X=data.X[kept], y=data.y[kept], X_test=data.X_test[kept_test], y_test=data.y_test[kept_test])
-    rows = list(footprint_path.run(two, n_components=10_000, repeats=1))
-    errors = footprint_path.means(rows)
-    at = footprint_path.REGULARISATION.index(2.0)
+    rows = list(regularisation.run(two, n_components=10_000, draws=range(1)))
+    errors = regularisation.means(rows)
+    at = regularisation.REGULARISATION.index(2.0)
     assert errors["trf-mixture 0.1"][at] < 1.1 * errors["rff"][at]
     assert set(errors) == {"rff", *(f"{name} {eps}" for name in ("trf", "trf-mixture") for eps in (0.1, 0.5, 0.9))}
     assert all(path[-1] > path[at] for path in errors.values())

@@ -9,9 +9,10 @@ import pytest
 from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
 
-from phimap.bench import datasets, ntk_classification, ntk_error, ntk_mnist, ntk_regression, ntk_spectral, uci
+from phimap.bench import datasets, uci
 from phimap.bench.exact_ridge import feature_predictions, fit_predict, kernel_predictions, predictions
-from phimap.bench.ntk_methods import METHODS
+from phimap.bench.ntk import classification, error, mnist, regression, spectral
+from phimap.bench.ntk.methods import METHODS
 from phimap.cli.commands import app
 from phimap.io import DataError
 from phimap.kernels import NTK, Gaussian
@@ -50,8 +51,8 @@ def test_methods_have_nearly_the_width_asked_for(method, depth, digits):
 
 def test_errors_fall_with_the_width_and_gradients_err_most(digits):
     methods = ["features", "layers", "gradient", "nystroem"]
-    options = {"depths": (1,), "widths": (128, 1024), "n_rows": 100, "repeats": 3}
-    rows = list(ntk_error.run("digits", digits.X, methods, **options))
+    options = {"depths": (1,), "widths": (128, 1024), "n_rows": 100, "draws": range(3)}
+    rows = list(error.run("digits", digits.X, methods, **options))
     assert len(rows) == 24
 
     def mean(method: str, width: int) -> float:
@@ -66,7 +67,7 @@ def test_errors_fall_with_the_width_and_gradients_err_most(digits):
 
 def test_rows_have_norm_one_and_may_be_centred(digits):
     X = np.vstack([digits.X, np.zeros(64)])
-    plain, centred = ntk_error.normalised(X, False), ntk_error.normalised(X, True)
+    plain, centred = datasets.unit_rows(X, False), datasets.unit_rows(X, True)
     np.testing.assert_allclose(np.linalg.norm(plain, axis=1), [1.0] * len(digits.X) + [0.0], rtol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(centred, axis=1), 1.0, rtol=1e-6)
     assert np.linalg.norm(centred.mean(axis=0)) < 0.2
@@ -74,18 +75,18 @@ def test_rows_have_norm_one_and_may_be_centred(digits):
 
 
 def test_more_features_are_better_conditioned(digits):
-    rows = list(ntk_spectral.run(digits, list(ntk_spectral.METHODS), widths=(50, 400), n_rows=60, repeats=4))
+    rows = list(spectral.run(digits, list(spectral.METHODS), widths=(50, 400), n_rows=60, draws=range(4)))
     numbers = {
         (method, width): np.mean([r.condition_number for r in rows if (r.method, r.width) == (method, width)])
-        for method in ntk_spectral.METHODS
+        for method in spectral.METHODS
         for width in (50, 400)
     }
-    assert all(numbers[method, 400] < numbers[method, 50] for method in ntk_spectral.METHODS)
+    assert all(numbers[method, 400] < numbers[method, 50] for method in spectral.METHODS)
     assert min(numbers.values()) > 1
 
 
 def test_classifiers_of_digits(digits):
-    rows = list(ntk_mnist.run(digits, ["features", "gradient", "exact"], widths=(512,), n_rows=400))
+    rows = list(mnist.run(digits, ["features", "gradient", "exact"], widths=(512,), n_rows=400))
     accuracy = {row.method: row.accuracy for row in rows}
     assert set(accuracy) == {"features", "gradient", "exact"}
     assert accuracy["exact"] > 93
@@ -120,8 +121,8 @@ def test_regularisation_is_chosen(rng):
 
 def test_regression_beats_the_mean():
     X, y = uci.load_regression("diabetes", None)
-    rows = list(ntk_regression.run("diabetes", X, y, ["rbf", "rff", "ntk", "features"], width=256))
-    assert len(rows) == 4 * ntk_regression.FOLDS
+    rows = list(regression.run("diabetes", X, y, ["rbf", "rff", "ntk", "features"], width=256))
+    assert len(rows) == 4 * regression.FOLDS
     for method in ("rbf", "rff", "ntk", "features"):
         assert np.mean([row.mse for row in rows if row.method == method]) < 0.65 * y.var()
 
@@ -160,21 +161,19 @@ def test_collection_leaves_out_what_cannot_be_used(collection):
 
 def test_depth_and_regularisation_are_tuned(collection):
     (data,) = uci.load_collection(collection, ["disc"])
-    rows = {
-        row.method: row for row in ntk_classification.run(data, ["rbf", "ntk", "features"], depths=(1, 2), width=256)
-    }
+    rows = {row.method: row for row in classification.run(data, ["rbf", "ntk", "features"], depths=(1, 2), width=256)}
     for row in rows.values():
         assert row.accuracy > 80
-        assert row.choice in (ntk_classification.LENGTH_SCALES if row.method == "rbf" else (1, 2))
+        assert row.choice in (classification.LENGTH_SCALES if row.method == "rbf" else (1, 2))
     assert abs(rows["features"].accuracy - rows["ntk"].accuracy) < 8
 
 
 def test_figures_of_the_table():
-    def row(dataset: str, method: str, accuracy: float) -> ntk_classification.Row:
-        return ntk_classification.Row(dataset, method, 1.0, 1.0, 0.0, accuracy)
+    def row(dataset: str, method: str, accuracy: float) -> classification.Measurement:
+        return classification.Measurement(dataset, method, 1.0, 1.0, 0.0, accuracy)
 
     rows = [row("a", "x", 100.0), row("a", "y", 92.0), row("b", "x", 40.0), row("b", "y", 50.0)]
-    found = ntk_classification.figures(rows, ["x", "y"])
+    found = classification.figures(rows, ["x", "y"])
     # x reaches 100 % and 80 % of the best, y 92 % and 100 %.
     np.testing.assert_allclose(found["x"], [70.0, 1.96 * 30, 50.0, 50.0, 90.0])
     np.testing.assert_allclose(found["y"], [71.0, 1.96 * 21, 100.0, 50.0, 96.0])

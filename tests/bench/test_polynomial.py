@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from phimap.bench import datasets, polynomial
-from phimap.bench.ntk_error import normalised
-from phimap.bench.polynomial import METHODS, OURS, PEER, Row, run
+from phimap.bench.datasets import unit_rows
+from phimap.bench.polynomial import METHODS, OURS, PEER, Measurement, run
 from phimap.cli.commands import app
 from phimap.kernels import Polynomial
 
@@ -21,14 +21,14 @@ def digits() -> datasets.Dataset:
     return datasets.load("digits", None)
 
 
-def made_up(method: str, error: float, seconds: float, *, seed: int = 0, width: int = 8192) -> Row:
-    return Row("set", method, 3, 1, width, seed, error, 1.0, seconds)
+def made_up(method: str, error: float, seconds: float, *, seed: int = 0, width: int = 8192) -> Measurement:
+    return Measurement("set", method, 3, 1, width, seed, error, 1.0, seconds)
 
 
 @pytest.mark.parametrize("coef0", [0, 1])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_estimates_the_kernel_of_its_row(method, coef0, digits):
-    rows = normalised(digits.X[:100], False)
+    rows = unit_rows(digits.X[:100], False)
     exact = Polynomial(2, gamma=1.0, coef0=coef0)(rows)
     # The mean of independent draws: an estimate of another kernel, say without the constant, keeps an error above 0.4.
     estimate = np.zeros_like(exact)
@@ -40,10 +40,9 @@ def test_every_method_estimates_the_kernel_of_its_row(method, coef0, digits):
 
 
 def test_rows_name_what_was_measured(digits):
-    options = {"degrees": (2, 3), "coef0": (1,), "widths": (128, 512), "n_rows": 50, "repeats": 2}
-    steps = []
-    rows = list(run("digits", digits.X, [OURS, PEER], advance=lambda: steps.append(1), **options))
-    assert len(rows) == len(steps) == len(set(rows)) == 2 * 2 * 2 * 2
+    options = {"degrees": (2, 3), "coef0": (1,), "widths": (128, 512), "n_rows": 50, "draws": range(2)}
+    rows = list(run("digits", digits.X, [OURS, PEER], **options))
+    assert len(rows) == len(set(rows)) == 2 * 2 * 2 * 2
     keys = {(row.method, row.degree, row.width, row.seed) for row in rows}
     assert keys == {(m, p, w, s) for m in (OURS, PEER) for p in (2, 3) for w in (128, 512) for s in (0, 1)}
     again = list(run("digits", digits.X, [OURS, PEER], **options))
@@ -51,7 +50,7 @@ def test_rows_name_what_was_measured(digits):
 
 
 def test_ours_errs_less_than_half_of_scikit_learn(digits):
-    options = {"degrees": (3,), "widths": (1024,), "n_rows": 100, "repeats": 2}
+    options = {"degrees": (3,), "widths": (1024,), "n_rows": 100, "draws": range(2)}
     rows = list(run("digits", digits.X, [OURS, PEER], **options))
     for coef0 in (0, 1):
         errors = {
@@ -62,7 +61,7 @@ def test_ours_errs_less_than_half_of_scikit_learn(digits):
 
 
 def test_pieces_of_rows_change_no_error(digits, monkeypatch):
-    options = {"degrees": (3,), "coef0": (0,), "widths": (64,), "n_rows": 20, "repeats": 1}
+    options = {"degrees": (3,), "coef0": (0,), "widths": (64,), "n_rows": 20, "draws": range(1)}
     whole = [row.error for row in run("digits", digits.X, [OURS, PEER], **options)]
     monkeypatch.setattr(polynomial, "_PIECE", 3 * 64 * 7)
     pieces = [row.error for row in run("digits", digits.X, [OURS, PEER], **options)]
@@ -76,9 +75,9 @@ def test_tables_hold_mean_errors_and_least_seconds():
     ]
     table = polynomial._table(rows, "set", 1, 3)
     assert table.title == "set, (1 + <x, y>)^3: relative error, seconds"
-    assert table.rows[0] == (OURS, "9", "0.2 ± 0.1", "0.1", "0.2", "1")
+    assert table.lines[0] == (OURS, "9", "0.2 ± 0.1", "0.1", "0.2", "1")
     comparison = polynomial._comparison(rows)
-    assert comparison.rows == [("set", "(1 + <x, y>)^p", "0.25, 0.1")]
+    assert comparison.lines == [("set", "(1 + <x, y>)^p", "0.25, 0.1")]
     assert comparison.title.endswith("m = 8,192")
 
 

@@ -175,6 +175,6 @@ def test_faults_of_the_program_keep_their_traceback(phimap, tables, monkeypatch)
     def fault(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("phimap.cli.fit.survey", fault)
+    monkeypatch.setattr("phimap.cli.fit.first_pass", fault)
     result = phimap("fit", tables / "numbers.csv", "--target", "y", "-q")
     assert isinstance(result.exception, ZeroDivisionError)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.cli.source import SplitRows
+from phimap.cli.rows import SplitRows
 from phimap.io import holdout_mask, open_table
 from phimap.learn.data.batches import batch_rows
 

@@ -25,7 +25,7 @@ SMOOTH = ("cos", "erf", "gelu", "sin", "softplus")
 
 
 def gauss_hermite(function, x, y, angle, order=120):
-    """``E[f(u) f(v)]`` of deviations x, y at an angle, by the tensor rule of Gauss and Hermite."""
+    """``E[f(u) f(v)]`` of standard deviations x, y at an angle, by the tensor rule of Gauss and Hermite."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(order)
     weights /= weights.sum()
     v = y * (np.cos(angle) * nodes[:, None] + np.sin(angle) * nodes)

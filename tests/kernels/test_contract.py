@@ -146,9 +146,11 @@ def test_byte_budget_is_checked_before_allocation(kernel):
 @every_kernel
 def test_memory_is_the_result_and_some_tiles(kernel, monkeypatch):
     monkeypatch.setattr(base, "_TILE", 128)
-    draws = np.random.default_rng(1).normal(size=(1500, D)).astype(np.float32)
+    # Six tiles a side: one more copy of the result takes nearly twice what is allowed.
+    draws = np.random.default_rng(1).normal(size=(768, D)).astype(np.float32)
     with config(n_jobs=1):
-        kernel(draws[:10])
+        # What is compiled and loaded at first use takes memory of its own.
+        kernel(draws[:300], draws[:300])
         tracemalloc.start()
         values = kernel(draws, draws)
         peak = tracemalloc.get_traced_memory()[1]

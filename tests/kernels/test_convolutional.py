@@ -7,7 +7,7 @@ import pytest
 
 import phimap as pm
 from phimap.kernels import CNTK, NTK, kappa0, kappa1
-from phimap.kernels.convolutional import window_sums
+from phimap.kernels.images import window_sums
 
 # Two cosines that agree to rounding may differ by a few eps, of which kappa_0 takes the root.
 ROOT = 64 * np.sqrt(np.finfo(np.float64).eps)

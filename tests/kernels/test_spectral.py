@@ -39,8 +39,8 @@ def largest_score(frequencies, kernel, differences):
     exact = kernel(differences, np.zeros((1, D)))[:, 0]
     doubled = kernel(2 * differences, np.zeros((1, D)))[:, 0]
     # Var cos(w.x) = (1 + k(2x)) / 2 - k(x)^2.
-    deviation = np.sqrt(((1 + doubled) / 2 - exact**2) / len(frequencies))
-    return (np.abs(np.cos(frequencies @ differences.T).mean(axis=0) - exact) / deviation).max()
+    standard_deviation = np.sqrt(((1 + doubled) / 2 - exact**2) / len(frequencies))
+    return (np.abs(np.cos(frequencies @ differences.T).mean(axis=0) - exact) / standard_deviation).max()
 
 
 @pytest.mark.parametrize("kernel", STATIONARY_KERNELS, ids=repr)
@@ -164,7 +164,7 @@ def test_facts():
     assert StudentLaw(D, nu=3.0).coordinate_variance == pytest.approx(1.5)
     assert StudentLaw(D, nu=1.0).coordinate_variance == CauchyLaw(D).coordinate_variance == math.inf
     draws = StudentLaw(D, nu=3.0).sample(np.random.default_rng(0), DRAWS)
-    # The fourth moment of t with 6 degrees is 13.5: the mean square has deviation sqrt((13.5 - 1.5^2) / s).
+    # The fourth moment of t with 6 degrees is 13.5: the mean square has the variance (13.5 - 1.5^2) / s.
     error = np.abs((draws**2).mean(axis=0) - 1.5)
     assert (error < special.ndtri(1 - FALSE_ALARM / (2 * D)) * math.sqrt((13.5 - 1.5**2) / DRAWS)).all()
 

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.linalg import hadamard
 
 from phimap.ops.compiled.activation import rectify
-from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense, gather_product
+from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense
 from phimap.ops.compiled.hadamard import fwht, hadamard_blocks
 
 DTYPES = [np.float32, np.float64]
@@ -124,18 +124,6 @@ def test_countsketch_adds_duplicates_and_accepts_wide_indices():
     np.testing.assert_array_equal(out, [[0, 0, 0], [-5, 0, 2]])
     for bucket in (-1, 3):
         assert not countsketch_csr(data, indices, indptr, np.array([[2], [bucket]]), np.array([[1.0], [-1.0]]), out)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_gather_product(dtype, rng):
-    A, B = rng.standard_normal((7, 12)).astype(dtype), rng.standard_normal((7, 5)).astype(dtype)
-    columns_a, columns_b = rng.integers(12, size=33), rng.integers(5, size=33)
-    out = np.zeros((7, 40), dtype)
-    gather_product(A, columns_a, B, columns_b, dtype(0.3), out, 4)
-    assert not out[:, :4].any()
-    assert not out[:, 37:].any()
-    # The same two products in the same order.
-    np.testing.assert_array_equal(out[:, 4:37], (dtype(0.3) * A[:, columns_a]) * B[:, columns_b])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phimap.ops.compiled.convolution import convolutions, lane_spectra
+from phimap.ops.compiled.convolution import convolutions, lane_transforms
 
 # Every radix, first and last, alone and together; 2 has no stage at all.
 LENGTHS = [2, 4, 6, 8, 10, 12, 30, 64, 90, 128, 200, 800]
@@ -25,7 +25,7 @@ def draw(rng, n, d, length, offset, dtype, cut=0):
 
 def convolve(X, factors, generators, offset, scale):
     out = np.full((X.shape[0], scale.shape[0]), np.nan, X.dtype)
-    convolutions(lane_spectra(X, factors, generators.shape[1]), generators, offset, scale, out)
+    convolutions(lane_transforms(X, factors, generators.shape[1]), generators, offset, scale, out)
     return out
 
 
@@ -61,11 +61,11 @@ def test_rows_give_the_same_bits_in_any_slice(rows, rng):
 )
 def test_lengths_that_do_not_serve_are_refused(length, d, match):
     with pytest.raises(ValueError, match=match):
-        lane_spectra(np.ones((2, d)), np.ones(d), length)
+        lane_transforms(np.ones((2, d)), np.ones(d), length)
 
 
 @pytest.mark.parametrize(("offset", "s"), [(-1, 4), (8, 0), (2, 7)])
 def test_parts_that_do_not_belong_together_are_refused(offset, s):
-    spectra = lane_spectra(np.ones((2, 8)), np.ones(8), 8)
+    transformed = lane_transforms(np.ones((2, 8)), np.ones(8), 8)
     with pytest.raises(ValueError, match="must belong together"):
-        convolutions(spectra, np.ones((1, 8)), offset, np.ones(s), np.empty((2, s)))
+        convolutions(transformed, np.ones((1, 8)), offset, np.ones(s), np.empty((2, s)))

@@ -10,7 +10,7 @@ from scipy import stats
 
 import phimap as pm
 from phimap.kernels import Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.projections import Gaussian as Independent
 from phimap.projections import (
     GaussQuadrature,
@@ -72,7 +72,7 @@ def test_any_size_gives_its_matrix_and_repeats_itself(projection, d, s, rng):
     np.testing.assert_array_equal(W, draw(projection, GaussianLaw(d, 0.7), s).to_dense())
     assert s < 20 or not np.array_equal(W, draw(projection, GaussianLaw(d, 0.7), s, seed=1).to_dense())
     X = rng.standard_normal((6, d)).astype(np.float32)
-    ops = NumpyOps(X.dtype)
+    ops = host(X.dtype)
     slack = 4 * d * np.finfo(np.float32).eps * np.linalg.norm(W, axis=1).max() * np.linalg.norm(X, axis=1).max()
     np.testing.assert_allclose(record.bind(ops).apply(ops, X), X @ W.T, atol=slack)
 
@@ -118,7 +118,7 @@ def test_low_discrepancy_points_are_stratified():
 @pytest.mark.parametrize("s", [6, 40])
 def test_moments_are_matched_exactly(base, law, s):
     W = draw(MomentMatching(base), law, s).to_dense() / law.scale
-    # Products of matrices of s rows with entries of the size of a deviation, after a factorisation.
+    # Products of matrices of s rows with entries of the size of a standard deviation, after a factorisation.
     slack = 64 * s * EPS * law.coordinate_variance
     np.testing.assert_allclose(W.mean(axis=0), 0, atol=slack)
     np.testing.assert_allclose(W.T @ W / s, law.coordinate_variance * np.eye(law.n_features), atol=slack)
@@ -303,8 +303,8 @@ def test_spherical_radial_estimates_of_activations_are_unbiased():
 def test_sparse_grids_have_their_weights_and_degree(d, p, full):
     record = draw(SparseGrid(p), GaussianLaw(d), 2 * d + 1 if full else d + 1)
     p_squared = d if p is None else p**2
-    rest = 2 * d if full else d
-    expected = np.concatenate([[1 - d / p_squared], np.full(rest, d / rest / p_squared)])
+    n_others = 2 * d if full else d
+    expected = np.concatenate([[1 - d / p_squared], np.full(n_others, d / n_others / p_squared)])
     np.testing.assert_allclose(record.weights, expected, atol=4 * EPS * d / p_squared)
     assert p is not None or record.weights[0] == 0
     for exponents in monomials(d, range(4)):

@@ -68,7 +68,7 @@ SERVED = [
     for name in REGISTRY
     if name not in BIASED
     for kernel in (*STATIONARY, *UNITS)
-    if not REGISTRY[name].lacking(law_of(kernel))
+    if not REGISTRY[name].unmet_requirement(law_of(kernel))
 ]
 
 

@@ -8,7 +8,7 @@ from scipy import linalg, stats
 
 import phimap as pm
 from phimap.kernels import Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.projections import ROM, SORF, as_projection
 from phimap.projections.dense import haar_orthogonal
 from tests.support.statistics import follows, is_at_most, is_mean
@@ -23,7 +23,7 @@ def draw(projection, law, n_directions, seed=0):
 
 
 def apply(record, X):
-    ops = NumpyOps(X.dtype)
+    ops = host(X.dtype)
     return record.bind(ops).apply(ops, X)
 
 
@@ -52,9 +52,9 @@ def test_the_fast_path_is_the_matrix(name, d, s, rng):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("s", [3, 40])
 def test_blocks_cover_the_directions_in_order(name, s, rng):
-    record = draw(name, GaussianLaw(5), s).bind(NumpyOps(np.dtype(float)))
+    record = draw(name, GaussianLaw(5), s).bind(host())
     X = rng.standard_normal((4, 5))
-    ends = [(columns.start, columns.stop) for columns, _ in record.blocks(NumpyOps(X.dtype), X)]
+    ends = [(columns.start, columns.stop) for columns, _ in record.blocks(host(X.dtype), X)]
     assert [start for start, _ in ends] == [0, *(stop for _, stop in ends[:-1])]
     assert ends[-1][1] == s
 

@@ -1,4 +1,4 @@
-"""Every projection with every kernel and shape: it serves, or one line says what is lacking and a remedy that does.
+"""Every projection with every kernel and shape: it serves, or one line says what it needs and a remedy that does.
 
 The tables are over the registry: a new projection is tested here without a new test.
 """
@@ -71,12 +71,12 @@ def fourier(name, n_components, kernel=None):
 
 @every_projection
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_pairs_serve_or_say_what_is_lacking(name, kernel, rng):
+def test_pairs_serve_or_say_what_is_needed(name, kernel, rng):
     X = rng.standard_normal((20, 5))
     phi = fourier(name, 33, KERNELS[kernel])
-    lacking = REGISTRY[name].lacking(KERNELS[kernel].spectral_law(5))
-    assert name not in SURVEYED or bool(lacking) == (name in IMPOSSIBLE[kernel])
-    if lacking:
+    unmet = REGISTRY[name].unmet_requirement(KERNELS[kernel].spectral_law(5))
+    assert name not in SURVEYED or bool(unmet) == (name in IMPOSSIBLE[kernel])
+    if unmet:
         message = (
             rf"^`projection`='{name}' needs [^\n`]*, which {kernel} lacks\. Use projection='qmc', or 'gaussian'\.$"
         )
@@ -97,7 +97,7 @@ def test_pairs_serve_or_say_what_is_lacking(name, kernel, rng):
 def test_layers_of_units_serve_or_refuse_negative_weights(name, family, rng):
     X = rng.standard_normal((20, 5))
     phi = clone(LAYERS[family]).set_params(n_components=36, projection=name, random_state=0)
-    assert not REGISTRY[name].lacking(StandardGaussianLaw(5))
+    assert not REGISTRY[name].unmet_requirement(StandardGaussianLaw(5))
     # Rules of a width of their own fit no two layers, and negative weights have no signature in the second.
     served = fitted(phi, X)
     assert served.projection == name or (name in ("moment-matching", *SIGNED) and family in ("deep", "ntk"))

@@ -9,7 +9,7 @@ import pytest
 from scipy import fft, linalg, stats
 
 from phimap.kernels import CauchyLaw, Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw, StudentLaw
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.projections import Circulant, PModel, SparseSign, as_projection, sparse_sign
 from tests.support.statistics import follows, is_at_most, is_mean
 
@@ -25,7 +25,7 @@ def draw(projection, law, n_directions, seed=0):
 
 
 def apply(record, X):
-    ops = NumpyOps(X.dtype)
+    ops = host(X.dtype)
     return record.bind(ops).apply(ops, X)
 
 
@@ -66,10 +66,10 @@ def test_tensors_are_projected_alike(projection, d, s, rng):
 @pytest.mark.parametrize("projection", EVERY, ids=str)
 @pytest.mark.parametrize("s", [3, 40, 3000])
 def test_blocks_cover_the_directions_in_order(projection, s, rng):
-    record = draw(projection, GaussianLaw(5), s).bind(NumpyOps(np.dtype(float)))
+    record = draw(projection, GaussianLaw(5), s).bind(host())
     X = rng.standard_normal((4, 5))
     ends = []
-    for columns, values in record.blocks(NumpyOps(X.dtype), X):
+    for columns, values in record.blocks(host(X.dtype), X):
         assert values.shape == (4, columns.stop - columns.start)
         assert values.flags.c_contiguous
         assert values.flags.writeable

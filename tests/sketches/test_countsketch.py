@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.sketches import OSNAP, CountSketch
 from tests.support.statistics import is_at_most, is_mean
 
-OPS = NumpyOps(np.dtype(np.float64))
+OPS = host()
 
 
 def dense_matrix(record):

@@ -8,12 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.sketches import TensorSketch
 from phimap.sketches.tensorsketch import convolve
 from tests.support.statistics import is_at_most, is_mean
 
-OPS = NumpyOps(np.dtype(np.float64))
+OPS = host()
 EPS = np.finfo(np.float64).eps
 
 

@@ -2,20 +2,26 @@
 
 #: The experiments that ``phimap bench`` knows: the module of each, and what it reproduces.
 EXPERIMENTS = {
-    "approximation": ("approximation", "Liu et al. (2021), Section 6.1 and Table 7: error of every projection"),
-    "classification": ("approximation", "Liu et al. (2021), Section 6.1: test accuracy on every projection's features"),
+    "approximation": ("approximation.results", "Liu et al. (2021), Section 6.1 and Table 7: error of every projection"),
+    "classification": (
+        "approximation.results",
+        "Liu et al. (2021), Section 6.1: test accuracy on every projection's features",
+    ),
     "double-descent": (
         "double_descent",
         "Liu et al. (2021), Figure 5: errors as the number of features passes that of rows",
     ),
-    "ntk-error": ("ntk_error", "Han et al. (2021), Figure 2: error of every neural tangent map against its width"),
-    "ntk-mnist": ("ntk_mnist", "Zandieh et al. (2021), Figure 2a: accuracy on MNIST against width and time"),
-    "ntk-spectral": ("ntk_spectral", "Han et al. (2021), Figure 1: condition numbers of the regularised estimates"),
-    "ntk-uci-classification": ("ntk_classification", "Han et al. (2021), Table 1: accuracy on the UCI collection"),
-    "ntk-uci-regression": ("ntk_regression", "Zandieh et al. (2021), Table 2, and Han et al. (2021), Table 2"),
+    "ntk-error": ("ntk.error", "Han et al. (2021), Figure 2: error of every neural tangent map against its width"),
+    "ntk-mnist": ("ntk.mnist", "Zandieh et al. (2021), Figure 2a: accuracy on MNIST against width and time"),
+    "ntk-spectral": ("ntk.spectral", "Han et al. (2021), Figure 1: condition numbers of the regularised estimates"),
+    "ntk-uci-classification": ("ntk.classification", "Han et al. (2021), Table 1: accuracy on the UCI collection"),
+    "ntk-uci-regression": ("ntk.regression", "Zandieh et al. (2021), Table 2, and Han et al. (2021), Table 2"),
     "cntk-cifar10": ("cntk", "Zandieh et al. (2021), Table 1 and Figure 2b: accuracy on CIFAR-10 against width"),
     "cntk-mnist": ("cntk", "the same on MNIST"),
-    "footprint": ("footprint", "Ali et al. (2022), Figures 1, 3, 4, 10 to 15: accuracy against bytes and time"),
+    "footprint": (
+        "footprint.accuracy",
+        "Ali et al. (2022), Figures 1, 3, 4, 10 to 15: accuracy against bytes and time",
+    ),
     "spectra": ("spectra", "Ali et al. (2022), Figure 2: spectra of kernel matrices and of their equivalents"),
     "polynomial": (
         "polynomial",

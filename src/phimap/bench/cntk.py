@@ -8,9 +8,8 @@ features and, on a subset, the exact kernel beside them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +17,8 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import locate
 from phimap.bench.exact_ridge import ALPHAS, kernel_predictions
-from phimap.bench.experiment import Report, Request, Table
+from phimap.bench.experiment import Report, Table, as_dicts, grouped, having, measured, values
+from phimap.bench.options import BenchOptions
 from phimap.features import FeatureMap
 
 DEPTH, FILTER_SIZE = 3, 3
@@ -47,7 +47,7 @@ _MOST_ROWS = 5000
 
 @dataclass(frozen=True)
 class Images:
-    """Images (n, h, w, c) in float32, of mean 0 and deviation 1 a channel, and labels."""
+    """Images (n, h, w, c) in float32, of mean 0 and standard deviation 1 a channel, and labels."""
 
     X: np.ndarray
     y: np.ndarray
@@ -56,7 +56,7 @@ class Images:
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One fit.
 
     Attributes
@@ -89,8 +89,8 @@ def load_images(path: str, n_rows: int, n_test: int) -> Images:
         X, X_test = (file[name][:n].astype(np.float32) for name, n in (("X_train", n_rows), ("X_test", n_test)))
         y, y_test = file["y_train"][:n_rows], file["y_test"][:n_test]
     X, X_test = (part[..., None] if part.ndim == 3 else part for part in (X, X_test))
-    mean, deviation = X.mean(axis=(0, 1, 2)), X.std(axis=(0, 1, 2))
-    return Images((X - mean) / deviation, y, (X_test - mean) / deviation, y_test)
+    mean, standard_deviation = X.mean(axis=(0, 1, 2)), X.std(axis=(0, 1, 2))
+    return Images((X - mean) / standard_deviation, y, (X_test - mean) / standard_deviation, y_test)
 
 
 def run(
@@ -99,34 +99,14 @@ def run(
     *,
     depth: int = DEPTH,
     widths: Sequence[int] = WIDTHS,
-    repeats: int = 1,
-    seed: int = 0,
+    draws: Sequence[int] = (0,),
     device: str = "auto",
     exact_rows: int = EXACT_ROWS,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
-    """Fit every method at every width.
+) -> Iterator[Measurement]:
+    """Fit every method at every width, with the seeds `draws`.
 
-    Parameters
-    ----------
-    images : Images
-    methods : sequence of str
-        ``"sketch"``, ``"gradient"`` and ``"exact"``, which takes at most `exact_rows` training and test images; where
-        it is asked for, the others are fitted to those as well.
-    depth : int
-    widths : sequence of int
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``
-    seed : int
-    device : str
-        As in `phimap.KernelClassifier`.
-    exact_rows : int
-    advance : callable
-        Called after each fit.
-
-    Yields
-    ------
-    Row
+    The exact kernel takes at most `exact_rows` training and test images; where it is asked for, the others are fitted
+    to those as well. The device is that of `phimap.KernelClassifier`.
     """
     sizes = {(len(images.X), len(images.X_test))}
     few, exact = images, None
@@ -134,21 +114,19 @@ def run(
         few = Images(*(part[:exact_rows] for part in (images.X, images.y, images.X_test, images.y_test)))
         start = time.perf_counter()
         exact = _exact_labels(few, depth)
-        yield _row("exact", few, 0, 0, exact, start)
-        advance()
+        yield _measurement("exact", few, 0, 0, exact, start)
         sizes.add((len(few.X), len(few.X_test)))
     for n, t in sorted(sizes):
         part = Images(images.X[:n], images.y[:n], images.X_test[:t], images.y_test[:t])
         same = exact if (n, t) == (len(few.X), len(few.X_test)) else None
         for method in methods:
             for width in widths if method != "exact" else ():
-                for draw in range(seed, seed + repeats):
+                for draw in draws:
                     phi = feature_map(method, depth, width, draw)
                     start = time.perf_counter()
                     model = pm.KernelClassifier(phi, standardize=False, device=device, random_state=draw)
                     labels = model.fit(part.X, part.y).predict(part.X_test)
-                    yield _row(method, part, model.feature_map_.record_.n_components, draw, labels, start, same)
-                    advance()
+                    yield _measurement(method, part, model.feature_map_.record_.n_components, draw, labels, start, same)
 
 
 def feature_map(method: str, depth: int, width: int, seed: int) -> FeatureMap:
@@ -176,7 +154,7 @@ def _exact_labels(images: Images, depth: int) -> np.ndarray:
     return classes[kernel_predictions(K, Y, rows < n, test, (alpha,))[0].argmax(axis=1)]
 
 
-def _row(
+def _measurement(
     method: str,
     images: Images,
     width: int,
@@ -184,43 +162,39 @@ def _row(
     labels: np.ndarray,
     start: float,
     exact: np.ndarray | None = None,
-) -> Row:
+) -> Measurement:
     seconds = time.perf_counter() - start
     accuracy = 100.0 * float((labels == images.y_test).mean())
     disagreement = None if exact is None else 100.0 * float((labels != exact).mean())
-    return Row(method, len(images.X), len(images.X_test), width, seed, accuracy, seconds, disagreement)
+    return Measurement(method, len(images.X), len(images.X_test), width, seed, accuracy, seconds, disagreement)
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Fit the methods asked for: tables of accuracies and seconds, ours and the published one."""
-    repeats = request.draws(1)
-    methods = request.chosen(METHODS)
-    path = locate(_FILES[request.name], request.data)
-    images = load_images(str(path), request.rows or _MOST_ROWS, request.rows or _MOST_ROWS)
-    depth = (request.depths or (DEPTH,))[0]
-    with stages.stage(request.name) as advance:
-        step = partial(advance, 1)
-        options = {"depth": depth, "widths": request.widths or WIDTHS, "seed": request.seed}
-        rows = list(run(images, methods, repeats=repeats, advance=step, **options))
-    tables = [_table([row for row in rows if row.n_rows == n], depth) for n in sorted({row.n_rows for row in rows})]
-    if request.name in PUBLISHED:
+    draws, methods = options.seeds(1), options.chosen(METHODS)
+    path = locate(_FILES[options.name], options.data)
+    images = load_images(str(path), options.rows or _MOST_ROWS, options.rows or _MOST_ROWS)
+    depth, widths = (options.depths or (DEPTH,))[0], options.widths or WIDTHS
+    fits = run(images, methods, depth=depth, widths=widths, draws=draws)
+    found = measured(stages, options.name, fits)
+    tables = [_table(having(found, n_rows=n), depth) for n in sorted({one.n_rows for one in found})]
+    if options.name in PUBLISHED:
         title = "published: Zandieh et al. 2021, Table 1, 50,000 training images, depth 3"
-        tables.append(Table(title, _COLUMNS, PUBLISHED[request.name]))
-    return Report([asdict(row) for row in rows], tables)
+        tables.append(Table(title, _COLUMNS, PUBLISHED[options.name]))
+    return Report(as_dicts(found), tables)
 
 
 _COLUMNS = ("method", "features", "accuracy (%)", "seconds")
 
 
-def _table(rows: Sequence[Row], depth: int) -> Table:
-    lines, compared = [], any(row.disagreement is not None for row in rows)
-    for method, width in dict.fromkeys((row.method, row.n_components) for row in rows):
-        found = [row for row in rows if (row.method, row.n_components) == (method, width)]
-        accuracy, seconds = np.mean([row.accuracy for row in found]), min(row.seconds for row in found)
+def _table(found: Sequence[Measurement], depth: int) -> Table:
+    lines, compared = [], any(one.disagreement is not None for one in found)
+    for (method, width), fits in grouped(found, "method", "n_components").items():
+        accuracy, seconds = values(fits, "accuracy").mean(), values(fits, "seconds").min()
         line = [method, f"{width:,}" if width else "-", f"{accuracy:.2f}", f"{seconds:.1f}"]
         if compared:
-            apart = [row.disagreement for row in found if row.disagreement is not None]
+            apart = [one.disagreement for one in fits if one.disagreement is not None]
             line.append(f"{np.mean(apart):.1f}" if apart else "-")
         lines.append(tuple(line))
-    title = f"depth {depth}, {rows[0].n_rows:,} training and {rows[0].n_test:,} test images"
+    title = f"depth {depth}, {found[0].n_rows:,} training and {found[0].n_test:,} test images"
     return Table(title, (*_COLUMNS, "unlike exact (%)") if compared else _COLUMNS, lines)

@@ -116,6 +116,14 @@ def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
     return path
 
 
+def unit_rows(X: np.ndarray, centre: bool) -> np.ndarray:
+    """Rows of norm 1 in float32, after their mean was taken from them if `centre`; zero rows stay."""
+    X = X.astype(np.float64)
+    X = X - X.mean(axis=0) if centre else X
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return (X / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+
+
 def _read(source: Source, path: Path, seed: int) -> tuple[np.ndarray, ...]:
     with np.load(path, allow_pickle=False) as file:
         if not source.key:

@@ -7,8 +7,8 @@ error of the kernel estimate falls all the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,9 @@ import numpy as np
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
-from phimap.bench.experiment import Report, Request, Table
+from phimap.bench.experiment import Report, Table, as_dicts, having, measured, values
+from phimap.bench.figures import panels, save
+from phimap.bench.options import BenchOptions
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.ops import single_threaded_blas
 
@@ -29,7 +31,7 @@ _MOST_ROWS = 200
 
 
 @dataclass(frozen=True)
-class Point:
+class Measurement:
     """One draw at one width.
 
     Attributes
@@ -58,39 +60,24 @@ def run(
     data: Dataset,
     *,
     ratios: Sequence[float] = RATIOS,
-    repeats: int = 10,
-    seed: int = 0,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Point]:
-    """Measure one set at every width, Gaussian kernel at the median distance, independent directions.
+    draws: Sequence[int] = range(10),
+) -> Iterator[Measurement]:
+    """Measure one set at every ratio, Gaussian kernel at the median distance, independent directions.
 
-    Parameters
-    ----------
-    data : Dataset
-        Two classes are taken from it: labels 1 and 2 where there are more than two. At most 200 training rows.
-    ratios : sequence of float
-        Features over training rows.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``.
-    advance : callable
-        Called after each draw.
-
-    Yields
-    ------
-    Point
+    Two classes are taken from the set, labels 1 and 2 where there are more than two, and at most 200 training rows.
     """
     X, y = _two_classes(data.X, data.y)
     X_test, y_test = _two_classes(data.X_test, data.y_test)
     X, y = X[:_MOST_ROWS], y[:_MOST_ROWS]
     kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X))
     exact = kernel(X)
-    for repeat in range(seed, seed + repeats):
+    for repeat in draws:
         for ratio in ratios:
             width = max(1, round(ratio * len(X)))
             phi = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=repeat).fit(X)
             Z, Z_test = phi.transform(X), phi.transform(X_test)
             coef = _ridge(Z, y)
-            yield Point(
+            yield Measurement(
                 data.name,
                 ratio,
                 width,
@@ -99,7 +86,6 @@ def run(
                 float(np.square(Z_test @ coef - y_test).mean()),
                 float(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact)),
             )
-            advance()
 
 
 def _two_classes(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,31 +102,42 @@ def _ridge(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return Vt.T @ ((U.T @ y) * (s / (s**2 + ALPHA)))
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: medians at every width, and a figure of each set."""
-    repeats = request.draws(10, least=2)
+    draws = options.seeds(10, least=2)
     # Every set is read before the first is measured: a missing file shows at once.
-    loaded = [load(name, request.data, request.seed) for name in request.sets or _SETS]
-    points: list[Point] = []
+    loaded = [load(name, options.data, options.seed) for name in options.sets or _SETS]
+    found: list[Measurement] = []
     for dataset in loaded:
-        with stages.stage(dataset.name, len(RATIOS) * repeats) as advance:
-            points += run(dataset, repeats=repeats, seed=request.seed, advance=partial(advance, 1))
-    names = [dataset.name for dataset in loaded]
-    figures = {f"double-descent_{name}.png": partial(_figure, points, name) for name in names}
-    return Report([asdict(point) for point in points], [_table(points, name) for name in names], figures)
+        found += measured(stages, dataset.name, run(dataset, draws=draws), len(RATIOS) * len(draws))
+    by_set = {dataset.name: having(found, dataset=dataset.name) for dataset in loaded}
+    figures = {f"double-descent_{name}.png": partial(_figure, name, part) for name, part in by_set.items()}
+    return Report(as_dicts(found), [_table(name, part) for name, part in by_set.items()], figures)
 
 
-def _table(points: Sequence[Point], dataset: str) -> Table:
-    rows = []
+def _table(dataset: str, found: Sequence[Measurement]) -> Table:
+    lines = []
     for ratio in RATIOS:
-        of_ratio = [point for point in points if (point.dataset, point.ratio) == (dataset, ratio)]
-        medians = (np.median([getattr(p, name) for p in of_ratio]) for name in ("train", "test", "approximation"))
-        rows.append((f"{ratio:g}", *(f"{median:.3g}" for median in medians)))
+        of_ratio = having(found, ratio=ratio)
+        medians = (np.median(values(of_ratio, name)) for name in ("train", "test", "approximation"))
+        lines.append((f"{ratio:g}", *(f"{median:.3g}" for median in medians)))
     title = f"{dataset}: median errors against features over training rows"
-    return Table(title, ("features / rows", "training", "test", "kernel"), rows)
+    return Table(title, ("features / rows", "training", "test", "kernel"), lines)
 
 
-def _figure(points: Sequence[Point], dataset: str, path: Path) -> None:
-    from phimap.bench.figures import double_descent
-
-    double_descent(points, dataset, path)
+def _figure(dataset: str, found: Sequence[Measurement], path: Path) -> None:
+    """Training, test and approximation error against features over rows, medians and quartiles."""
+    figure, ((axis,),) = panels(6.4, 4.2)
+    ratios = sorted({one.ratio for one in found})
+    for name, label in (("train", "training"), ("test", "test"), ("approximation", "kernel, relative")):
+        errors = [values(having(found, ratio=ratio), name) for ratio in ratios]
+        low, middle, high = (np.array([np.quantile(e, q) for e in errors]) for q in (0.25, 0.5, 0.75))
+        (line,) = axis.plot(ratios, middle, marker="o", markersize=3, label=label)
+        axis.fill_between(ratios, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    axis.axvline(1, color="0.5", linestyle=":")
+    # Training errors past the threshold are rounding: they would stretch the axis over twenty decades.
+    axis.set(xscale="log", yscale="log", ylim=(1e-4, None), xlabel="features over training rows", ylabel="error")
+    axis.set_title(f"{dataset}: double descent")
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False)
+    save(figure, path)

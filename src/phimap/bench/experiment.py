@@ -1,66 +1,18 @@
-"""What an experiment is asked, and what it gives: rows, tables and figures."""
+"""What an experiment gives, and the parts that the experiments share: the loop, the choice and the words of results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 
-@dataclass(frozen=True)
-class Request:
-    """The options of ``phimap bench``; None leaves the choice to the experiment.
+from phimap._progress import Stages
 
-    Attributes
-    ----------
-    name : str
-        The experiment.
-    data : Path or None
-        Folder of the data sets.
-    sets, projections, methods : sequence of str or None
-    depths, widths : sequence of int or None
-        Depths of networks, numbers of features.
-    rows : int or None
-        Most rows of a set.
-    repeats : int or None
-        Draws of each map.
-    seed : int
-        Of the first draw and of the splits.
-    output : Path or None
-        Folder for results and figures.
-    quiet : bool
-        No progress bars.
-    """
-
-    name: str
-    data: Path | None = None
-    sets: Sequence[str] | None = None
-    projections: Sequence[str] | None = None
-    methods: Sequence[str] | None = None
-    depths: Sequence[int] | None = None
-    widths: Sequence[int] | None = None
-    rows: int | None = None
-    repeats: int | None = None
-    seed: int = 0
-    output: Path | None = None
-    quiet: bool = False
-
-    def draws(self, default: int, *, least: int = 1) -> int:
-        """`repeats` or the default, at least `least`."""
-        repeats = default if self.repeats is None else self.repeats
-        if repeats < least:
-            why = ": a deviation needs two draws" if least == 2 else ""
-            raise ValueError(f"--repeats must be at least {least}, got {repeats}{why}.")
-        return repeats
-
-    def chosen(self, methods: Iterable[str]) -> list[str]:
-        """`methods`, or those of them that were asked for."""
-        known = list(methods)
-        for method in self.methods or ():
-            if method not in known:
-                raise ValueError(f"--methods must be among {', '.join(known)}, got {method!r}.")
-        return list(self.methods or known)
+#: A frozen dataclass: one result of an experiment.
+Measurement = TypeVar("Measurement")
 
 
 @dataclass(frozen=True)
@@ -71,12 +23,12 @@ class Table:
     ----------
     title : str
     columns : sequence of str
-    rows : sequence of sequence of str
+    lines : sequence of sequence of str
     """
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    lines: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -85,20 +37,55 @@ class Report:
 
     Attributes
     ----------
-    rows : sequence of dict
-        Every measurement, for the file of results.
+    measurements : sequence of dict
+        For the file of results.
     tables : sequence of Table
     figures : dict
         Writer of each figure by the name of its file.
     """
 
-    rows: Sequence[Mapping[str, Any]]
+    measurements: Sequence[Mapping[str, Any]]
     tables: Sequence[Table]
     figures: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
 
 
-def mean_and_deviation(values: Sequence[float]) -> str:
-    """Mean of the values, with the deviation of one where there are more."""
+def measured(
+    stages: Stages, name: str, measurements: Iterable[Measurement], total: int | None = None
+) -> list[Measurement]:
+    """All of the measurements, taken one by one under a bar that counts them."""
+    found = []
+    with stages.stage(name, total) as advance:
+        for measurement in measurements:
+            found.append(measurement)
+            advance(1)
+    return found
+
+
+def as_dicts(measurements: Iterable[Any]) -> list[dict[str, Any]]:
+    """Dataclasses as the file of results holds them."""
+    return [asdict(one) for one in measurements]
+
+
+def having(measurements: Iterable[Measurement], **facts: Any) -> list[Measurement]:
+    """Those of the measurements that have these values of their attributes."""
+    return [one for one in measurements if all(getattr(one, name) == value for name, value in facts.items())]
+
+
+def grouped(measurements: Iterable[Measurement], *names: str) -> dict[tuple[Any, ...], list[Measurement]]:
+    """The measurements by their values of these attributes, in the order of first occurrence."""
+    groups: dict[tuple[Any, ...], list[Measurement]] = {}
+    for one in measurements:
+        groups.setdefault(tuple(getattr(one, name) for name in names), []).append(one)
+    return groups
+
+
+def values(measurements: Iterable[Any], name: str) -> np.ndarray:
+    """The values (k,) of one attribute."""
+    return np.array([getattr(one, name) for one in measurements])
+
+
+def mean_and_standard_deviation(values: Sequence[float] | np.ndarray) -> str:
+    """Mean of the values, with the standard deviation of one where there are more."""
     mean = sum(values) / len(values)
     if len(values) == 1:
         return f"{mean:.4g}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import phimap as pm
-from phimap._files import write_whole
 from phimap._progress import Stages
-from phimap.bench.datasets import SETS, load
-from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
-from phimap.bench.ntk_error import normalised
+from phimap.bench.datasets import SETS, load, unit_rows
+from phimap.bench.experiment import (
+    Report,
+    Table,
+    as_dicts,
+    grouped,
+    having,
+    mean_and_standard_deviation,
+    measured,
+    values,
+)
+from phimap.bench.figures import legend_below, mark_widths, panels, save
+from phimap.bench.options import BenchOptions
 from phimap.bench.uci import REGRESSION, load_regression
 from phimap.features.power_series.powers import METHODS as POWERS
 from phimap.kernels import Polynomial
@@ -43,7 +52,7 @@ _PIECE = 2**25
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One draw of one method.
 
     Attributes
@@ -106,33 +115,14 @@ def run(
     coef0: Sequence[int] = COEF0,
     widths: Sequence[int] = WIDTHS,
     n_rows: int = ERROR_ROWS,
-    repeats: int = 3,
-    seed: int = 0,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
-    """Measure the methods on one set of rows.
+    draws: Sequence[int] = range(3),
+) -> Iterator[Measurement]:
+    """Measure the methods, keys of `METHODS`, on one set of rows, scaled to norm 1 here.
 
-    Parameters
-    ----------
-    name : str
-        For the rows of the result.
-    X : ndarray of shape (n, d)
-        Scaled to norm 1 here.
-    methods : sequence of str
-        Keys of `METHODS`.
-    degrees, coef0, widths : sequence of int
-    n_rows : int
-        Rows of the error, the same for all draws; maps are fitted to others where there are as many.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``. They take turns, so that a busy minute slows all methods.
-    advance : callable
-        Called after each draw.
-
-    Yields
-    ------
-    Row
+    The rows of the error are the same for all draws, and maps are fitted to others where there are as many. Draws with
+    the seeds `draws` take turns, so that a busy minute slows all methods.
     """
-    X = normalised(X[np.random.default_rng(seed).permutation(len(X))], False)
+    X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], False)
     rows = X[:n_rows]
     others = X[n_rows : n_rows + _FIT_ROWS] if len(X) > 2 * n_rows else X
     for degree in degrees:
@@ -141,8 +131,8 @@ def run(
             size = np.linalg.norm(exact)
             for method in methods:
                 # What the first call compiles or loads is no draw's time.
-                METHODS[method](degree, constant, 64, seed).fit(others[:64]).transform(rows[:2])
-            for draw in range(seed, seed + repeats):
+                METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
+            for draw in draws:
                 for method in methods:
                     for width in widths:
                         phi = METHODS[method](degree, constant, width, draw)
@@ -154,37 +144,39 @@ def run(
                         seconds = time.perf_counter() - fitted
                         Z = np.concatenate(pieces).astype(np.float64)
                         error = float(np.linalg.norm(Z @ Z.T - exact) / size)
-                        yield Row(name, method, degree, constant, width, draw, error, fitted - start, seconds)
-                        advance()
+                        yield Measurement(name, method, degree, constant, width, draw, error, fitted - start, seconds)
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: a table of each kernel, the ratios to scikit-learn's, a figure of each constant."""
-    repeats, methods = request.draws(3), request.chosen(METHODS)
-    widths = sorted(request.widths or WIDTHS)
+    draws, methods = options.seeds(3), options.chosen(METHODS)
+    widths, n_rows = sorted(options.widths or WIDTHS), options.rows or ERROR_ROWS
     # Every set is read before the first is measured: a missing file shows at once.
-    loaded = {name: _load(name, request) for name in request.sets or ("MNIST", "letter", "protein")}
-    rows: list[Row] = []
+    loaded = {name: _load(name, options) for name in options.sets or ("MNIST", "letter", "protein")}
+    total = len(DEGREES) * len(COEF0) * len(methods) * len(widths) * len(draws)
+    asked: dict[str, Any] = {"degrees": DEGREES, "widths": widths, "n_rows": n_rows, "draws": draws}
+    found: list[Measurement] = []
     for name, X in loaded.items():
-        with stages.stage(name, len(DEGREES) * len(COEF0) * len(methods) * len(widths) * repeats) as advance:
-            options = {"degrees": DEGREES, "widths": widths, "n_rows": request.rows or ERROR_ROWS, "repeats": repeats}
-            rows += run(name, X, methods, seed=request.seed, advance=partial(advance, 1), **options)
-    tables = [_table(rows, name, coef0, degree) for name in loaded for coef0 in COEF0 for degree in DEGREES]
+        found += measured(stages, name, run(name, X, methods, **asked), total)
+    kernels = [(name, coef0, degree) for name in loaded for coef0 in COEF0 for degree in DEGREES]
+    tables = [_table(found, *kernel) for kernel in kernels]
     if PEER in methods and OURS in methods:
-        tables.append(_comparison(rows))
+        tables.append(_comparison(found))
     figures = {
-        f"polynomial_{name}_{coef0}.png": partial(_figure, rows, name, coef0) for name in loaded for coef0 in COEF0
+        f"polynomial_{name}_{coef0}.png": partial(_figure, having(found, dataset=name, coef0=coef0), name, coef0)
+        for name in loaded
+        for coef0 in COEF0
     }
-    return Report([asdict(row) for row in rows], tables, figures)
+    return Report(as_dicts(found), tables, figures)
 
 
-def _load(name: str, request: Request) -> np.ndarray:
+def _load(name: str, options: BenchOptions) -> np.ndarray:
     """Rows (n, d) of a set, its columns scaled as in the other experiments; those of regression sets to [0, 1]."""
     if name in SETS:
-        return load(name, request.data, request.seed).X
+        return load(name, options.data, options.seed).X
     if name not in REGRESSION:
         raise ValueError(f"--sets must be among {', '.join((*SETS, *REGRESSION))}, got {name!r}.")
-    X, _ = load_regression(name, request.data)
+    X, _ = load_regression(name, options.data)
     widths = np.ptp(X, axis=0)
     return (X - X.min(axis=0)) / np.where(widths > 0, widths, 1.0)
 
@@ -193,74 +185,56 @@ def _kernel(degree: int | str, coef0: int) -> str:
     return f"({coef0} + <x, y>)^{degree}" if coef0 else f"<x, y>^{degree}"
 
 
-def _of(rows: Sequence[Row], dataset: str, coef0: int, degree: int) -> list[Row]:
-    return [row for row in rows if (row.dataset, row.coef0, row.degree) == (dataset, coef0, degree)]
-
-
-def _table(rows: Sequence[Row], dataset: str, coef0: int, degree: int) -> Table:
-    chosen = _of(rows, dataset, coef0, degree)
-    widths = sorted({row.width for row in chosen})
+def _table(found: Sequence[Measurement], dataset: str, coef0: int, degree: int) -> Table:
+    chosen = having(found, dataset=dataset, coef0=coef0, degree=degree)
+    widths = sorted({one.width for one in chosen})
     lines = []
-    for method in dict.fromkeys(row.method for row in chosen):
-        by_width = [[row for row in chosen if (row.method, row.width) == (method, width)] for width in widths]
-        errors = [mean_and_deviation([row.error for row in found]) for found in by_width]
-        seconds = [f"{min(row.seconds for row in found):.2g}" for found in by_width]
-        lines.append((method, *errors, *seconds, f"{min(row.fit_seconds for row in by_width[-1]):.2g}"))
+    for (method,), of_method in grouped(chosen, "method").items():
+        by_width = [having(of_method, width=width) for width in widths]
+        errors = [mean_and_standard_deviation(values(draws, "error")) for draws in by_width]
+        seconds = [f"{values(draws, 'seconds').min():.2g}" for draws in by_width]
+        lines.append((method, *errors, *seconds, f"{values(by_width[-1], 'fit_seconds').min():.2g}"))
     columns = (f"m = {width:,}" for width in widths), (f"s, {width:,}" for width in widths)
     title = f"{dataset}, {_kernel(degree, coef0)}: relative error, seconds"
     return Table(title, ("method", *columns[0], *columns[1], "s, fit"), lines)
 
 
-def _comparison(rows: Sequence[Row]) -> Table:
+def _comparison(found: Sequence[Measurement]) -> Table:
     """Error and time of ours over those of scikit-learn's map, at the largest width."""
-    widest = max(row.width for row in rows)
-    degrees = sorted({row.degree for row in rows})
+    width = max(one.width for one in found)
+    degrees = sorted({one.degree for one in found})
     lines = []
-    for dataset, coef0 in dict.fromkeys((row.dataset, row.coef0) for row in rows):
+    for (dataset, coef0), of_kernel in grouped(having(found, width=width), "dataset", "coef0").items():
         cells = []
         for degree in degrees:
-            ratios = []
-            for measure, statistic in (("error", np.mean), ("seconds", np.min)):
-                of_widest = [row for row in _of(rows, dataset, coef0, degree) if row.width == widest]
-                ours, peer = (
-                    statistic([getattr(row, measure) for row in of_widest if row.method == method])
-                    for method in (OURS, PEER)
-                )
-                ratios.append(f"{ours / peer:.2g}")
-            cells.append(", ".join(ratios))
+            ours, peer = (having(of_kernel, degree=degree, method=method) for method in (OURS, PEER))
+            error = values(ours, "error").mean() / values(peer, "error").mean()
+            seconds = values(ours, "seconds").min() / values(peer, "seconds").min()
+            cells.append(f"{error:.2g}, {seconds:.2g}")
         lines.append((dataset, _kernel("p", coef0), *cells))
-    title = f"error and seconds of {OURS} over those of PolynomialCountSketch, m = {widest:,}"
+    title = f"error and seconds of {OURS} over those of PolynomialCountSketch, m = {width:,}"
     return Table(title, ("data set", "kernel", *(f"p = {degree}" for degree in degrees)), lines)
 
 
-def _figure(rows: Sequence[Row], dataset: str, coef0: int, path: Path) -> None:
+def _figure(found: Sequence[Measurement], dataset: str, coef0: int, path: Path) -> None:
     """Error above, seconds below, against the width, a column for each degree."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullLocator
-
-    degrees = sorted({row.degree for row in rows})
-    figure = Figure(figsize=(3.2 * len(degrees), 6.2), layout="constrained")
-    axes = figure.subplots(2, len(degrees), squeeze=False, sharex=True, sharey="row")
+    degrees = sorted({one.degree for one in found})
+    figure, axes = panels(3.2 * len(degrees), 6.2, 2, len(degrees), sharex=True, sharey="row")
     for column, degree in enumerate(degrees):
-        chosen = _of(rows, dataset, coef0, degree)
-        widths = sorted({row.width for row in chosen})
+        chosen = having(found, degree=degree)
+        widths = sorted({one.width for one in chosen})
         for measure, statistic, axis in zip(("error", "seconds"), (np.mean, np.min), axes[:, column], strict=True):
-            for number, method in enumerate(dict.fromkeys(row.method for row in chosen)):
-                values = [
-                    statistic([getattr(row, measure) for row in chosen if (row.method, row.width) == (method, width)])
-                    for width in widths
-                ]
+            for number, ((method,), of_method) in enumerate(grouped(chosen, "method").items()):
+                heights = [statistic(values(having(of_method, width=width), measure)) for width in widths]
                 style: dict[str, Any] = {"color": "k", "linewidth": 2} if method == PEER else {"color": f"C{number}"}
-                axis.plot(widths, values, marker="o", markersize=3, label=method, **style)
+                axis.plot(widths, heights, marker="o", markersize=3, label=method, **style)
             axis.set(xscale="log", yscale="log")
-            axis.set_xticks(widths, [f"{width:,}" for width in widths])
-            axis.xaxis.set_minor_locator(NullLocator())
+            mark_widths(axis, widths)
             axis.grid(alpha=0.3)
         axes[0, column].set_title(_kernel(degree, coef0))
         axes[1, column].set_xlabel("features m")
     axes[0, 0].set_ylabel("relative error")
     axes[1, 0].set_ylabel("seconds")
     figure.suptitle(f"{dataset}, rows of norm 1")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=9, frameon=False, fontsize=8)
-    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=130))
+    legend_below(figure, axes[0, 0], 9)
+    save(figure, path)

@@ -7,7 +7,7 @@ loss*, Figure 2: eigenvalues, and the eigenvector of the largest, for ReLU featu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import numpy as np
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench.experiment import Report, Request, Table
+from phimap.bench.experiment import Report, Table, as_dicts, measured
+from phimap.bench.figures import panels, save
+from phimap.bench.options import BenchOptions
 
 DIMENSION, ROWS = 512, 2048
 #: Kernels, and what their Gaussian moments are those of.
@@ -27,7 +29,7 @@ KERNELS: Mapping[str, tuple[Any, Any]] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One draw of the data.
 
     Attributes
@@ -48,12 +50,12 @@ class Row:
     overlap: float
 
 
-def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[Row, np.ndarray, np.ndarray]:
+def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[Measurement, np.ndarray, np.ndarray]:
     """Compare a kernel with its equivalent on classes a = 1, 2: means ``4 e_a``, ``C_a = (1 + 4 (a - 1) / sqrt(p)) I``.
 
     Returns
     -------
-    row : Row
+    measurement : Measurement
     exact, equivalent : ndarray of shape (n,)
         Eigenvalues in ascending order.
     """
@@ -65,28 +67,29 @@ def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple
     equivalent = pm.theory.equivalent_kernel(activation, X, labels, mixture=mixture)
     (values, vectors), (other, other_vectors) = np.linalg.eigh(K), np.linalg.eigh(equivalent)
     gap = np.abs(np.linalg.eigvalsh(K - equivalent)).max() / values[-1]
-    return Row(name, n, p, seed, float(gap), float(abs(vectors[:, -1] @ other_vectors[:, -1]))), values, other
+    return Measurement(name, n, p, seed, float(gap), float(abs(vectors[:, -1] @ other_vectors[:, -1]))), values, other
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Every kernel on as many draws as are asked for, and a figure of the first draw's eigenvalues."""
-    names, repeats, n = request.chosen(KERNELS), request.draws(1), request.rows or ROWS
-    p = (request.widths or (max(8, n // 4),))[0]
-    found = []
-    with stages.stage("spectra", len(names) * repeats) as advance:
-        for name in names:
-            for seed in range(request.seed, request.seed + repeats):
-                found.append(run(name, n=n, p=p, seed=seed))
-                advance(1)
-    cells = [(row.kernel, str(row.seed), f"{row.gap:.4f}", f"{row.overlap:.5f}") for row, *_ in found]
+    names, seeds, n = options.chosen(KERNELS), options.seeds(1), options.rows or ROWS
+    p = (options.widths or (max(8, n // 4),))[0]
+    draws = [(name, seed) for name in names for seed in seeds]
+    found = measured(stages, "spectra", (run(name, n=n, p=p, seed=seed) for name, seed in draws), len(draws))
+    lines = [(one.kernel, str(one.seed), f"{one.gap:.4f}", f"{one.overlap:.5f}") for one, *_ in found]
     title = f"kernel matrix and equivalent, p = {p}, n = {n}"
-    table = Table(title, ("kernel", "draw", "relative gap", "overlap of leading eigenvectors"), cells)
-    firsts = {row.kernel: spectra for row, *spectra in reversed(found)}
-    figures = {f"spectra_{name}.png": partial(_figure, *firsts[name], name) for name in names}
-    return Report([asdict(row) for row, *_ in found], [table], figures)
+    table = Table(title, ("kernel", "draw", "relative gap", "overlap of leading eigenvectors"), lines)
+    firsts = {one.kernel: eigenvalues for one, *eigenvalues in reversed(found)}
+    figures = {f"spectra_{name}.png": partial(_figure, name, *firsts[name]) for name in names}
+    return Report(as_dicts(one for one, *_ in found), [table], figures)
 
 
-def _figure(exact: np.ndarray, equivalent: np.ndarray, name: str, path: Path) -> None:
-    from phimap.bench.figures import spectra
-
-    spectra(exact, equivalent, name, path)
+def _figure(name: str, exact: np.ndarray, equivalent: np.ndarray, path: Path) -> None:
+    """Histograms of two spectra (n,); eigenvalues beyond the bulk are seen on the logarithmic axis."""
+    figure, ((axis,),) = panels(6.4, 4.0)
+    bins = np.linspace(min(exact.min(), equivalent.min()), max(exact.max(), equivalent.max()), 120).tolist()
+    axis.hist(exact, bins, label="kernel matrix", alpha=0.6)
+    axis.hist(equivalent, bins, label="equivalent", histtype="step", color="k")
+    axis.set(yscale="log", xlabel="eigenvalue", ylabel="eigenvalues", title=name)
+    axis.legend(frameon=False)
+    save(figure, path)

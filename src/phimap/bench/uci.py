@@ -33,15 +33,7 @@ _UNUSABLE = ("congressional-voting", "statlog-australian-credit")
 
 
 def load_regression(name: str, folder: str | os.PathLike[str] | None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (n, d) and targets (n,) of a set, in float64 and raw units.
-
-    Raises
-    ------
-    ValueError
-        If there is no set of that name.
-    DataError
-        If its file is not there.
-    """
+    """Inputs (n, d) and targets (n,) of a set, in raw units; unknown names and missing files are refused."""
     if name not in REGRESSION:
         raise ValueError(f"the regression set must be one of {', '.join(REGRESSION)}, got {name!r}.")
     file = REGRESSION[name]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 __all__ = ["main"]
+
+# What the extra brings.
+_NEEDED = ("jinja2", "matplotlib", "pyarrow", "rich", "typer")
 
 
 def main() -> None:
@@ -12,6 +16,10 @@ def main() -> None:
 
     The core type of BLAS is settled first: it is read when NumPy is imported, so nothing heavy comes before.
     """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        sys.stderr.write(f"error: the command phimap needs {', '.join(missing)}. Install: pip install 'phimap[cli]'.\n")
+        sys.exit(2)
     try:
         from phimap.cli.blas import choose_core_type
 

@@ -15,28 +15,28 @@ from phimap._files import write_whole
 from phimap.cli.describe import inputs_text, task_of, times
 from phimap.cli.errors import complain
 from phimap.cli.fit import predict_unnamed
+from phimap.cli.options import PredictOptions
 from phimap.cli.outputs import check_writable
+from phimap.cli.rows import check_single
 from phimap.cli.scoring import Scores
-from phimap.cli.source import check_single
 from phimap.config import config
 from phimap.io import DataError, Table, open_table
 from phimap.io.model import load
 from phimap.learn.data.batches import feature_rows
 
 
-def run(
-    model_path: Path, data: str, output: Path | None, target: str | None, memory: str | None, n_jobs: int | None
-) -> None:
+def run(options: PredictOptions) -> None:
     """Carry out the command."""
-    check_writable("--output", output, [data, str(model_path)])
-    with config(memory=memory, n_jobs=n_jobs):
-        model = load(model_path)
+    file, data, output, target = options.model, options.data, options.output, options.target
+    check_writable("--output", output, [data, str(file)])
+    with config(memory=options.memory, n_jobs=options.n_jobs):
+        model = load(file)
         if not hasattr(model, "predict"):
-            raise DataError(f"{model_path}: holds {type(model).__name__}, which makes no predictions. Give a learner.")
+            raise DataError(f"{file}: holds {type(model).__name__}, which makes no predictions. Give a learner.")
         n_targets = getattr(model, "n_targets_", 1)
         if n_targets > 1:
             raise DataError(
-                f"{model_path}: predicts {n_targets} targets, the command line takes one. Use phimap.load in Python."
+                f"{file}: predicts {n_targets} targets, the command line takes one. Use phimap.load in Python."
             )
         table = _open(data, target, model)
         scores = Scores(task_of(model), getattr(model, "classes_", None)) if target is not None else None

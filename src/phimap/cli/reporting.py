@@ -7,18 +7,17 @@ import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from phimap._progress import Stage, Stages
 from phimap.cli.describe import inputs_text, kernel_text, some
-from phimap.cli.source import Columns, SplitRows
+from phimap.cli.first_pass import Columns
+from phimap.cli.options import FitOptions
+from phimap.cli.result import Result
+from phimap.cli.rows import SplitRows
 from phimap.learn.data.batches import feature_rows
 from phimap.report import Facts, error_curves, render
-
-if TYPE_CHECKING:
-    from phimap.cli.fit import Request, Result
 
 # Feature columns described in the report; the file itself holds the rest.
 _LISTED = 40
@@ -34,21 +33,21 @@ _HEAD = ("column", "mean", "standard deviation", "lowest", "highest")
 
 def page(result: Result) -> str:
     """The report of `result` as HTML; measures the error curves on the way."""
-    request, overview, model = result.request, result.overview, result.model
+    options, overview, model = result.options, result.overview, result.model
     stages = list(result.stages)
     curves = None
     if result.scores is not None:
         timed = Stages()
-        rows = feature_rows(request.features, np.dtype(request.dtype).itemsize)
+        rows = feature_rows(options.features, np.dtype(options.dtype).itemsize)
         with timed.stage("error curves"):
-            curves = error_curves(model, SplitRows(result.table, request.holdout, request.seed, rows, held_out=True))
+            curves = error_curves(model, SplitRows(result.table, options.holdout, options.seed, rows, held_out=True))
         stages += timed.finished
     solution = model.solution_
     true, predicted = result.scores.pairs() if result.scores else (None, None)
     described = _described(overview.features)
     return render(
         Facts(
-            data=_file_name(request.data),
+            data=_file_name(options.data),
             target=str(result.table.target_name),
             task=result.task,
             headline=_headline(result, true),
@@ -64,7 +63,7 @@ def page(result: Result) -> str:
             tables=[("Data", _data(result)), ("Model", _model(result)), ("Reproducibility", _reproducibility(result))],
             columns=described,
             n_columns=result.table.n_features,
-            command=_command(request),
+            command=_command(options),
         )
     )
 
@@ -76,19 +75,19 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
         return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
     rows = f"On {scores.n:,} rows that took no part in training,"
     if result.task == "regression" and result.overview.target is not None:
-        spread = float(result.overview.target.spread[0])  # pyright: ignore[reportOptionalSubscript]
+        by_mean = float(result.overview.target.standard_deviation[0])  # pyright: ignore[reportOptionalSubscript]
         typical = f"its error is typically {scores.rmse:.3g}"
         if np.isnan(scores.r2):
             return (
-                f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {spread:.3g}."
+                f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {by_mean:.3g}."
             )
         if scores.r2 <= 0:
             return (
-                f"{rows} the model predicts {target} no better than its mean does: {typical}, the mean's {spread:.3g}."
+                f"{rows} the model predicts {target} no better than its mean does: {typical}, the mean's {by_mean:.3g}."
             )
         return (
             f"{rows} the model explains {100 * scores.r2:.1f} % of the variance of {target}: {typical}, where always "
-            f"predicting the mean would err by {spread:.3g}."
+            f"predicting the mean would err by {by_mean:.3g}."
         )
     unseen = scores.unseen()
     commonest = np.unique(true, return_counts=True)[1].max() / true.size
@@ -117,7 +116,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
     return [
         *tiles,
         ("Training rows", f"{result.overview.n_train:,}", f"{result.overview.n_held_out:,} held out"),
-        ("Features", f"{result.request.features:,}", f"from {inputs_text(result.table)}"),
+        ("Features", f"{result.options.features:,}", f"from {inputs_text(result.table)}"),
         ("Time", f"{result.seconds:.1f} s", "reading, fitting, scoring"),
         ("Memory", f"{peak / 2**30:.2f} GB", "at most, whole process"),
     ]
@@ -126,7 +125,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
 def _data(result: Result) -> list[tuple[str, str]]:
     overview, table = result.overview, result.table
     rows = [
-        ("file", _file_name(result.request.data)),
+        ("file", _file_name(result.options.data)),
         ("rows", f"{overview.n_rows:,}"),
         ("inputs", inputs_text(table)),
         ("target", str(table.target_name)),
@@ -135,21 +134,21 @@ def _data(result: Result) -> list[tuple[str, str]]:
     target = overview.target
     if result.task == "classification":
         rows.append(("classes", f"{len(result.model.classes_)}: {some(result.model.classes_)}"))
-    elif target is not None and target.mean is not None and target.spread is not None:
+    elif target is not None and target.mean is not None and target.standard_deviation is not None:
         rows += [
             ("target mean", f"{target.mean[0]:.4g}"),
-            ("target deviation", f"{target.spread[0]:.4g}"),
+            ("target deviation", f"{target.standard_deviation[0]:.4g}"),
             ("target range", f"{target.low[0]:.4g} to {target.high[0]:.4g}"),
         ]
     return rows
 
 
 def _model(result: Result) -> list[tuple[str, str]]:
-    model, request = result.model, result.request
+    model, options = result.model, result.options
     scaling = {"columns": "each column to mean 0, variance 1", "global": "one factor for all columns"}
     rows = [
         ("kernel", kernel_text(model.kernel_)),
-        ("feature map", f"{type(model.feature_map_).__name__}, {request.features:,} features"),
+        ("feature map", f"{type(model.feature_map_).__name__}, {options.features:,} features"),
         ("scaling", scaling.get(str(model.standardize), "none")),
         (
             "regularisation",
@@ -158,15 +157,15 @@ def _model(result: Result) -> list[tuple[str, str]]:
     ]
     length_scale = getattr(model.kernel_, "length_scale", None)
     if length_scale is not None:
-        chosen = "median distance" if request.length_scale == "auto" else "as given"
+        chosen = "median distance" if options.length_scale == "auto" else "as given"
         rows.append(("length scale", f"{float(length_scale):.4g}, {chosen}"))
-    return [*rows, ("precision", f"{request.dtype} features, float64 sums")]
+    return [*rows, ("precision", f"{options.dtype} features, float64 sums")]
 
 
 def _reproducibility(result: Result) -> list[tuple[str, str]]:
     return [
-        ("seed", str(result.request.seed)),
-        ("held out", f"{result.request.holdout:g} of the rows, by place in the file"),
+        ("seed", str(result.options.seed)),
+        ("held out", f"{result.options.holdout:g} of the rows, by place in the file"),
         ("Python", platform.python_version()),
         *((name, version(name)) for name in _VERSIONS),
     ]
@@ -174,16 +173,16 @@ def _reproducibility(result: Result) -> list[tuple[str, str]]:
 
 def _described(columns: Columns) -> list[tuple[str, ...]]:
     """Rows of a table on the feature columns; empty for wide data such as images."""
-    if columns.mean is None or columns.spread is None:
+    if columns.mean is None or columns.standard_deviation is None:
         return []
-    facts = (columns.mean, columns.spread, columns.low, columns.high)
+    facts = (columns.mean, columns.standard_deviation, columns.low, columns.high)
     rows = [(name, *(f"{fact[j]:.4g}" for fact in facts)) for j, name in enumerate(columns.names[:_LISTED])]
     return [_HEAD, *rows]
 
 
-def _command(request: Request) -> str:
+def _command(options: FitOptions) -> str:
     """The command that was run, its files without their folders."""
-    files = {Path(file) for file in (request.data, request.model, request.report) if file is not None}
+    files = {Path(file) for file in (options.data, options.model, options.report) if file is not None}
     words = []
     for word in sys.argv[1:]:
         option, separator, value = word.partition("=") if word.startswith("--") else ("", "", word)

@@ -11,6 +11,7 @@ from phimap._validation import check_choice
 from phimap.features.base import FeatureMap
 from phimap.kernels import Gaussian, Kernel, NormalizedInput, StationaryKernel
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.cosines import cos_shift, cos_sin
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
@@ -68,12 +69,12 @@ class FourierRecord(MapRecord):
             paired = min(stop, n_pairs) - start
             if paired > 0:
                 values = projected if stop <= n_pairs else ops.contiguous(projected[:, :paired])
-                ops.cos_sin(values, self.scale[start : start + paired], out, first + start, n_pairs)
+                cos_sin(ops, values, self.scale[start : start + paired], out, first + start, n_pairs)
             if stop > n_pairs:
                 start = max(start, n_pairs)
                 values = projected if paired <= 0 else ops.contiguous(projected[:, paired:])
                 shift = self.shift[start - n_pairs : stop - n_pairs]
-                ops.cos_shift(values, shift, self.scale[start:stop], out, first + n_pairs + start)
+                cos_shift(ops, values, shift, self.scale[start:stop], out, first + n_pairs + start)
         if self.normalize_output:
             features = out[:, first : first + self.n_components]
             ops.scale_rows_in_place(features, ops.reciprocal(ops.row_norms(features)))

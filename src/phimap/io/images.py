@@ -12,7 +12,8 @@ import numpy as np
 
 from phimap._files import DataError, one_line
 from phimap.io.columns import numbered_names
-from phimap.io.table import Source, Table
+from phimap.io.source import Source
+from phimap.io.table import Table
 
 #: The target of every folder: the class of an image is the subfolder that it lies in.
 LABEL = "class"
@@ -25,11 +26,6 @@ _GREY = ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N")
 _TOO_DEEP = ("I", "F")
 # Images decoded at a time when a batch is larger: the block beside the batch stays small.
 _BLOCK_BYTES = 2**24
-
-
-def open_file(source: Source) -> Table:
-    """Open a folder of images."""
-    return ImageTable(source)
 
 
 class ImageTable(Table):

@@ -9,6 +9,8 @@ from typing import Any
 RECORDS: dict[str, str] = {
     "ResidualRecord": "RectifiedRemainderRecord",
     "RestRecord": "RemainderRecord",
+    "SignProductsRecord": "MaclaurinRecord",
+    "SpectralProductsRecord": "ComplexToRealRecord",
 }
 #: For a record class of today, names of its fields in older files and what they are called now.
 FIELDS: dict[str, dict[str, str]] = {

@@ -16,7 +16,8 @@ import numpy as np
 from phimap._files import DataError, one_line
 from phimap.config import memory_budget
 from phimap.io.columns import closest_first, numbered_names, select_columns
-from phimap.io.table import Source, Table, check_file, image_shape, numeric_or_label
+from phimap.io.source import Source, check_file
+from phimap.io.table import Table
 
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -81,11 +82,6 @@ class StoredArray:
             return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def open_file(source: Source) -> Table:
-    """Open an array as a table."""
-    return ArrayTable(source)
-
-
 class ArrayTable(Table):
     """Rows of an array (n, d), or images of an array (n, h, w[, c])."""
 
@@ -103,7 +99,7 @@ class ArrayTable(Table):
         target = source.target
         self._labels = _stored_target(target, source.path, keys)
         names = numbered_names(prod(data.shape[1:]))
-        image = image_shape(data.shape)
+        image = _image_shape(data.shape)
         if self._labels is not None:
             _check_labels(self._labels, data)
             target = None
@@ -138,7 +134,7 @@ class ArrayTable(Table):
             if labels is not None:
                 y = self._label_block(next(labels))
             elif isinstance(self._selection.target_name, str):
-                y = numeric_or_label(X[:, self._targets[0]], self._where)
+                y = _numeric_or_label(X[:, self._targets[0]], self._where)
             else:
                 y = X[:, self._targets].astype(np.float64) if self._targets else None
             yield (X if self._features is None else X[:, self._features]), y
@@ -147,7 +143,7 @@ class ArrayTable(Table):
         """Rows of a stored target: (r,), or (r, t) in float64."""
         if block.ndim == 2 and block.shape[1] > 1:
             return block.astype(np.float64)
-        return numeric_or_label(block.reshape(len(block)), self._where)
+        return _numeric_or_label(block.reshape(len(block)), self._where)
 
 
 def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArray | None:
@@ -251,3 +247,20 @@ def _explained(where: str) -> Iterator[None]:
     # RuntimeError and NotImplementedError are how zipfile reports encryption and unknown compression.
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         raise DataError(f"{where}: damaged or no NumPy file ({one_line(error)}). Write it again.") from None
+
+
+def _numeric_or_label(values: np.ndarray, where: str) -> np.ndarray:
+    """Target `values` as learners take them: floats in float64, everything else as it is."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float64)
+    if values.dtype.kind == "S":
+        try:
+            return np.char.decode(values, "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{where}: labels are not UTF-8 text ({one_line(error)}). Store them as str.") from None
+    return values
+
+
+def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """(h, w, c) of the samples of an array of `shape` (n, h, w[, c]); None for a table (n, d)."""
+    return (*shape[1:], 1)[:3] if prod(shape[1:]) and len(shape) > 2 else None

@@ -12,17 +12,13 @@ from pyarrow import parquet
 from phimap._files import DataError, one_line
 from phimap.io.arrow import check_types, to_arrays
 from phimap.io.columns import select_columns
-from phimap.io.table import Source, Table
+from phimap.io.source import Source
+from phimap.io.table import Table
 
 # Column chunks are read through a buffer of this size instead of whole, and decoded a few rows at a time.
 _BUFFER_BYTES = 2**20
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
-
-
-def open_file(source: Source) -> Table:
-    """Open a Parquet table."""
-    return ParquetTable(source)
 
 
 class ParquetTable(Table):

@@ -18,7 +18,8 @@ from pyarrow import csv as arrow_csv
 from phimap._files import DataError, one_line
 from phimap.io.arrow import is_numeric, to_arrays
 from phimap.io.columns import Selection, numbered_names, refuse_feature, select_columns
-from phimap.io.table import Source, Table
+from phimap.io.source import Source
+from phimap.io.table import Table
 
 # Arrow parses whole rows within a block: a block of 16 rows of the longest kind seen at the top leaves room
 # for longer ones, and 1 MB is Arrow's own default.
@@ -28,11 +29,6 @@ _HEAD_BYTES = 2**16
 
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _UNREADABLE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\w+): invalid value '(.*)'", re.S)
-
-
-def open_file(source: Source) -> Table:
-    """Open a text table."""
-    return TextTable(source)
 
 
 class TextTable(Table):

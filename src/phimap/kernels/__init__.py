@@ -3,7 +3,8 @@
 from phimap.kernels.activation import ActivationKernel
 from phimap.kernels.arccosine import ArcCosine, kappa0, kappa1, kappa2
 from phimap.kernels.base import DotProductKernel, HomogeneousKernel, Kernel, StationaryKernel
-from phimap.kernels.convolutional import CNTK, KernelCost
+from phimap.kernels.convolutional import CNTK
+from phimap.kernels.cost import KernelCost
 from phimap.kernels.dot_product import Exponential, Polynomial, Taylor
 from phimap.kernels.neural import NNGP, NTK
 from phimap.kernels.normalized import NormalizedInput

@@ -127,15 +127,15 @@ def step_dual(angle: np.ndarray) -> np.ndarray:
 def relu_dual(angle: np.ndarray) -> np.ndarray:
     """kappa1 of the cosine of angles in [0, pi]."""
     # In the supplement of the angle the value at pi is exactly 0.
-    rest = np.pi - angle
-    return np.maximum(np.sin(rest) - rest * np.cos(rest), 0.0) / np.pi
+    supplement = np.pi - angle
+    return np.maximum(np.sin(supplement) - supplement * np.cos(supplement), 0.0) / np.pi
 
 
 def squared_relu_dual(angle: np.ndarray) -> np.ndarray:
     """kappa2 of the cosine of angles in [0, pi]."""
-    rest = np.pi - angle
-    sine, cosine = np.sin(rest), np.cos(rest)
-    return np.maximum(rest * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine, 0.0) / np.pi
+    supplement = np.pi - angle
+    sine, cosine = np.sin(supplement), np.cos(supplement)
+    return np.maximum(supplement * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine, 0.0) / np.pi
 
 
 def next_angle(order: int, angle: np.ndarray) -> np.ndarray:

@@ -194,14 +194,6 @@ class StationaryKernel(Kernel):
             return 1.0 / scales.astype(np.float64)
         return 1.0 / check_real("length_scale", self.length_scale, above=0.0)
 
-    def _checked_gamma(self, gamma: Any) -> float:
-        """`gamma`, given in place of a length scale."""
-        if np.ndim(self.length_scale) > 0 or self.length_scale != 1.0:
-            raise ValueError(
-                f"`gamma` takes the place of `length_scale`, got both: {gamma!r} and {self.length_scale!r}. Give one."
-            )
-        return check_real("gamma", gamma, above=0.0)
-
     def _diagonal(self, X: Rows) -> np.ndarray:
         return np.ones(X.shape[0])
 
@@ -307,16 +299,33 @@ class _Sparsified:
         return sparse.csr_array(self._rows[rows])
 
 
-def _check_rows(X: Any, name: str) -> Rows:
-    """`X` (n, d) as a finite float32 or float64 array or CSR array."""
+def checked_array(X: Any, name: str, *dtypes: type) -> Rows:
+    """`X` (n, d), finite, dense or CSR, in its dtype if that is among `dtypes`, else in the first of them."""
     rows = check_array(
         X,
         accept_sparse="csr",  # pyright: ignore[reportArgumentType]
-        dtype=[np.float64, np.float32],  # pyright: ignore[reportArgumentType]
+        dtype=list(dtypes),  # pyright: ignore[reportArgumentType]
         ensure_all_finite=False,
         input_name=name,
     )
     check_finite(rows, name)
+    return rows
+
+
+def check_range(values: np.ndarray, start: tuple[int, ...]) -> None:
+    """Raise where values, the first of them at `start` in the whole result, are beyond the range of their dtype."""
+    finite = np.isfinite(values)
+    if not finite.all():
+        entry = tuple(int(i) + first for i, first in zip(np.argwhere(~finite)[0], start, strict=True))
+        raise ValueError(
+            f"The kernel value at index {entry} exceeds the range of {values.dtype}. Scale the data down, or pass "
+            "float64."
+        )
+
+
+def _check_rows(X: Any, name: str) -> Rows:
+    """`X` (n, d) as a finite float32 or float64 array or CSR array."""
+    rows = checked_array(X, name, np.float64, np.float32)
     if not sparse.issparse(rows):
         return rows
     rows = sparse.csr_array(rows)
@@ -336,10 +345,4 @@ def _store(
     """Round ``evaluate(*tiles)`` into `target`, whose first entry is at `start` in the whole result."""
     with np.errstate(over="ignore", invalid="ignore"):
         target[...] = evaluate(*tiles)
-    finite = np.isfinite(target)
-    if not finite.all():
-        entry = tuple(int(i) + offset for i, offset in zip(np.argwhere(~finite)[0], start, strict=True))
-        raise ValueError(
-            f"The kernel value at index {entry} exceeds the range of {target.dtype}. Scale the data down, "
-            "or pass float64."
-        )
+    check_range(target, start)

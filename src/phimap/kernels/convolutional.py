@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils import check_array
 
 from phimap._progress import Stages
-from phimap._validation import Shape, as_image_shape, check_choice, check_finite, check_integer, flat_images
+from phimap._validation import Shape, as_image_shape, check_choice, check_integer, flat_images
 from phimap.config import memory_budget, thread_count
-from phimap.kernels.base import Kernel
-from phimap.ops import Array, is_tensor, ops_for, run_tasks
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.kernels.base import Kernel, check_range
+from phimap.kernels.cost import KernelCost
+from phimap.kernels.images import checked_images, inverse_roots, planes_of
+from phimap.ops import Array, host, is_tensor, ops_for, run_tasks
+from phimap.ops.primitives.pixel_pairs import pixel_pairs
 
 # Pixel pairs of one tile on the CPU, which take about a second, and images of it at most.
 _PIXEL_PAIRS = 2**26
@@ -31,28 +30,6 @@ _GROUP = 8
 _PLANES = 24
 # From here on a run announces how long it will take.
 _LONG_SECONDS = 300.0
-
-
-@dataclass(frozen=True)
-class KernelCost:
-    """What evaluating a kernel will take.
-
-    Attributes
-    ----------
-    n_pairs : int
-        Kernel values to compute.
-    seconds : float
-        Wall time on the configured threads or on the device, extrapolated from a few pairs measured just now.
-    bytes : int
-        Size of the result.
-    """
-
-    n_pairs: int
-    seconds: float
-    bytes: int
-
-    def __str__(self) -> str:
-        return f"{self.n_pairs} pairs of images, about {self.seconds:.3g} s, {self.bytes / 2**30:.3g} GiB"
 
 
 class CNTK(Kernel):
@@ -91,9 +68,8 @@ class CNTK(Kernel):
     about 1e-7 in float64, 1e-3 in float32.
 
     **Cost.** ``O(h^2 w^2 (L q + c))`` operations a pair of images with pooling "gap", ``O(h w (L q + c))`` with
-    "flatten"; for ``Y=None`` half of the pairs. Some 10 ms a pair of CIFAR-10 images and core at depth 3. Memory: the
-    result and one tile of images a thread. `cost` says beforehand what a call takes; a run of more than five minutes
-    warns.
+    "flatten"; for ``Y=None`` half of the pairs. Memory: the result and one tile of images a thread. `cost` says
+    beforehand what a call takes; a run of more than five minutes warns.
 
     **Differs from the source in** nothing but the order of the work: pairs of pixels at one displacement never meet
     those at another, so each displacement is one plane and all windows are box sums. A window of zeros contributes 0.
@@ -153,7 +129,7 @@ class CNTK(Kernel):
             If the result exceeds the byte budget, before anything is allocated.
         """
         left, right, shape = self._pair(X, Y)
-        dtype = np.result_type(_dtype(left), _dtype(right))
+        dtype = np.result_type(ops_for(left).dtype, ops_for(right).dtype)
         cost = self._cost(left, right, shape, symmetric=Y is None)
         self._check_budget(left.shape[0], right.shape[0], 8)
         if cost.seconds > _LONG_SECONDS and not self.verbose:
@@ -177,7 +153,7 @@ class CNTK(Kernel):
                 block[pairs[:, 0], pairs[:, 1]] = self._values(left[of_left], right[of_right], shape, pairs)
             if Y is None:
                 result[of_right, of_left][pairs[:, 1], pairs[:, 0]] = block[pairs[:, 0], pairs[:, 1]]
-            _check_range(block, start)
+            check_range(block, start)
             advance(len(pairs))
 
         with Stages(bool(self.verbose)).stage(f"exact kernel, {cost.seconds:.0f} s", cost.n_pairs) as advance:
@@ -203,14 +179,14 @@ class CNTK(Kernel):
         """
         images, _, shape = self._pair(X, None)
         ops, tile = ops_for(images), self._tile(images, shape)
-        result = np.empty(images.shape[0], _dtype(images))
+        result = np.empty(images.shape[0], ops_for(images).dtype)
 
         def fill(start: int) -> None:
             part = slice(start, start + tile)
             pairs = np.repeat(np.arange(result[part].shape[0]), 2).reshape(-1, 2)
             with np.errstate(over="ignore"):
                 result[part] = self._values(images[part], images[part], shape, pairs)
-            _check_range(result[part], (start,))
+            check_range(result[part], (start,))
 
         run_tasks(fill, range(0, images.shape[0], tile), None if ops.threaded else 1)
         return ops.constant(result) if is_tensor(images) else result
@@ -250,8 +226,8 @@ class CNTK(Kernel):
         right, shape_y = (left, shape) if Y is None else flat_images(Y, self.image_shape)
         if is_tensor(left) != is_tensor(right):
             raise TypeError("`X` and `Y` must both be tensors or both be arrays, got one of each. Convert one.")
-        left = _check_rows(left, "X")
-        right = left if Y is None else _check_rows(right, "Y")
+        left = checked_images(left, "X")
+        right = left if Y is None else checked_images(right, "Y")
         if left.shape[1] != right.shape[1] or (shape and shape_y and tuple(shape) != tuple(shape_y)):
             raise ValueError(
                 f"`Y` must have as many features as `X`, got {right.shape[1]} and {left.shape[1]} (image shapes "
@@ -262,12 +238,12 @@ class CNTK(Kernel):
 
     def _values(self, X: Array, Y: Array, shape: Shape, pairs: np.ndarray) -> np.ndarray:
         """Kernel values (r,) in float64 of pairs (r, 2) of rows of two tiles."""
-        ops = ops_for(X) if is_tensor(X) else NumpyOps(np.dtype(np.float64))
+        ops = ops_for(X) if is_tensor(X) else host()
         size, depth = int(self.filter_size), int(self.depth)
-        (left, peaks_x), (right, peaks_y) = (_planes(rows, shape) for rows in (X, Y))
-        inverse_x, inverse_y = (ops.constant(_inverse_roots(images, depth, size)) for images in (left, right))
+        (left, peaks_x), (right, peaks_y) = (planes_of(rows, shape) for rows in (X, Y))
+        inverse_x, inverse_y = (ops.constant(inverse_roots(images, depth, size)) for images in (left, right))
         flat = self.pooling == "flatten"
-        sums = ops.pixel_pairs(ops.constant(left), ops.constant(right), inverse_x, inverse_y, size, flat, pairs)
+        sums = pixel_pairs(ops, ops.constant(left), ops.constant(right), inverse_x, inverse_y, size, flat, pairs)
         n_pixels = shape[0] * shape[1]
         # Images enter divided by their peaks, so that no square overflows.
         with np.errstate(over="ignore"):
@@ -305,69 +281,3 @@ def check_filter_size(filter_size: Any) -> int:
             f"Use {filter_size - 1} or {filter_size + 1}."
         )
     return int(filter_size)
-
-
-def window_sums(planes: np.ndarray, filter_size: int) -> np.ndarray:
-    """Sums over windows of planes (..., h, w), with zeros outside."""
-    for axis in (-2, -1):
-        n = planes.shape[axis]
-        radius = min(filter_size // 2, n - 1)
-        moved = np.moveaxis(planes, axis, 0)
-        sums = moved.copy()
-        for shift in range(1, radius + 1):
-            sums[: n - shift] += moved[shift:]
-            sums[shift:] += moved[: n - shift]
-        planes = np.moveaxis(sums, 0, axis)
-    return planes
-
-
-def _inverse_roots(images: np.ndarray, depth: int, filter_size: int) -> np.ndarray:
-    """``N_h^(-1/2)`` (n, depth, h, w) for h = 1, ..., depth of images (n, c, h, w); 0 where N is 0."""
-    squares = np.square(images).sum(axis=1)
-    inverse = np.empty((images.shape[0], depth, *images.shape[2:]))
-    for layer in range(depth):
-        squares = window_sums(squares, filter_size) / (1 if layer == 0 else filter_size**2)
-        np.divide(1.0, np.sqrt(squares), out=inverse[:, layer], where=squares > 0)
-        inverse[:, layer][squares <= 0] = 0.0
-    return inverse
-
-
-def _planes(rows: Array, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, c, h, w) in float64 on the host, divided by their largest entries, and those (n,)."""
-    dense = rows.toarray() if sparse.issparse(rows) else ops_for(rows).to_host(rows)
-    images = dense.astype(np.float64).reshape(-1, *shape).transpose(0, 3, 1, 2)
-    peaks = np.abs(images).max(axis=(1, 2, 3))
-    return np.ascontiguousarray(images / np.where(peaks > 0, peaks, 1.0)[:, None, None, None]), peaks
-
-
-def _check_rows(X: Any, name: str) -> Array:
-    """`X` (n, d), finite: uint8, float32 or float64, dense or CSR, or a tensor."""
-    if is_tensor(X):
-        from phimap.ops.torch_ops import check_tensor
-
-        rows = check_tensor(X)
-    else:
-        rows = check_array(
-            X,
-            accept_sparse="csr",  # pyright: ignore[reportArgumentType]
-            dtype=[np.float64, np.float32, np.uint8],  # pyright: ignore[reportArgumentType]
-            ensure_all_finite=False,
-            input_name=name,
-        )
-    check_finite(rows, name)
-    return rows
-
-
-def _dtype(rows: Array) -> np.dtype:
-    return ops_for(rows).dtype
-
-
-def _check_range(values: np.ndarray, start: tuple[int, ...]) -> None:
-    """Raise where values, the first of them at `start` in the whole result, left the range of their dtype."""
-    finite = np.isfinite(values)
-    if not finite.all():
-        entry = tuple(int(i) + first for i, first in zip(np.argwhere(~finite)[0], start, strict=True))
-        raise ValueError(
-            f"The kernel value at index {entry} exceeds the range of {values.dtype}. Scale the data down, or pass "
-            "float64."
-        )

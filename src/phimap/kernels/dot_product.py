@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,19 @@ from phimap.kernels.base import DotProductKernel
 from phimap.kernels.geometry import Rows, row_norms, unit_rows
 
 
-class Polynomial(DotProductKernel):
+class _PowerSeries(DotProductKernel):
+    """A kernel that knows each coefficient of its power series."""
+
+    def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:
+        self._check_parameters(n_features)
+        return self._coefficients(np.arange(check_integer("max_degree", max_degree, least=0) + 1), n_features)
+
+    @abstractmethod
+    def _coefficients(self, j: np.ndarray, n_features: int) -> np.ndarray:
+        """Coefficients of the degrees `j`, which are 0, 1, ..."""
+
+
+class Polynomial(_PowerSeries):
     r"""The polynomial kernel.
 
     .. math:: k(x, y) = (\gamma \langle x, y \rangle + c)^p
@@ -52,22 +65,8 @@ class Polynomial(DotProductKernel):
         self.gamma = gamma
         self.coef0 = coef0
 
-    def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:
-        """Give the coefficients ``binom(p, j) gamma^j c^(p-j)`` for j = 0, ..., max_degree.
-
-        Parameters
-        ----------
-        max_degree : int
-            Last degree; beyond p the coefficients are 0.
-        n_features : int
-            Width d of the data.
-
-        Returns
-        -------
-        ndarray of shape (max_degree + 1,)
-        """
-        self._check_parameters(n_features)
-        j = np.arange(check_integer("max_degree", max_degree, least=0) + 1)
+    def _coefficients(self, j: np.ndarray, n_features: int) -> np.ndarray:
+        # binom(p, j) gamma^j c^(p - j) up to j = p.
         below = np.minimum(j, self.degree)
         powers = self._factor(n_features) ** below * float(self.coef0) ** (self.degree - below)
         return np.where(j <= self.degree, special.binom(self.degree, below) * powers, 0.0)
@@ -87,7 +86,7 @@ class Polynomial(DotProductKernel):
         return np.power(products, self.degree, out=products)
 
 
-class Exponential(DotProductKernel):
+class Exponential(_PowerSeries):
     r"""The exponential kernel, that of softmax attention.
 
     .. math:: k(x, y) = \exp(\langle x, y \rangle / \ell^2)
@@ -122,23 +121,9 @@ class Exponential(DotProductKernel):
     def __init__(self, length_scale: float = 1.0):
         self.length_scale = length_scale
 
-    def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:
-        """Give the coefficients ``1 / (length_scale^(2 j) j!)`` for j = 0, ..., max_degree.
-
-        Parameters
-        ----------
-        max_degree : int
-            Last degree.
-        n_features : int
-            Width d of the data; changes nothing.
-
-        Returns
-        -------
-        ndarray of shape (max_degree + 1,)
-        """
-        self._check_parameters(n_features)
-        j = np.arange(1, check_integer("max_degree", max_degree, least=0) + 1)
-        return np.cumprod(np.append(1.0, self._factor() / j))
+    def _coefficients(self, j: np.ndarray, n_features: int) -> np.ndarray:
+        # 1 / (length_scale^(2 j) j!).
+        return np.cumprod(np.append(1.0, self._factor() / j[1:]))
 
     def _check_parameters(self, n_features: int) -> None:
         check_real("length_scale", self.length_scale, above=0.0)
@@ -151,7 +136,7 @@ class Exponential(DotProductKernel):
         return np.exp(products, out=products)
 
 
-class Taylor(DotProductKernel):
+class Taylor(_PowerSeries):
     r"""A dot-product kernel, or its homogeneous form, given by the coefficients of its power series.
 
     .. math:: k(x, y) = f(\langle x, y \rangle) \quad\text{or}\quad
@@ -196,22 +181,9 @@ class Taylor(DotProductKernel):
         self.coefficients = coefficients
         self.homogeneous = homogeneous
 
-    def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:
-        """Give the coefficients of f for j = 0, ..., max_degree; those beyond the last given one are 0.
-
-        Parameters
-        ----------
-        max_degree : int
-            Last degree.
-        n_features : int
-            Width d of the data; changes nothing.
-
-        Returns
-        -------
-        ndarray of shape (max_degree + 1,)
-        """
-        given = self._checked()
-        padded = np.zeros(check_integer("max_degree", max_degree, least=0) + 1)
+    def _coefficients(self, j: np.ndarray, n_features: int) -> np.ndarray:
+        # Those beyond the last given one are 0.
+        given, padded = self._checked(), np.zeros(j.size)
         shared = min(padded.size, given.size)
         padded[:shared] = given[:shared]
         return padded

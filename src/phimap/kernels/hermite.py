@@ -9,23 +9,23 @@ import numpy as np
 
 # Terms of the expansion, an even number; of an activation with a kink the energy beyond them is about a 2^-13th.
 _TERMS = 256
-# The rule's points reach to 12.5 deviations, where the density is below 1e-34 and its root, which is what a Hermite
-# function leaves of it, below 1e-17. An even number has none at 0, where kinks and jumps mostly are.
+# The rule's points reach to 12.5 standard deviations, where the density is below 1e-34 and its root, which a Hermite
+# function has as a factor, below 1e-17. An even number has none at 0, where kinks and jumps mostly are.
 _POINTS, _REACH = 1024, 12.5
-# Deviations whose rule is evaluated at a time: the scratch stays within a fraction of a tile.
+# Standard deviations whose rule is evaluated at a time: the scratch stays within a fraction of a tile.
 _ROWS = 8
 
 
 def hermite_moment(
     activation: Callable[[np.ndarray], np.ndarray], x: np.ndarray, y: np.ndarray, angle: np.ndarray
 ) -> np.ndarray:
-    """``E[f(u) f(v)]`` (n, m) for Gaussians u, v of deviations x (n,), y (m,) at angles (n, m), by Mehler's formula.
+    """``E[f(u) f(v)]`` (n, m) for Gaussians u, v of standard deviations x (n,), y (m,) at angles (n, m).
 
-    ``sum_k c_k(x) c_k(y) cos^k`` with the coefficients of ``f(x z)`` in orthonormal Hermite polynomials of z. What
-    the coefficients leave of ``E[f(x z)^2]`` is put into two more terms, one of each parity: the result stays
-    positive semidefinite, and has the exact diagonal.
+    Mehler's formula ``sum_k c_k(x) c_k(y) cos^k`` with the coefficients of ``f(x z)`` in orthonormal Hermite
+    polynomials of z. The remainder of ``E[f(x z)^2]`` beyond them is put into two more terms, one of each parity: the
+    result stays positive semidefinite, and has the exact diagonal.
     """
-    (left, last), (right, other) = (_coefficients(activation, deviations) for deviations in (x, y))
+    (left, last), (right, other) = (_coefficients(activation, sizes) for sizes in (x, y))
     last = max(last, other)
     cosine = np.cos(angle)
     values = np.multiply.outer(left[:, last], right[:, last])
@@ -45,26 +45,26 @@ def second_moment(activation: Callable[[np.ndarray], np.ndarray], x: np.ndarray)
     return moments
 
 
-def _coefficients(activation: Callable[[np.ndarray], np.ndarray], deviations: np.ndarray) -> tuple[np.ndarray, int]:
-    """Hermite coefficients (n, _TERMS + 2) of ``f(deviation z)``, and the last that matters.
+def _coefficients(activation: Callable[[np.ndarray], np.ndarray], sizes: np.ndarray) -> tuple[np.ndarray, int]:
+    """Hermite coefficients (n, _TERMS + 2) of ``f(size z)`` for `sizes` (n,), and the last that matters.
 
-    The last two are those of the even and of the odd rest. Beyond the last that matters no row keeps a share of its
-    energy above the rounding.
+    The last two are those of the even and of the odd remainder. Beyond the last that matters no row keeps a share of
+    its energy above the rounding.
     """
     nodes, table = _rule()
-    coefficients, last = np.empty((deviations.size, _TERMS + 2)), 0
-    for start in range(0, deviations.size, _ROWS):
+    coefficients, last = np.empty((sizes.size, _TERMS + 2)), 0
+    for start in range(0, sizes.size, _ROWS):
         rows = slice(start, start + _ROWS)
-        values = _evaluated(activation, np.multiply.outer(deviations[rows], nodes))
+        values = _evaluated(activation, np.multiply.outer(sizes[rows], nodes))
         found = coefficients[rows]
         found[:, :_TERMS] = values @ table
         mirrored = values[:, ::-1]
         for parity, part in enumerate((0.5 * (values + mirrored), 0.5 * (values - mirrored))):
             energy = np.square(part) @ table[:, 0]
-            rest = energy - np.square(found[:, parity:_TERMS:2]).sum(axis=1)
-            # Below the rounding of the sums the rest is noise.
-            rest[rest < _TERMS * np.finfo(np.float64).eps * energy] = 0.0
-            found[:, _TERMS + parity] = np.sqrt(rest)
+            remainder = energy - np.square(found[:, parity:_TERMS:2]).sum(axis=1)
+            # Below the rounding of the sums the remainder is noise.
+            remainder[remainder < _TERMS * np.finfo(np.float64).eps * energy] = 0.0
+            found[:, _TERMS + parity] = np.sqrt(remainder)
         beyond = np.cumsum(np.square(found)[:, ::-1], axis=1)[:, ::-1]
         needed = (beyond > np.finfo(np.float64).eps * beyond[:, :1]).any(axis=0)
         last = max(last, int(needed.sum()) - 1)

@@ -37,6 +37,10 @@ class SpectralLaw(ABC):
     is_gaussian_mixture: ClassVar[bool] = False
     #: The kernel in the words of an error message.
     kernel_name: ClassVar[str]
+    #: Variance of one coordinate of the law of unit scale; infinite where it does not exist.
+    coordinate_variance: ClassVar[float] = np.inf
+    #: Fourth moment of one coordinate over its squared variance, 3 for Gaussian ones; infinite where it does not exist.
+    coordinate_kurtosis: ClassVar[float] = np.inf
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw independent frequencies.
@@ -72,11 +76,11 @@ class SpectralLaw(ABC):
         ValueError
             If the coordinates are dependent, or `u` leaves the open interval.
         """
-        if not self.has_independent_coordinates:
-            raise ValueError(
-                f"The spectral law of {self.kernel_name} has dependent coordinates, so `coordinate_quantile` "
-                "does not exist. Use a projection that draws directions and radii."
-            )
+        self._require(
+            self.has_independent_coordinates,
+            "has dependent coordinates, so `coordinate_quantile` does not exist",
+            "a projection that draws directions and radii",
+        )
         u = np.asarray(u, dtype=np.float64)
         if not ((u > 0) & (u < 1)).all():
             raise ValueError("`u` must lie between 0 and 1, both excluded: the frequency would be infinite.")
@@ -100,11 +104,11 @@ class SpectralLaw(ABC):
         ValueError
             If the law is not rotation-invariant, or `u` leaves the interval.
         """
-        if not self.is_rotation_invariant:
-            raise ValueError(
-                f"The spectral law of {self.kernel_name} is not rotation-invariant, so `radial_quantile` "
-                "does not exist. Use a projection with independent coordinates."
-            )
+        self._require(
+            self.is_rotation_invariant,
+            "is not rotation-invariant, so `radial_quantile` does not exist",
+            "a projection with independent coordinates",
+        )
         u = np.asarray(u, dtype=np.float64)
         if not ((u >= 0) & (u < 1)).all():
             raise ValueError("`u` must be at least 0 and below 1: the radius would be infinite.")
@@ -150,11 +154,11 @@ class SpectralLaw(ABC):
         ValueError
             If the law is not a mixture of Gaussian ones.
         """
-        if not self.is_gaussian_mixture:
-            raise ValueError(
-                f"The spectral law of {self.kernel_name} is no mixture of Gaussian ones, so `sample_mixing` does not "
-                "exist. Use a projection with independent coordinates."
-            )
+        self._require(
+            self.is_gaussian_mixture,
+            "is no mixture of Gaussian ones, so `sample_mixing` does not exist",
+            "a projection with independent coordinates",
+        )
         return self._sample_mixing(rng, size)
 
     def unit(self, n_features: int) -> SpectralLaw:
@@ -163,7 +167,7 @@ class SpectralLaw(ABC):
         Parameters
         ----------
         n_features : int
-            Dimension. Of laws in two dimensions, that in the lower is the law of some coordinates of the other.
+            Of laws in two dimensions, that in the lower is the law of some coordinates of the other.
 
         Returns
         -------
@@ -171,15 +175,9 @@ class SpectralLaw(ABC):
         """
         return replace(self, n_features=n_features, scale=1.0)
 
-    @property
-    def coordinate_variance(self) -> float:
-        """Variance of one coordinate of the law of unit scale; infinite where it does not exist."""
-        return np.inf
-
-    @property
-    def coordinate_kurtosis(self) -> float:
-        """Fourth moment of one coordinate over its squared variance, 3 for Gaussian ones; infinite where it is not."""
-        return np.inf
+    def _require(self, fact: bool, otherwise: str, remedy: str) -> None:
+        if not fact:
+            raise ValueError(f"The spectral law of {self.kernel_name} {otherwise}. Use {remedy}.")
 
     @abstractmethod
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -201,9 +199,7 @@ class GaussianLaw(SpectralLaw):
 
     Parameters
     ----------
-    n_features : int
-        Dimension d of a frequency.
-    scale : float or ndarray of shape (d,), default=1.0
+    n_features, scale : as in `SpectralLaw`
         Inverse length scale: the standard deviation of the coordinates.
     """
 
@@ -212,16 +208,8 @@ class GaussianLaw(SpectralLaw):
     is_gaussian: ClassVar[bool] = True
     is_gaussian_mixture: ClassVar[bool] = True
     kernel_name: ClassVar[str] = "Gaussian"
-
-    @property
-    def coordinate_variance(self) -> float:
-        """Variance of one coordinate of the law of unit scale: 1."""
-        return 1.0
-
-    @property
-    def coordinate_kurtosis(self) -> float:
-        """Fourth moment of one coordinate over its squared variance: 3."""
-        return 3.0
+    coordinate_variance: ClassVar[float] = 1.0
+    coordinate_kurtosis: ClassVar[float] = 3.0
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
         return rng.standard_normal((size, self.n_features))
@@ -238,30 +226,13 @@ class GaussianLaw(SpectralLaw):
 
 @dataclass(frozen=True, eq=False)
 class StandardGaussianLaw(GaussianLaw):
-    """The Gaussian law of unit scale, for features ``sigma(w . x)`` of an activation.
-
-    Parameters
-    ----------
-    n_features : int
-        Dimension d of a direction.
-    """
+    """The Gaussian law of unit scale, of directions for features ``sigma(w . x)`` of an activation."""
 
     scale: float = field(default=1.0, init=False)
     is_for_even_functions: ClassVar[bool] = False
     kernel_name: ClassVar[str] = "an activation"
 
     def unit(self, n_features: int) -> SpectralLaw:
-        """Give the standard Gaussian law in another dimension.
-
-        Parameters
-        ----------
-        n_features : int
-            Dimension.
-
-        Returns
-        -------
-        StandardGaussianLaw
-        """
         return StandardGaussianLaw(n_features)
 
 
@@ -271,9 +242,7 @@ class CauchyLaw(SpectralLaw):
 
     Parameters
     ----------
-    n_features : int
-        Dimension d of a frequency.
-    scale : float or ndarray of shape (d,), default=1.0
+    n_features, scale : as in `SpectralLaw`
         Inverse length scale: the half width of the coordinates' law.
     """
 
@@ -294,24 +263,14 @@ class LaplaceLaw(SpectralLaw):
 
     Parameters
     ----------
-    n_features : int
-        Dimension d of a frequency.
-    scale : float or ndarray of shape (d,), default=1.0
+    n_features, scale : as in `SpectralLaw`
         Inverse length scale: the mean absolute value of the coordinates.
     """
 
     has_independent_coordinates: ClassVar[bool] = True
     kernel_name: ClassVar[str] = "Cauchy"
-
-    @property
-    def coordinate_variance(self) -> float:
-        """Variance of one coordinate of the law of unit scale: 2."""
-        return 2.0
-
-    @property
-    def coordinate_kurtosis(self) -> float:
-        """Fourth moment of one coordinate over its squared variance: 6."""
-        return 6.0
+    coordinate_variance: ClassVar[float] = 2.0
+    coordinate_kurtosis: ClassVar[float] = 6.0
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
         return rng.laplace(size=(size, self.n_features))
@@ -329,10 +288,7 @@ class StudentLaw(SpectralLaw):
 
     Parameters
     ----------
-    n_features : int
-        Dimension d of a frequency.
-    scale : float or ndarray of shape (d,), default=1.0
-        Inverse length scale.
+    n_features, scale : as in `SpectralLaw`
     nu : float, default=1.5
         Smoothness of the kernel, half the degrees of freedom.
     """
@@ -343,7 +299,7 @@ class StudentLaw(SpectralLaw):
     kernel_name: ClassVar[str] = "Matern"
 
     @property
-    def coordinate_variance(self) -> float:
+    def coordinate_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] -- depends on nu
         """Variance of one coordinate of the law of unit scale: ``nu / (nu - 1)``, infinite for nu <= 1."""
         return self.nu / (self.nu - 1.0) if self.nu > 1.0 else np.inf
 
@@ -355,8 +311,7 @@ class StudentLaw(SpectralLaw):
         return draws[:, :-1] * np.sqrt(self.nu / half_chi_square)[:, None]
 
     def _radial_quantile(self, u: np.ndarray) -> np.ndarray:
-        # r^2 = 2 nu b / (1 - b) with b beta-distributed; 1 - b has its own inverse, which keeps digits in the
-        # tail.
+        # r^2 = 2 nu b / (1 - b) with b beta-distributed; 1 - b has its own inverse, which keeps digits in the tail.
         half = 0.5 * self.n_features
         return np.sqrt(2.0 * self.nu * special.betaincinv(half, self.nu, u) / special.betainccinv(self.nu, half, u))
 
@@ -374,11 +329,7 @@ class SphereLaw(SpectralLaw):
 
     is_rotation_invariant: ClassVar[bool] = True
     kernel_name: ClassVar[str] = "leverage-score sampling"
-
-    @property
-    def coordinate_variance(self) -> float:
-        """Variance of one coordinate: 1."""
-        return 1.0
+    coordinate_variance: ClassVar[float] = 1.0
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
         return onto_sphere(rng.standard_normal((size, self.n_features)))

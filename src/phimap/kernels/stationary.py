@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from math import ceil
 from typing import Any
@@ -15,10 +16,46 @@ from phimap.kernels.geometry import Rows, squared_distances
 from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StudentLaw
 
 
-class Gaussian(StationaryKernel):
+class _ScaledKernel(StationaryKernel):
+    """A kernel whose law is one of a dimension and of inverse length scales."""
+
+    def spectral_law(self, n_features: int) -> SpectralLaw:
+        n_features = check_integer("n_features", n_features, least=1)
+        return self._law(n_features, self._inverse_length_scale(n_features))
+
+    @abstractmethod
+    def _law(self, n_features: int, scale: float | np.ndarray) -> SpectralLaw:
+        """The law of the frequencies, with `scale` the inverse length scales."""
+
+
+class _GammaKernel(_ScaledKernel):
+    """A kernel that takes scikit-learn's gamma in place of a length scale."""
+
+    def __init__(self, length_scale: Any = 1.0, *, gamma: float | None = None):
+        super().__init__(length_scale)
+        self.gamma = gamma
+
+    def _inverse_length_scale(self, n_features: int) -> float | np.ndarray:
+        if self.gamma is None:
+            return super()._inverse_length_scale(n_features)
+        if np.ndim(self.length_scale) > 0 or self.length_scale != 1.0:
+            raise ValueError(
+                f"`gamma` takes the place of `length_scale`, got both: {self.gamma!r} and {self.length_scale!r}. Give "
+                "one."
+            )
+        return self._inverse_of_gamma(check_real("gamma", self.gamma, above=0.0))
+
+    @abstractmethod
+    def _inverse_of_gamma(self, gamma: float) -> float:
+        """``1 / length_scale`` of a gamma."""
+
+
+class Gaussian(_GammaKernel):
     r"""The Gaussian (RBF) kernel.
 
     .. math:: k(x, y) = \exp\Bigl(-\tfrac12 \textstyle\sum_j (x_j - y_j)^2 / \ell_j^2\Bigr)
+
+    The frequencies are independent Gaussians of standard deviation ``1 / length_scale``.
 
     Parameters
     ----------
@@ -49,29 +86,11 @@ class Gaussian(StationaryKernel):
            [0.6065, 1.    ]])
     """
 
-    def __init__(self, length_scale: Any = 1.0, *, gamma: float | None = None):
-        super().__init__(length_scale)
-        self.gamma = gamma
+    def _inverse_of_gamma(self, gamma: float) -> float:
+        return float(np.sqrt(2 * gamma))
 
-    def _inverse_length_scale(self, n_features: int) -> float | np.ndarray:
-        if self.gamma is None:
-            return super()._inverse_length_scale(n_features)
-        return float(np.sqrt(2 * self._checked_gamma(self.gamma)))
-
-    def spectral_law(self, n_features: int) -> GaussianLaw:
-        """Give the law of the frequencies: independent Gaussians of standard deviation ``1 / length_scale``.
-
-        Parameters
-        ----------
-        n_features : int
-            Width d of the data.
-
-        Returns
-        -------
-        GaussianLaw
-        """
-        n_features = check_integer("n_features", n_features, least=1)
-        return GaussianLaw(n_features, self._inverse_length_scale(n_features))
+    def _law(self, n_features: int, scale: float | np.ndarray) -> GaussianLaw:
+        return GaussianLaw(n_features, scale)
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         exponent = squared_distances(X, Y, self._inverse_length_scale(X.shape[1]))
@@ -79,10 +98,12 @@ class Gaussian(StationaryKernel):
         return np.exp(exponent, out=exponent)
 
 
-class Laplacian(StationaryKernel):
+class Laplacian(_GammaKernel):
     r"""The Laplacian kernel, of the city-block distance.
 
     .. math:: k(x, y) = \exp\Bigl(-\textstyle\sum_j |x_j - y_j| / \ell_j\Bigr)
+
+    The frequencies are independent Cauchy numbers of half width ``1 / length_scale``.
 
     Parameters
     ----------
@@ -113,29 +134,11 @@ class Laplacian(StationaryKernel):
            [0.3679, 1.    ]])
     """
 
-    def __init__(self, length_scale: Any = 1.0, *, gamma: float | None = None):
-        super().__init__(length_scale)
-        self.gamma = gamma
+    def _inverse_of_gamma(self, gamma: float) -> float:
+        return gamma
 
-    def _inverse_length_scale(self, n_features: int) -> float | np.ndarray:
-        if self.gamma is None:
-            return super()._inverse_length_scale(n_features)
-        return self._checked_gamma(self.gamma)
-
-    def spectral_law(self, n_features: int) -> CauchyLaw:
-        """Give the law of the frequencies: independent Cauchy coordinates of half width ``1 / length_scale``.
-
-        Parameters
-        ----------
-        n_features : int
-            Width d of the data.
-
-        Returns
-        -------
-        CauchyLaw
-        """
-        n_features = check_integer("n_features", n_features, least=1)
-        return CauchyLaw(n_features, self._inverse_length_scale(n_features))
+    def _law(self, n_features: int, scale: float | np.ndarray) -> CauchyLaw:
+        return CauchyLaw(n_features, scale)
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         scale = self._inverse_length_scale(X.shape[1])
@@ -152,10 +155,12 @@ class Laplacian(StationaryKernel):
         return np.exp(exponent, out=exponent)
 
 
-class Cauchy(StationaryKernel):
+class Cauchy(_ScaledKernel):
     r"""The Cauchy (rational) kernel, a product over the columns.
 
     .. math:: k(x, y) = \prod_j \frac{1}{1 + (x_j - y_j)^2 / \ell_j^2}
+
+    The frequencies are independent Laplace numbers of mean size ``1 / length_scale``.
 
     Parameters
     ----------
@@ -184,20 +189,8 @@ class Cauchy(StationaryKernel):
            [0.1, 1. ]])
     """
 
-    def spectral_law(self, n_features: int) -> LaplaceLaw:
-        """Give the law of the frequencies: independent Laplace coordinates of mean size ``1 / length_scale``.
-
-        Parameters
-        ----------
-        n_features : int
-            Width d of the data.
-
-        Returns
-        -------
-        LaplaceLaw
-        """
-        n_features = check_integer("n_features", n_features, least=1)
-        return LaplaceLaw(n_features, self._inverse_length_scale(n_features))
+    def _law(self, n_features: int, scale: float | np.ndarray) -> LaplaceLaw:
+        return LaplaceLaw(n_features, scale)
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         scale = np.broadcast_to(self._inverse_length_scale(X.shape[1]), X.shape[1])
@@ -211,11 +204,13 @@ class Cauchy(StationaryKernel):
         return np.reciprocal(product, out=product)
 
 
-class Matern(StationaryKernel):
+class Matern(_ScaledKernel):
     r"""The Matern kernel of any smoothness.
 
     .. math:: k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} r^\nu K_\nu(r), \qquad
               r = \sqrt{2\nu \textstyle\sum_j (x_j - y_j)^2 / \ell_j^2}
+
+    The frequencies follow a multivariate t with 2 nu degrees of freedom.
 
     Parameters
     ----------
@@ -230,7 +225,7 @@ class Matern(StationaryKernel):
     another.
 
     **Cost.** One matrix product. Half-integer nu needs one exponential an entry, other values one Bessel function
-    (nu up to 1) or two, each some 20 times the rest; beyond nu = 3/2 a step of a recurrence for each unit of nu.
+    (nu up to 1) or two, which take far longer; beyond nu = 3/2 a step of a recurrence for each unit of nu.
 
     **Differs from the source.** Only orders up to 2 are evaluated by Bessel functions, which overflow for
     large nu and small r. Higher ones come from ``k_(nu+1)(r) = k_nu(r) + r^2 k_(nu-1)(r) / (4 nu (nu - 1))``,
@@ -253,21 +248,8 @@ class Matern(StationaryKernel):
         self.nu = nu
         self.length_scale = length_scale
 
-    def spectral_law(self, n_features: int) -> SpectralLaw:
-        """Give the law of the frequencies: a multivariate t with 2 nu degrees of freedom.
-
-        Parameters
-        ----------
-        n_features : int
-            Width d of the data.
-
-        Returns
-        -------
-        StudentLaw or GaussianLaw
-            The latter for infinite `nu`.
-        """
-        n_features = check_integer("n_features", n_features, least=1)
-        scale, nu = self._inverse_length_scale(n_features), self._check_nu()
+    def _law(self, n_features: int, scale: float | np.ndarray) -> SpectralLaw:
+        nu = self._check_nu()
         return GaussianLaw(n_features, scale) if nu == np.inf else StudentLaw(n_features, scale, nu)
 
     def _check_parameters(self, n_features: int) -> None:

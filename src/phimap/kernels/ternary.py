@@ -107,8 +107,8 @@ class TernaryKernel(Kernel):
         between, norms, other_norms = angles(X, Y), row_norms(X), row_norms(Y)
         values = np.zeros_like(between)
         for lower, upper, share in self._functions():
-            above, below = _deviations(lower, upper, norms)
-            other_above, other_below = _deviations(lower, upper, other_norms)
+            above, below = _standardised_thresholds(lower, upper, norms)
+            other_above, other_below = _standardised_thresholds(lower, upper, other_norms)
             for start in range(0, values.shape[0], _ROWS):
                 rows = slice(start, start + _ROWS)
                 up, down, angle = above[rows, None], below[rows, None], between[rows]
@@ -122,7 +122,7 @@ class TernaryKernel(Kernel):
         norms = row_norms(self._scaled(X))
         total = np.zeros(norms.shape)
         for lower, upper, share in self._functions():
-            above, below = _deviations(lower, upper, norms)
+            above, below = _standardised_thresholds(lower, upper, norms)
             total += share * (ndtr(-above) + ndtr(-below))
         return self.height**2 * total
 
@@ -134,7 +134,7 @@ class TernaryKernel(Kernel):
         return X / np.asarray(self.length_scale, dtype=np.float64)
 
 
-def _deviations(lower: float, upper: float, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _standardised_thresholds(lower: float, upper: float, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Standard Gaussians that u and -u must exceed to be above and below (n,), infinite for a zero row."""
     always = (upper < 0, lower >= 0 if lower == upper else lower > 0)
     above, below = (

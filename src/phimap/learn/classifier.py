@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
 from phimap.learn.data.first_pass import Survey
+from phimap.ops import to_host
 
 # Up to this number of rows every row may well be a class of its own.
 _FEW_ROWS = 20
@@ -82,7 +83,7 @@ n_samples_seen_
     """
 
     def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
-        y = column_or_1d(y.cpu().numpy() if hasattr(y, "cpu") else y, warn=True)
+        y = column_or_1d(to_host(y), warn=True)
         if y.dtype.kind == "f":
             check_finite(y, "y")
         elif y.dtype.kind == "O":

@@ -13,7 +13,7 @@ from phimap._random import RandomState, named_streams
 from phimap._validation import check_integer
 from phimap.config import memory_budget
 from phimap.kernels import Kernel
-from phimap.ops import ops_for, run_tasks
+from phimap.ops import ops_for, run_tasks, to_host
 
 if TYPE_CHECKING:
     from phimap.random_map import RandomMap
@@ -60,7 +60,7 @@ def subset_rows(X: Any, n_subset: int | None, random_state: RandomState) -> Any:
 
 def exact_matrix(kernel: Kernel, X: Any) -> np.ndarray:
     """``kernel(X)`` (n, n) in float64 on the host."""
-    return np.asarray(kernel(X.cpu().numpy() if hasattr(X, "cpu") else X), dtype=np.float64)
+    return np.asarray(kernel(to_host(X)), dtype=np.float64)
 
 
 def given_matrix(kernel: Kernel | Any, X: Any, n_subset: int | None, random_state: RandomState) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Array backends: the only folder that knows numba and torch.
 
-`ops_for` decides once, where data enters; everything below is written in the vocabulary of `Ops`.
+`ops_for` decides once, where data enters; everything below is written in the core operations of `Ops` and the
+primitives of `phimap.ops.primitives`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from phimap.ops.base import Array, Ops
 from phimap.ops.threads import run_tasks, single_threaded_blas
 
-__all__ = ["Array", "Ops", "is_tensor", "ops_for", "run_tasks", "single_threaded_blas", "to_device"]
+__all__ = ["Array", "Ops", "host", "is_tensor", "ops_for", "run_tasks", "single_threaded_blas", "to_device", "to_host"]
 
 
 def is_tensor(X: Any) -> bool:
@@ -22,15 +23,25 @@ def is_tensor(X: Any) -> bool:
     return torch is not None and isinstance(X, torch.Tensor)
 
 
+def host(dtype: Any = np.float64) -> Ops:
+    """The backend of arrays on the host, for a floating dtype."""
+    from phimap.ops.numpy_ops import NumpyOps
+
+    return NumpyOps(np.dtype(dtype))
+
+
+def to_host(X: Any) -> Any:
+    """`X` on the host: a tensor as a NumPy array, and anything else as it is."""
+    return X.cpu().numpy() if is_tensor(X) else X
+
+
 def ops_for(X: Any) -> Ops:
     """The backend on which `X` lives, in its dtype; float32 for uint8."""
     if is_tensor(X):
         from phimap.ops.torch_ops import TorchOps
 
         return TorchOps.of(X)
-    from phimap.ops.numpy_ops import NumpyOps
-
-    return NumpyOps(np.dtype(np.float32 if X.dtype == np.uint8 else X.dtype))
+    return host(np.float32 if X.dtype == np.uint8 else X.dtype)
 
 
 def to_device(X: Any, device: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 
 from phimap.config import memory_budget
-from phimap.ops.base import TERNARY_PLACES, Array, Ops
+from phimap.ops.base import Array, Ops
 
 # The Walsh-Hadamard transform is done as products with Hadamard matrices of at most this order, which keep a
 # GPU's matrix units busy; H of order ab is the Kronecker product of those of orders a and b.
@@ -26,8 +25,9 @@ _DEVICE_SHARE, _BUDGET_SHARE = 64, 8
 
 
 class TorchOps(Ops):
-    """The vocabulary on torch tensors of one dtype and device."""
+    """The core on torch tensors of one dtype and device."""
 
+    backend = "torch"
     activations = MappingProxyType(
         {
             "abs": torch.abs,
@@ -64,6 +64,9 @@ class TorchOps(Ops):
     def empty(self, shape: tuple[int, ...]) -> Array:
         return torch.empty(shape, dtype=_TORCH_DTYPES[self.dtype], device=self.device)
 
+    def arange(self, stop: int) -> Array:
+        return torch.arange(stop, device=self.device)
+
     def dense(self, X: Array) -> Array:
         return X
 
@@ -76,17 +79,20 @@ class TorchOps(Ops):
     def is_finite(self, X: Array) -> bool:
         return bool(torch.isfinite(X).all())
 
-    def copy(self, X: Array, out: Array, first: int = 0) -> None:
-        out[:, first : first + X.shape[1]] = X
+    def floating(self, X: Array) -> Array:
+        return X.to(_TORCH_DTYPES[self.dtype])
 
-    def zero(self, out: Array, first: int, last: int) -> None:
-        out[:, first:last] = 0
+    def reversed(self, X: Array) -> Array:
+        return torch.flip(X, (0,))
+
+    def truncated(self, X: Array) -> Array:
+        return X.long()
+
+    def multiply(self, A: Array, B: Array, out: Array) -> None:
+        torch.mul(A, B, out=out)
 
     def matmul(self, X: Array, W: Array) -> Array:
         return X @ W
-
-    def matmul_rows(self, Z: Array, W: Array, n_jobs: int | None) -> Array:
-        return Z @ W
 
     def scale_columns(self, X: Array, factors: Array) -> Array:
         return X * factors
@@ -94,8 +100,11 @@ class TorchOps(Ops):
     def scale_rows(self, X: Array, factors: Array) -> Array:
         return X * factors[:, None]
 
-    def scale_rows_in_place(self, out: Array, factors: Array) -> None:
-        out *= factors[:, None]
+    def columns(self, X: Array, places: Array) -> Array:
+        return X.index_select(1, places)
+
+    def add_columns(self, out: Array, places: Array, X: Array) -> None:
+        out.index_add_(1, places, X)
 
     def row_norms(self, X: Array) -> Array:
         peak = X.abs().amax(dim=1)
@@ -107,27 +116,8 @@ class TorchOps(Ops):
     def exp(self, X: Array) -> Array:
         return torch.exp(X)
 
-    def cos_sin(self, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
-        _check_finite(projected)
-        width = projected.shape[1]
-        torch.mul(torch.cos(projected), scale, out=out[:, first : first + width])
-        torch.mul(torch.sin(projected), scale, out=out[:, half + first : half + first + width])
-
-    def cos_shift(self, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:
-        _check_finite(projected)
-        torch.mul(torch.cos(projected + shift), scale, out=out[:, first : first + projected.shape[1]])
-
-    def rectify(self, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
-        values = (projected > 0).to(projected.dtype) if order == 0 else projected.clamp(min=0) ** order
-        torch.mul(values, scale, out=out[:, first : first + projected.shape[1]])
-
-    def interpolate(self, projected: Array, table: Array, reach: float, scale: Array, out: Array, first: int) -> None:
-        last = table.shape[0] - 1
-        places = ((projected + reach) * (0.5 * last / reach)).clamp(0, last)
-        lower = places.floor().clamp(max=last - 1)
-        number = lower.long()
-        values = torch.lerp(table[number], table[number + 1], places - lower)
-        torch.mul(values, scale, out=out[:, first : first + projected.shape[1]])
+    def arcsin(self, X: Array) -> Array:
+        return torch.asin(X)
 
     def fwht(self, X: Array) -> Array:
         rows, width = X.shape
@@ -137,176 +127,20 @@ class TorchOps(Ops):
             X = torch.movedim(torch.movedim(X, axis, -1) @ self._hadamard(order), -1, axis)
         return X.reshape(rows, width)
 
-    def pad_signed(self, X: Array, signs: Array) -> Array:
-        padded = torch.zeros((X.shape[0], signs.shape[0]), dtype=X.dtype, device=X.device)
-        padded[:, : X.shape[1]] = X * signs[: X.shape[1]]
-        return padded
+    def rfft(self, X: Array, length: int | None = None) -> Array:
+        return torch.fft.rfft(X, n=length)
 
-    def hadamard_blocks(self, X: Array, signs: Array, scale: Array) -> Array:
-        n_blocks, n_factors, width = signs.shape
-        rows = X.shape[0]
-        Y = torch.zeros((rows, 1, width), dtype=X.dtype, device=X.device)
-        Y[:, 0, : X.shape[1]] = X
-        for factor in reversed(range(n_factors)):
-            Y = self.fwht((Y * signs[:, factor]).reshape(rows * n_blocks, width)).reshape(rows, n_blocks, width)
-        return Y.reshape(rows, -1)[:, : scale.shape[0]] * scale
+    def irfft(self, X: Array, length: int) -> Array:
+        return torch.fft.irfft(X, n=length)
 
-    def fastfood_blocks(self, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
-        rows, (n_blocks, width) = X.shape[0], signs.shape
-        Y = torch.zeros((rows, n_blocks, width), dtype=X.dtype, device=X.device)
-        Y[:, :, : X.shape[1]] = X[:, None] * signs[:, : X.shape[1]]
-        Y = self.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, n_blocks, width)
-        Y = torch.gather(Y, 2, permutations.expand(rows, n_blocks, width)) * gains
-        return self.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, -1)[:, : scale.shape[0]] * scale
+    def fft(self, Z: Array, *, conjugate: bool = False) -> Array:
+        return torch.fft.ifft(Z, norm="forward") if conjugate else torch.fft.fft(Z)
 
-    def fourier_blocks(
-        self, X: Array, factors: Array, phases: Array, frequencies: Array, n_points: int, scale: Array
-    ) -> Array:
-        rows, (n_blocks, half) = X.shape[0], frequencies.shape
-        turns = torch.view_as_complex(phases)
-        padded = torch.nn.functional.pad(X * factors, (0, 2 * half - X.shape[1]))
-        Z = torch.fft.fft(torch.view_as_complex(padded.reshape(rows, 1, half, 2)) * turns[:, 1]) * turns[:, 0]
-        spectra = torch.zeros((rows, n_blocks * n_points), dtype=Z.dtype, device=X.device)
-        places = frequencies + n_points * torch.arange(n_blocks, device=X.device)[:, None]
-        spectra.index_add_(1, places.reshape(-1), Z.reshape(rows, -1))
-        points = torch.fft.ifft(spectra.reshape(rows, n_blocks, n_points), norm="forward")
-        return torch.view_as_real(points).reshape(rows, -1)[:, : scale.shape[0]] * scale
+    def as_complex(self, X: Array) -> Array:
+        return torch.view_as_complex(X)
 
-    def signed_sums(self, X: Array, indices: Array, bounds: Array) -> Array:
-        pieces = torch.arange(bounds.shape[0] - 1, device=X.device).repeat_interleave(bounds[1:] - bounds[:-1])
-        places = torch.stack([pieces // 2, indices.long()])
-        shape = bounds.shape[0] // 2, X.shape[1]
-        W = torch.sparse_coo_tensor(places, (1 - 2 * (pieces % 2)).to(X.dtype), shape, check_invariants=True)
-        return (W @ X.T).T.contiguous()
-
-    def ternary_product(self, X: Array, codes: Array) -> Array:
-        digits = codes[:, :, None] // torch.tensor(TERNARY_PLACES, dtype=torch.uint8, device=X.device) % 3
-        signs = ((digits == 1).to(X.dtype) - (digits == 2).to(X.dtype)).reshape(codes.shape[0], -1)
-        return X @ signs[:, : X.shape[1]].T
-
-    def countsketch(self, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
-        columns = out[:, first : first + width]
-        columns.zero_()
-        for k in range(buckets.shape[1]):
-            columns.index_add_(1, buckets[:, k], X * signs[:, k])
-
-    def gather_product(
-        self, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float, out: Array, first: int = 0
-    ) -> None:
-        out[:, first : first + columns_a.shape[0]] = A[:, columns_a] * B[:, columns_b] * scale
-
-    def outer(self, A: Array, B: Array, out: Array, first: int = 0) -> None:
-        columns = out[:, first : first + A.shape[1] * B.shape[1]]
-        columns.view(A.shape[0], A.shape[1], B.shape[1]).copy_(A[:, :, None] * B[:, None, :])
-
-    def convolution_spectra(self, X: Array, factors: Array, length: int) -> Array:
-        return torch.fft.rfft(X * factors, n=length, dim=1)
-
-    def convolutions(self, spectra: Array, rows: int, generators: Array, offset: int, scale: Array) -> Array:
-        length = generators.shape[1]
-        products = spectra[:, None, :] * torch.fft.rfft(generators, dim=1)
-        values = torch.fft.irfft(products, n=length, dim=2)[:, :, offset:].reshape(rows, -1)
-        return values[:, : scale.shape[0]] * scale
-
-    def rfft(self, X: Array) -> Array:
-        return torch.fft.rfft(X, dim=1)
-
-    def irfft(self, X: Array, width: int) -> Array:
-        return torch.fft.irfft(X, n=width, dim=1)
-
-    def product_factor(self, X: Array, signs: Array) -> Array:
-        return torch.fft.rfft(self.pad_signed(self.dense(X), signs), dim=1)
-
-    def fourier_product(
-        self,
-        A: Array,
-        columns_a: Array,
-        orientations_a: Array,
-        B: Array,
-        columns_b: Array,
-        orientations_b: Array,
-        scale: float,
-        out: Array,
-        first: int = 0,
-    ) -> None:
-        a, b = A[:, columns_a] * scale, B[:, columns_b]
-        product = torch.complex(a.real, a.imag * orientations_a) * torch.complex(b.real, b.imag * orientations_b)
-        parts = torch.view_as_real(product).reshape(product.shape[0], -1)
-        out[:, first : first + parts.shape[1]] = parts
-
-    def next_product_factor(
-        self,
-        A: Array,
-        columns_a: Array,
-        orientations_a: Array,
-        B: Array,
-        columns_b: Array,
-        orientations_b: Array,
-        scale: float,
-        signs: Array,
-    ) -> Array:
-        features = self.empty((max(A.shape[0], B.shape[0]), 2 * columns_a.shape[0]))
-        self.fourier_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, features)
-        return self.product_factor(features, signs)
-
-    def signed_spectra(self, X: Array, signs: Array) -> Array:
-        padded = torch.zeros((X.shape[0], *signs.shape), dtype=X.dtype, device=X.device)
-        padded[:, :, : X.shape[1]] = X[:, None, :] * signs[:, : X.shape[1]]
-        return torch.fft.rfft(padded, dim=2)
-
-    def fourier_chain(
-        self, spectra: Array, rows: Array, orientations: Array, scale: float, out: Array, first: int
-    ) -> None:
-        product: Array = scale
-        for factor in range(rows.shape[0]):
-            entries = spectra[:, factor, rows[factor]]
-            product = product * torch.complex(entries.real, entries.imag * orientations[factor])
-        k = rows.shape[1]
-        out[:, first : first + k] = product.real
-        out[:, first + k : first + 2 * k] = product.imag
-
-    def kernel_matrix(self, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
-        return self.constant(kernel(self.to_host(X), self.to_host(landmarks)))
-
-    def floating(self, X: Array) -> Array:
-        return X.to(_TORCH_DTYPES[self.dtype])
-
-    def reversed(self, X: Array) -> Array:
-        return torch.flip(X, (0,))
-
-    def windows(
-        self,
-        F: Array,
-        shape: tuple[int, int],
-        part: slice,
-        filter_size: int,
-        exact: int,
-        signs: Array,
-        folded: int,
-    ) -> Array:
-        height, width = shape
-        pixels = torch.arange(F.shape[0], device=F.device)[part]
-        i, j = torch.div(pixels, width, rounding_mode="floor") % height, pixels % width
-        radius, n_rest = filter_size // 2, F.shape[1] - exact
-        out = torch.zeros((pixels.shape[0], filter_size**2 * exact + folded), dtype=F.dtype, device=F.device)
-        rest = out[:, filter_size**2 * exact :]
-        for shift in range(filter_size**2):
-            down, right = shift // filter_size - radius, shift % filter_size - radius
-            inside = (i + down >= 0) & (i + down < height) & (j + right >= 0) & (j + right < width)
-            source = F[(pixels + down * width + right).clamp(0, F.shape[0] - 1)] * inside[:, None]
-            out[:, shift * exact : (shift + 1) * exact] = source[:, :exact]
-            turned = source[:, exact:] * signs[shift]
-            for block in range(0, n_rest, max(folded, 1)):
-                piece = turned[:, block : block + folded]
-                rest[:, : piece.shape[1]] += piece
-        return out
-
-    def pixel_pairs(
-        self, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
-    ) -> np.ndarray:
-        from phimap.ops.torch_pixel_pairs import pixel_pairs
-
-        return pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs)
+    def as_pairs(self, Z: Array) -> Array:
+        return torch.view_as_real(Z)
 
     def cross_products(self, Z: Array, Y: Array) -> np.ndarray:
         return (Z.T @ Y).to(torch.float64).cpu().numpy()
@@ -365,14 +199,6 @@ def _kronecker_orders(width: int) -> list[int]:
         orders.append(_HADAMARD_ORDER)
         width //= _HADAMARD_ORDER
     return [*orders, width]
-
-
-def _check_finite(projected: torch.Tensor) -> None:
-    if not bool(torch.isfinite(projected).all()):
-        raise ValueError(
-            "`X` is too large for this length scale: a projection overflowed. "
-            "Standardise the columns of X, or raise `length_scale`."
-        )
 
 
 def _tile_bytes(device: torch.device) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from phimap.kernels.spectral import SpectralLaw
-from phimap.ops import Array, Ops
+from phimap.ops import Array, Ops, host
 from phimap.records import Record
 
 
@@ -59,9 +59,7 @@ class ProjectionRecord(Record, ABC):
 
     def to_dense(self) -> np.ndarray:
         """W of shape (n_directions, n_features) in float64. Slow: for tests and for looking at."""
-        from phimap.ops.numpy_ops import NumpyOps
-
-        ops = NumpyOps(np.dtype(np.float64))
+        ops = host()
         return self.bind(ops).apply(ops, np.eye(self.n_features)).T
 
     @property
@@ -80,6 +78,11 @@ def hadamard_flops(width: int) -> int:
     return width * (width.bit_length() - 1)
 
 
+def input_scale(law: SpectralLaw) -> np.ndarray:
+    """The law's inverse length scale of each input (d,)."""
+    return np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (law.n_features,)).copy()
+
+
 class Projection(BaseEstimator, ABC):
     """A way to draw directions from a kernel's spectral law."""
 
@@ -93,8 +96,8 @@ class Projection(BaseEstimator, ABC):
     needs_finite_variance: ClassVar[bool] = False
 
     @classmethod
-    def lacking(cls, law: SpectralLaw) -> str:
-        """Say what the projection needs and this law lacks.
+    def unmet_requirement(cls, law: SpectralLaw) -> str:
+        """Say what the projection needs of a law and this one does not offer.
 
         Parameters
         ----------
@@ -104,15 +107,24 @@ class Projection(BaseEstimator, ABC):
         Returns
         -------
         str
-            What is needed, in words; empty where nothing is lacking.
+            What is needed, in words; empty where the law serves.
         """
-        if cls.needs_rotation_invariance and not law.is_rotation_invariant:
-            return "a rotation-invariant spectral law"
-        if cls.needs_gaussian_mixture and not law.is_gaussian_mixture:
-            return "a spectral law that is Gaussian or a mixture of Gaussian ones"
-        if cls.needs_finite_variance and not np.isfinite(law.coordinate_variance):
-            return "a spectral law of finite variance"
-        return ""
+        return next((words for words, met in cls._requirements(law) if not met), "")
+
+    @classmethod
+    def _requirements(cls, law: SpectralLaw) -> tuple[tuple[str, bool], ...]:
+        """What the projection may need, in words, and whether that is met: by the law, or because it is not needed."""
+        return (
+            ("a rotation-invariant spectral law", law.is_rotation_invariant or not cls.needs_rotation_invariance),
+            (
+                "a spectral law that is Gaussian or a mixture of Gaussian ones",
+                law.is_gaussian_mixture or not cls.needs_gaussian_mixture,
+            ),
+            (
+                "a spectral law of finite variance",
+                bool(np.isfinite(law.coordinate_variance)) or not cls.needs_finite_variance,
+            ),
+        )
 
     def sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         """Draw directions.
@@ -134,10 +146,10 @@ class Projection(BaseEstimator, ABC):
         ValueError
             If the law lacks what this projection needs.
         """
-        lacking = self.lacking(law)
-        if lacking:
+        needed = self.unmet_requirement(law)
+        if needed:
             raise ValueError(
-                f"`projection`={self.name!r} needs {lacking}, which {law.kernel_name} lacks. "
+                f"`projection`={self.name!r} needs {needed}, which {law.kernel_name} lacks. "
                 "Use projection='qmc', or 'gaussian'."
             )
         return self._sample(law, n_directions, rng)

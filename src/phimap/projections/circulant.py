@@ -13,6 +13,7 @@ from phimap.projections.convolution import (
     row_factors,
     signed_input_scale,
 )
+from phimap.sketches.signs import fair_word_factors
 
 
 class Circulant(Projection):
@@ -51,6 +52,6 @@ class Circulant(Projection):
         generator_rng, sign_rng, column_rng, radius_rng = rng.spawn(4)
         generators = draw_generators(law, self.name, (n_blocks, order), generator_rng)
         cyclic = np.concatenate([generators[:, order - d + 1 :], generators], axis=1)
-        signs = 2.0 * sign_rng.integers(2, size=n_directions) - 1.0
+        signs = fair_word_factors(sign_rng, (n_directions,))
         scale = signs * row_factors(law, cyclic, n_directions, radius_rng)
         return ConvolutionRecord(signed_input_scale(law, column_rng), None, generators, 0, scale)

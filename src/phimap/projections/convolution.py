@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
-from phimap.projections.base import ProjectionRecord, fourier_flops
-
-# Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
-_BLOCK = 1024
+from phimap.ops.primitives.convolutions import convolution_transforms, convolutions
+from phimap.projections.base import fourier_flops
+from phimap.projections.blocks import TOGETHER, BlockRecord
+from phimap.sketches.signs import fair_word_factors
 
 
 @dataclass(frozen=True)
-class ConvolutionRecord(ProjectionRecord):
+class ConvolutionRecord(BlockRecord):
     """Blocks of rows ``scale_i (b * x)_(offset + i)``, cyclic convolutions of x with generators b of length n.
 
     Attributes
@@ -39,40 +38,36 @@ class ConvolutionRecord(ProjectionRecord):
     scale: np.ndarray
 
     @property
-    def n_features(self) -> int:
-        return self.input_scale.shape[0]
+    def n_blocks(self) -> int:
+        return self.generators.shape[0]
 
     @property
-    def n_directions(self) -> int:
-        return self.scale.shape[0]
+    def block_size(self) -> int:
+        return self.generators.shape[1] - self.offset
 
     @property
     def n_flops(self) -> int:
         n_blocks, length = self.generators.shape
-        # A product of two spectra, six operations for each of half as many complex numbers, and its transform.
+        # A product of two transforms, six operations for each of half as many complex numbers, and its transform.
         return self.n_features + fourier_flops(length) * (n_blocks + 1) + 3 * n_blocks * length + self.n_directions
 
     @property
     def scratch_width(self) -> int:
-        # The row, its spectrum and a block of results.
-        return self.n_features + self.generators.shape[1] + max(self.generators.shape[1] - self.offset, _BLOCK)
+        # The row, its transform and a block of results.
+        return self.n_features + self.generators.shape[1] + max(self.block_size, TOGETHER)
 
-    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
+    def _prepared(self, ops: Ops, X: Array) -> tuple[Array, int]:
         X = ops.dense(X)
         factors = self.input_scale
         if self.order is not None:
             X, factors = X[:, self.order], factors[self.order]
-        n_blocks, length = self.generators.shape
-        spectra = ops.convolution_spectra(X, factors, length)
-        step = length - self.offset
-        together = max(1, _BLOCK // step)
-        for first in range(0, n_blocks, together):
-            some = slice(first, min(first + together, n_blocks))
-            columns = slice(first * step, min(some.stop * step, self.n_directions))
-            yield (
-                columns,
-                ops.convolutions(spectra, X.shape[0], self.generators[some], self.offset, self.scale[columns]),
-            )
+        length = self.generators.shape[1]
+        transforms = convolution_transforms(ops, X, factors, length)
+        return transforms, X.shape[0]
+
+    def _values(self, ops: Ops, X: tuple[Array, int], some: slice, columns: slice) -> Array:
+        transforms, n_rows = X
+        return convolutions(ops, transforms, n_rows, self.generators[some], self.offset, self.scale[columns])
 
 
 def fast_length(least: int) -> int:
@@ -99,8 +94,7 @@ def signed_input_scale(law: SpectralLaw, rng: np.random.Generator) -> np.ndarray
 
     Neighbouring rows are shifts of each other, so their values agree where x is smooth. Signs make any x rough.
     """
-    signs = 2.0 * rng.integers(2, size=law.n_features) - 1.0
-    return signs * law.scale
+    return fair_word_factors(rng, (law.n_features,)) * law.scale
 
 
 def row_factors(law: SpectralLaw, sequences: np.ndarray, n_directions: int, rng: np.random.Generator) -> np.ndarray:

@@ -111,7 +111,7 @@ class Orthogonal(Projection):
 def drawn_blocks(
     draw: Callable[[int, np.random.Generator], np.ndarray], n_rows: int, block: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Independent blocks ``draw(size, rng)`` of `block` rows, the last of as many as are left, one below the other."""
+    """Independent blocks ``draw(size, rng)`` of `block` rows, the last one cut, one below the other."""
     sizes = [min(block, n_rows - first) for first in range(0, n_rows, block)]
     return np.concatenate(run_tasks(lambda item: draw(*item), zip(sizes, rng.spawn(len(sizes)), strict=True)))
 

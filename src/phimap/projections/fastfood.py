@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
-from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
-
-# Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
-_BLOCK = 1024
+from phimap.ops.primitives.fastfood_blocks import fastfood_blocks
+from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops, input_scale
+from phimap.projections.blocks import BlockRecord
+from phimap.sketches.signs import fair_signs
 
 
 @dataclass(frozen=True)
-class FastfoodRecord(ProjectionRecord):
+class FastfoodRecord(BlockRecord):
     """Blocks ``diag(scale) H diag(gains) P H diag(signs)``, H unnormalised, on inputs padded to a power of two p.
 
     Attributes
@@ -38,35 +37,20 @@ class FastfoodRecord(ProjectionRecord):
     scale: np.ndarray
 
     @property
-    def n_features(self) -> int:
-        return self.input_scale.shape[0]
+    def n_blocks(self) -> int:
+        return self.signs.shape[0]
 
     @property
-    def n_directions(self) -> int:
-        return self.scale.shape[0]
+    def block_size(self) -> int:
+        return self.signs.shape[1]
 
     @property
     def n_flops(self) -> int:
         n_blocks, width = self.signs.shape
         return self.n_features + n_blocks * 2 * (width + hadamard_flops(width)) + self.n_directions
 
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + max(self.signs.shape[1], min(_BLOCK, self.n_directions))
-
-    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
-        X = ops.scale_columns(ops.dense(X), self.input_scale)
-        n_blocks, width = self.signs.shape
-        together = max(1, _BLOCK // width)
-        for first in range(0, n_blocks, together):
-            some = slice(first, min(first + together, n_blocks))
-            columns = slice(first * width, min(some.stop * width, self.n_directions))
-            yield (
-                columns,
-                ops.fastfood_blocks(
-                    X, self.signs[some], self.permutations[some], self.gains[some], self.scale[columns]
-                ),
-            )
+    def _values(self, ops: Ops, X: Array, some: slice, columns: slice) -> Array:
+        return fastfood_blocks(ops, X, self.signs[some], self.permutations[some], self.gains[some], self.scale[columns])
 
 
 class Fastfood(Projection):
@@ -104,12 +88,11 @@ class Fastfood(Projection):
         width = 1 << (d - 1).bit_length()
         n_blocks = -(-n_directions // width)
         sign_rng, permutation_rng, gain_rng, radius_rng = rng.spawn(4)
-        signs = (2 * sign_rng.integers(2, size=(n_blocks, width), dtype=np.int8) - 1).astype(np.int8)
+        signs = fair_signs(sign_rng, (n_blocks, width))
         ordered = np.broadcast_to(np.arange(width, dtype=np.intp), (n_blocks, width))
         permutations = permutation_rng.permuted(ordered, axis=1)
         gains = gain_rng.standard_normal((n_blocks, width))
         # With H unnormalised a row has norm sqrt(p) |g|.
         norms = np.repeat(np.sqrt(width) * np.linalg.norm(gains, axis=1), width)[:n_directions]
         scale = law.unit(width).sample_radii(radius_rng, n_directions) / norms
-        input_scale = np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,)).copy()
-        return FastfoodRecord(input_scale, signs, permutations, gains, scale)
+        return FastfoodRecord(input_scale(law), signs, permutations, gains, scale)

@@ -15,18 +15,21 @@ from phimap.kernels.spectral import SpectralLaw, onto_sphere
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import DenseRecord
 
-# Newton's steps double the digits; what is left to bisection halves its bracket, from 40 down to rounding.
+# Newton's steps double the digits; bisection halves its bracket where they fail, from 40 down to rounding.
 _MOST_STEPS = 64
 # A step of Newton's that is this small leaves rounding behind.
 _CLOSE = 1e-12
 # No tail of a number in double precision is smaller.
 _LEAST_TAIL = 2.0**-54
 # Beyond it the tail is smaller than that.
-_FARTHEST = 40.0
+_LARGEST = 40.0
 
 
 class GibbsDirections(Projection):
     """Directions of leverage-score sampling by the published Markov chains.
+
+    They stand in for draws of `SphereLaw`, whatever law is given, and serve `NTKFeatures(sampling="gibbs")` alone;
+    other maps have no use for them, so that ``projection=`` does not know their name.
 
     Parameters
     ----------
@@ -63,7 +66,7 @@ class GibbsDirections(Projection):
 def gibbs_chains(n_chains: int, n_features: int, sweeps: int, rng: np.random.Generator) -> np.ndarray:
     """States (n_chains, d) of Markov chains towards ``|w|^2 N(w; 0, I)``, from Gaussian starts.
 
-    Each sweep replaces one coordinate after the other by a draw from its law given the rest.
+    Each sweep replaces one coordinate after the other by a draw from its law given all others.
     """
     # A coordinate of all chains is one row: the loop below works on whole rows.
     w = np.ascontiguousarray(rng.standard_normal((n_chains, n_features)).T)
@@ -95,7 +98,7 @@ def conditional_quantile(u: np.ndarray, z: np.ndarray) -> np.ndarray:
     """
     # The law is symmetric: the smaller tail keeps the digits.
     tail = np.maximum(np.minimum(u, 1.0 - u), _LEAST_TAIL)
-    low, high = np.zeros_like(tail), np.full_like(tail, _FARTHEST)
+    low, high = np.zeros_like(tail), np.full_like(tail, _LARGEST)
     # The normal quantile, stretched to the law's variance.
     x = -special.ndtri(tail) * np.sqrt((z + 3.0) / (z + 1.0))
     for _ in range(_MOST_STEPS):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from phimap._validation import check_choice, check_integer
 from phimap.kernels.spectral import SpectralLaw
-from phimap.ops import Array, Ops
-from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops
-
-# Directions to a block of results, so that narrow inputs do not cost a call for every few directions.
-_BLOCK = 1024
+from phimap.ops import Array, Ops, host
+from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
+from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops, input_scale
+from phimap.projections.blocks import BlockRecord
+from phimap.sketches.signs import fair_signs
 
 
 @dataclass(frozen=True)
-class HadamardRecord(ProjectionRecord):
+class HadamardRecord(BlockRecord):
     """Blocks ``H D_1 H D_2 ... H D_t`` on inputs padded to a power of two p.
 
     Attributes
@@ -34,21 +33,12 @@ class HadamardRecord(ProjectionRecord):
     scale: np.ndarray
 
     @property
-    def n_features(self) -> int:
-        return self.input_scale.shape[0]
+    def n_blocks(self) -> int:
+        return self.signs.shape[0]
 
     @property
-    def n_directions(self) -> int:
-        return self.scale.shape[0]
-
-    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
-        X = ops.scale_columns(ops.dense(X), self.input_scale)
-        n_blocks, _, width = self.signs.shape
-        together = max(1, _BLOCK // width)
-        for first in range(0, n_blocks, together):
-            some = slice(first, min(first + together, n_blocks))
-            columns = slice(first * width, min(some.stop * width, self.n_directions))
-            yield columns, ops.hadamard_blocks(X, self.signs[some], self.scale[columns])
+    def block_size(self) -> int:
+        return self.signs.shape[2]
 
     @property
     def n_flops(self) -> int:
@@ -56,9 +46,8 @@ class HadamardRecord(ProjectionRecord):
         chains = n_blocks * n_factors * (width + hadamard_flops(width))
         return self.n_features + chains + self.n_directions
 
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + max(self.signs.shape[2], min(_BLOCK, self.n_directions))
+    def _values(self, ops: Ops, X: Array, some: slice, columns: slice) -> Array:
+        return hadamard_blocks(ops, X, self.signs[some], self.scale[columns])
 
 
 class ROM(Projection):
@@ -111,17 +100,16 @@ class ROM(Projection):
         width = 1 << (d - 1).bit_length()
         n_blocks = -(-n_directions // width)
         sign_rng, radius_rng = rng.spawn(2)
-        signs = (2 * sign_rng.integers(2, size=(n_blocks, factors, width), dtype=np.int8) - 1).astype(np.int8)
-        input_scale = np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,)).copy()
+        signs = fair_signs(sign_rng, (n_blocks, factors, width))
         # Unnormalised, a row of t transforms has norm width^(t/2); the published row has norm sqrt(width).
         fixed = np.full(n_directions, width ** (0.5 - factors / 2))
         if radii == "fixed" or (radii == "auto" and law.is_gaussian):
-            return HadamardRecord(input_scale, signs, fixed)
+            return HadamardRecord(input_scale(law), signs, fixed)
         plain = HadamardRecord(np.ones(d), signs, fixed)
         norms = _direction_norms(plain)
         # A direction can vanish on the few coordinates that are not padding; it then stays zero.
         scale = fixed * law.sample_radii(radius_rng, n_directions) / np.where(norms > 0, norms, 1.0)
-        return HadamardRecord(input_scale, signs, scale)
+        return HadamardRecord(input_scale(law), signs, scale)
 
 
 class SORF(ROM):
@@ -153,9 +141,7 @@ class SORF(ROM):
 
 def _direction_norms(record: HadamardRecord) -> np.ndarray:
     """Norms (s,) of the directions over the d unpadded coordinates, by applying the record to unit vectors."""
-    from phimap.ops.numpy_ops import NumpyOps
-
-    ops = NumpyOps(np.dtype(np.float64))
+    ops = host()
     bound = record.bind(ops)
     squares = np.zeros(record.n_directions)
     # Unit vectors a few at a time: the whole image would be the s x d matrix that the structure avoids.

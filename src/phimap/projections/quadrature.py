@@ -10,7 +10,7 @@ import numpy as np
 from phimap._validation import check_real
 from phimap.kernels.spectral import GaussianLaw, SpectralLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
-from phimap.projections.base import Projection, ProjectionRecord
+from phimap.projections.base import Projection, ProjectionRecord, input_scale
 from phimap.projections.dense import DenseRecord, drawn_blocks
 from phimap.projections.simplex import rotated_simplex
 
@@ -97,22 +97,9 @@ class GaussQuadrature(Projection):
     name = "gauss-quadrature"
 
     @classmethod
-    def lacking(cls, law: SpectralLaw) -> str:
-        """Say what is needed and this law lacks: moments, of Gaussian directions or of independent coordinates.
-
-        Parameters
-        ----------
-        law : SpectralLaw
-            The law of one direction.
-
-        Returns
-        -------
-        str
-            What is needed, in words; empty where nothing is lacking.
-        """
-        if law.is_gaussian_mixture or (law.has_independent_coordinates and np.isfinite(law.coordinate_kurtosis)):
-            return ""
-        return "a spectral law of coordinates with four moments, or a mixture of Gaussian ones"
+    def _requirements(cls, law: SpectralLaw) -> tuple[tuple[str, bool], ...]:
+        serves = law.is_gaussian_mixture or (law.has_independent_coordinates and np.isfinite(law.coordinate_kurtosis))
+        return (("a spectral law of coordinates with four moments, or a mixture of Gaussian ones", bool(serves)),)
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         rule = GaussianLaw(law.n_features) if law.is_gaussian_mixture else law
@@ -180,10 +167,7 @@ class SparseGrid(Projection):
         if n_directions > d + 1:
             weights /= 2
         weights[0] = 1 - d / p_squared
-        scale = np.sqrt(p_squared * law.coordinate_variance) * np.broadcast_to(
-            np.asarray(law.scale, dtype=np.float64), (d,)
-        )
-        return SparseGridRecord(scale, weights)
+        return SparseGridRecord(np.sqrt(p_squared * law.coordinate_variance) * input_scale(law), weights)
 
 
 class SphericalRadial(Projection):

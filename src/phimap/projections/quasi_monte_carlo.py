@@ -100,7 +100,7 @@ class MomentMatching(Projection):
         )
         draws /= law.scale
         draws -= draws.mean(axis=0)
-        # The symmetric square root moves the points least: U S V^T becomes U V^T times the wanted deviation.
+        # The symmetric square root moves the points least: U S V^T becomes U V^T times the wanted standard deviation.
         with single_threaded_blas():
             left, _, right = np.linalg.svd(draws, full_matrices=False)
             matched = left @ right

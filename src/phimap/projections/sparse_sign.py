@@ -11,6 +11,8 @@ from phimap._validation import check_real
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops
 from phimap.ops.base import TERNARY_PLACES
+from phimap.ops.primitives.signed_sums import signed_sums
+from phimap.ops.primitives.ternary_product import ternary_product
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.records import Record
 
@@ -47,7 +49,7 @@ class SignRecord(Record):
 
     def multiply(self, ops: Ops, X: Array) -> Array:
         """The product of `X` with the transpose of the rows."""
-        return ops.signed_sums(X, self.indices, self.bounds)
+        return signed_sums(ops, X, self.indices, self.bounds)
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class SignCodeRecord(Record):
 
     def multiply(self, ops: Ops, X: Array) -> Array:
         """The product of `X` with the transpose of the rows."""
-        return ops.ternary_product(X, self.codes)
+        return ternary_product(ops, X, self.codes)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import Array, Ops, run_tasks
-from phimap.projections.base import Projection, ProjectionRecord, fourier_flops
+from phimap.ops.primitives.fourier_blocks import fourier_blocks
+from phimap.projections.base import Projection, ProjectionRecord, fourier_flops, input_scale
+from phimap.projections.blocks import TOGETHER, BlockRecord
 from phimap.projections.dense import DenseRecord, haar_orthogonal
 from phimap.projections.radii import stratified_radii
 
@@ -27,12 +28,10 @@ _CLOSEST = 4 * np.finfo(np.float64).eps
 _WIDEST_STORED = 48
 # Widest input that is rotated by a Haar matrix: its product is then a small part of the work.
 _WIDEST_HAAR = 128
-# Directions to a group of blocks, so that narrow inputs do not cost a call for every few directions.
-_GROUP = 1024
 
 
 @dataclass(frozen=True)
-class SphereRecord(ProjectionRecord):
+class SphereRecord(BlockRecord):
     """Blocks ``F_n^* P D_1 F_h D_2`` on inputs taken as h complex numbers, real and imaginary parts in turn.
 
     F is an unnormalised Fourier matrix of its order, D_i a diagonal of phases; P puts h numbers at the frequencies.
@@ -63,13 +62,12 @@ class SphereRecord(ProjectionRecord):
         return (self.input_scale if self.rotation is None else self.rotation).shape[0]
 
     @property
-    def n_directions(self) -> int:
-        return self.scale.shape[0]
+    def n_blocks(self) -> int:
+        return self.frequencies.shape[0]
 
     @property
-    def _together(self) -> int:
-        """Blocks that are computed at once."""
-        return max(1, _GROUP // (2 * self.n_points))
+    def block_size(self) -> int:
+        return 2 * self.n_points
 
     @property
     def n_flops(self) -> int:
@@ -81,16 +79,15 @@ class SphereRecord(ProjectionRecord):
 
     @property
     def scratch_width(self) -> int:
-        # The dense row, the rotated one, and the values of a group.
-        return self.n_features + self.input_scale.shape[0] + 2 * self.n_points * self._together
+        # The dense row, the rotated one, and the values of the blocks computed at once.
+        return self.n_features + self.input_scale.shape[0] + self.block_size * max(1, TOGETHER // self.block_size)
 
-    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
-        X = ops.dense(X) if self.rotation is None else ops.matmul(X, self.rotation)
-        for first in range(0, self.frequencies.shape[0], self._together):
-            some = slice(first, first + self._together)
-            columns = slice(2 * self.n_points * first, min(2 * self.n_points * some.stop, self.n_directions))
-            block = self.phases[some], self.frequencies[some], self.n_points, self.scale[columns]
-            yield columns, ops.fourier_blocks(X, self.input_scale, *block)
+    def _prepared(self, ops: Ops, X: Array) -> Array:
+        return ops.dense(X) if self.rotation is None else ops.matmul(X, self.rotation)
+
+    def _values(self, ops: Ops, X: Array, some: slice, columns: slice) -> Array:
+        block = self.phases[some], self.frequencies[some], self.n_points, self.scale[columns]
+        return fourier_blocks(ops, X, self.input_scale, *block)
 
 
 class SphericalStructured(Projection):
@@ -149,15 +146,15 @@ class SphericalStructured(Projection):
             return child.uniform(0, 2 * np.pi, (2, half)), spread_frequencies(half, n_points, even, child)
 
         angles, frequencies = map(np.array, zip(*run_tasks(block, children), strict=True))
-        rotation, input_scale = None, np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (d,)).copy()
+        rotation, scales = None, input_scale(law)
         if d <= _WIDEST_HAAR:
-            rotation = haar_orthogonal(2 * half, rotation_rng)[:d] * input_scale[:, None]
-            input_scale = np.ones(2 * half)
+            rotation = haar_orthogonal(2 * half, rotation_rng)[:d] * scales[:, None]
+            scales = np.ones(2 * half)
         # A uniform direction in dimension 2 m times a radius that the law has there, cut to d coordinates, has the law.
         radii = radius_rng.permutation(stratified_radii(law.unit(2 * half), 1, n_directions, radius_rng)[0])
         # Unnormalised, both transforms multiply the norm of a row by the root of h.
         phases = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-        return SphereRecord(rotation, input_scale, phases, frequencies, n_points, radii / half)
+        return SphereRecord(rotation, scales, phases, frequencies, n_points, radii / half)
 
 
 def _rotated_points(d: int, n_points: int, even: bool, rng: np.random.Generator) -> np.ndarray:
@@ -193,8 +190,8 @@ def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Gene
     energy = _energy(products[:, None] / half, even)[0]
     for coordinate in np.tile(np.arange(half), _SWEEPS):
         candidates = rng.choice(spare.size, min(_CANDIDATES, spare.size), replace=False)
-        rest = products - roots[differences * chosen[coordinate] % n_points]
-        trials = rest[:, None] + roots[np.outer(differences, spare[candidates]) % n_points]
+        without = products - roots[differences * chosen[coordinate] % n_points]
+        trials = without[:, None] + roots[np.outer(differences, spare[candidates]) % n_points]
         energies = _energy(trials / half, even)
         best = int(energies.argmin())
         if energies[best] < energy:

@@ -44,3 +44,22 @@ class Sketch(RandomMap):
         return self
 
     fit.__doc__ = RandomMap.fit.__doc__
+
+
+class PowerSketch(Sketch):
+    """Base of the sketches of tensor powers of any degree."""
+
+    def __init__(
+        self,
+        n_components: int = 1024,
+        *,
+        degree: int = 2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
+        self.degree = degree
+
+    @property
+    def _power(self) -> int:
+        return self.degree

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.fourier_chain import fourier_chain, signed_transforms
 from phimap.random_map import MapRecord
-from phimap.sketches.product_samples import fast_fourier_width, hadamard_signs
+from phimap.sketches.signs import fair_signs
+from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lower_half
 
 
 @dataclass(frozen=True)
-class SpectralProductsRecord(MapRecord):
+class ComplexToRealRecord(MapRecord):
     """Products of entries of independent randomised Fourier transforms: a power of degree j has j factors.
 
     Attributes
@@ -49,24 +51,19 @@ class SpectralProductsRecord(MapRecord):
     @classmethod
     def draw(
         cls, n_features: int, degrees: Sequence[int], widths: Sequence[int], rng: np.random.Generator
-    ) -> SpectralProductsRecord:
+    ) -> ComplexToRealRecord:
         length = fast_fourier_width(n_features)
         sign_rng, row_rng, last_rng = rng.spawn(3)
-        signs = hadamard_signs(sign_rng, (max(degrees), length))
+        signs = fair_signs(sign_rng, (max(degrees), length))
         rows, orientations = [], []
         for degree, width in zip(degrees, widths, strict=True):
             # Each factor visits all frequencies before it visits one again: by Parseval's theorem this takes out of
             # the error what depends on one factor's frequency alone.
-            samples = -(-width // 2)
-            rounds = -(-samples // length)
-            drawn = [
-                np.concatenate([row_rng.permutation(length) for _ in range(rounds)])[:samples] for _ in range(degree)
-            ]
-            frequencies = np.stack(drawn).astype(np.intp)
-            upper = 2 * frequencies > length
-            rows.append(np.where(upper, length - frequencies, frequencies))
-            orientations.append(np.where(upper, -1, 1).astype(np.int8))
-        last = hadamard_signs(last_rng, (len(widths),))
+            frequencies = np.stack([balanced_rows(row_rng, length, -(-width // 2)) for _ in range(degree)])
+            lower, orientation = lower_half(frequencies, length)
+            rows.append(lower)
+            orientations.append(orientation)
+        last = fair_signs(last_rng, (len(widths),))
         return cls(
             n_features,
             signs,
@@ -77,16 +74,16 @@ class SpectralProductsRecord(MapRecord):
         )
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        spectra = ops.signed_spectra(ops.dense(X), self.signs)
+        transforms = signed_transforms(ops, ops.dense(X), self.signs)
         for rows, orientations, width, last in zip(
             self.rows, self.orientations, self.widths, self.last_signs, strict=True
         ):
             scale = (2 / width) ** 0.5
             if width % 2 == 0:
-                ops.fourier_chain(spectra, rows, orientations, scale, out, first)
+                fourier_chain(ops, transforms, rows, orientations, scale, out, first)
             else:
                 features = ops.empty((X.shape[0], width + 1))
-                ops.fourier_chain(spectra, rows, orientations, scale, features, 0)
+                fourier_chain(ops, transforms, rows, orientations, scale, features, 0)
                 # Half a sample for half a sample's share: every feature has the same part in the estimate.
                 middle = width // 2
                 features[:, middle] = 0.5**0.5 * (features[:, middle] + last * features[:, width])

@@ -9,8 +9,10 @@ import numpy as np
 
 from phimap._validation import check_integer
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.countsketch import countsketch
 from phimap.random_map import MapRecord
 from phimap.sketches.base import Sketch
+from phimap.sketches.signs import fair_factors
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class CountSketchRecord(MapRecord):
         return self.n_components
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        ops.countsketch(X, self.buckets, self.signs, self.n_components, out, first)
+        countsketch(ops, X, self.buckets, self.signs, self.n_components, out, first)
 
 
 class CountSketch(Sketch):
@@ -90,7 +92,7 @@ class CountSketch(Sketch):
 
     def sample(self, n_features: int, rng: np.random.Generator) -> CountSketchRecord:
         buckets = rng.integers(self.n_components, size=(n_features, 1), dtype=np.intp)
-        return CountSketchRecord(buckets, random_signs(rng, (n_features, 1)), self.n_components)
+        return CountSketchRecord(buckets, fair_factors(rng, (n_features, 1)), self.n_components)
 
 
 class OSNAP(Sketch):
@@ -152,9 +154,4 @@ class OSNAP(Sketch):
         # Blocks of rows as equal as they can be.
         bounds = self.n_components * np.arange(copies + 1, dtype=np.intp) // copies
         buckets = rng.integers(bounds[:-1], bounds[1:], size=(n_features, copies), dtype=np.intp)
-        return CountSketchRecord(buckets, random_signs(rng, buckets.shape) / copies**0.5, self.n_components)
-
-
-def random_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent fair signs as float64."""
-    return 2.0 * rng.integers(2, size=shape, dtype=np.int8) - 1.0
+        return CountSketchRecord(buckets, fair_factors(rng, buckets.shape) / copies**0.5, self.n_components)

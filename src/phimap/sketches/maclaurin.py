@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
 from phimap.random_map import MapRecord
-from phimap.sketches.product_samples import hadamard_signs, padded_width
+from phimap.sketches.signs import fair_signs
+from phimap.sketches.transform_rows import padded_width
 
 
 @dataclass(frozen=True)
-class SignProductsRecord(MapRecord):
+class MaclaurinRecord(MapRecord):
     """Products of projections onto independent random signs: a power of degree j has j factors.
 
     Attributes
@@ -37,15 +39,15 @@ class SignProductsRecord(MapRecord):
         return self.n_features + 3 * self.n_components
 
     @classmethod
-    def draw(cls, n_features: int, degree: int, width: int, rng: np.random.Generator) -> SignProductsRecord:
+    def draw(cls, n_features: int, degree: int, width: int, rng: np.random.Generator) -> MaclaurinRecord:
         padded = padded_width(n_features)
-        signs = hadamard_signs(rng, (degree, -(-width // padded), 1, padded))
+        signs = fair_signs(rng, (degree, -(-width // padded), 1, padded))
         # The j-th root, since each factor is scaled.
         return cls(n_features, signs, np.full(width, width ** (-0.5 / degree)))
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         X = ops.contiguous(ops.dense(X))
-        product = ops.hadamard_blocks(X, self.signs[0], self.scale)
+        product = hadamard_blocks(ops, X, self.signs[0], self.scale)
         for factor in range(1, self.signs.shape[0]):
-            product = product * ops.hadamard_blocks(X, self.signs[factor], self.scale)
+            product = product * hadamard_blocks(ops, X, self.signs[factor], self.scale)
         ops.copy(product, out, first)

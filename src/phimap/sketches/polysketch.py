@@ -12,7 +12,7 @@ import numpy as np
 from phimap._validation import check_choice, check_integer
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
-from phimap.sketches.base import Sketch
+from phimap.sketches.base import PowerSketch, Sketch
 from phimap.sketches.countsketch import OSNAP, CountSketch
 from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.srht import SRHT
@@ -29,15 +29,25 @@ _SINGLE: dict[str, Callable[[int], Sketch]] = {
 _WIDE = 8
 
 
-@dataclass(frozen=True)
-class PolySketchRecord(MapRecord):
-    """A tree over as many leaves as the degree, whose last node is the sketch."""
+class TreeRecord(MapRecord):
+    """What the maps share whose features are nodes of a tree."""
 
     tree: ProductTree
 
     @property
     def n_features(self) -> int:
         return self.tree.n_features
+
+    @property
+    def scratch_width(self) -> int:
+        return self.tree.scratch_width
+
+
+@dataclass(frozen=True)
+class PolySketchRecord(TreeRecord):
+    """A tree over as many leaves as the degree, whose last node is the sketch."""
+
+    tree: ProductTree
 
     @property
     def n_components(self) -> int:
@@ -47,10 +57,6 @@ class PolySketchRecord(MapRecord):
     def degree(self) -> int:
         """The number of factors of the tensor product."""
         return self.tree.n_leaves
-
-    @property
-    def scratch_width(self) -> int:
-        return self.tree.scratch_width
 
     @property
     def _root(self) -> int:
@@ -110,17 +116,17 @@ class PolySketchRecord(MapRecord):
                 yield 1, units.vector(index)
                 return
             node = self.tree.nodes[index]
-            left, left_units = whole.spectrum(node.left), units.spectrum(node.left)
+            left, left_units = whole.transformed(node.left), units.transformed(node.left)
             n_left, n_right = self._degree(node.left), self._degree(node.right)
-            for n_units, right in spectra(node.right):
+            for n_units, right in transforms(node.right):
                 yield n_units, node.samples.product(ops, left, right)
                 if n_units + n_left > n_right:
                     yield n_units + n_left, node.samples.product(ops, left_units, right)
 
-        def spectra(index: int) -> Iterator[tuple[int, Array]]:
+        def transforms(index: int) -> Iterator[tuple[int, Array]]:
             if index < 0:
-                yield 0, whole.spectrum(index)
-                yield 1, units.spectrum(index)
+                yield 0, whole.transformed(index)
+                yield 1, units.transformed(index)
                 return
             for n_units, vector in vectors(index):
                 yield n_units, whole.transform(index, vector)
@@ -135,7 +141,7 @@ class PolySketchRecord(MapRecord):
 
 
 @dataclass(frozen=True)
-class PowerSketchesRecord(MapRecord):
+class PowerSketchesRecord(TreeRecord):
     """Sketches of several tensor powers of one vector, side by side, from one tree.
 
     Attributes
@@ -151,10 +157,6 @@ class PowerSketchesRecord(MapRecord):
     degrees: tuple[int, ...]
 
     @property
-    def n_features(self) -> int:
-        return self.tree.n_features
-
-    @property
     def n_components(self) -> int:
         return sum(self.widths)
 
@@ -163,10 +165,6 @@ class PowerSketchesRecord(MapRecord):
         """Components of each degree."""
         return tuple(map(self.tree.width, self.outputs))
 
-    @property
-    def scratch_width(self) -> int:
-        return self.tree.scratch_width
-
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         evaluation = Evaluation(self.tree, ops, [X] * self.tree.n_leaves)
         for index in self.outputs:
@@ -174,7 +172,7 @@ class PowerSketchesRecord(MapRecord):
             first += self.tree.width(index)
 
 
-class PolySketch(Sketch):
+class PolySketch(PowerSketch):
     """Sketch the tensor power ``x^(x p)`` by a binary tree whose inner nodes are independent `TensorSRHT`.
 
     A node sketches the tensor product of the sketches of its two branches, which hold ``floor(p / 2)`` and
@@ -252,15 +250,10 @@ class PolySketch(Sketch):
         random_state: Any = None,
         n_jobs: int | None = None,
     ):
-        super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
-        self.degree = degree
+        super().__init__(n_components, degree=degree, random_state=random_state, n_jobs=n_jobs)
         self.inner_components = inner_components
         self.leaf = leaf
         self.form = form
-
-    @property
-    def _power(self) -> int:
-        return self.degree
 
     def sample(self, n_features: int, rng: np.random.Generator) -> PolySketchRecord:
         degree = check_integer("degree", self.degree, least=1)
@@ -335,14 +328,14 @@ def _shared_products(builder: TreeBuilder, degrees: set[int]) -> dict[int, tuple
     """Factors of a product for each of `degrees` (2 or more).
 
     The first branch of the tree is the power ``floor(p / 2)`` of the largest degree p; the second gives all degrees
-    that are left of it. Lower degrees come from the second branch alone.
+    that it lacks. Lower degrees come from the second branch alone.
     """
     most = max(degrees)
     first = most // 2
     second = most - first
-    rest = {q if q <= second else q - first for q in degrees}
+    others = {q if q <= second else q - first for q in degrees}
     left = builder.power(first)
-    inner = _shared_products(builder, rest - {1}) if rest - {1} else {}
+    inner = _shared_products(builder, others - {1}) if others - {1} else {}
     vectors: dict[int, int] = {}
 
     def vector(degree: int) -> int:

@@ -1,4 +1,4 @@
-"""Products of two randomised spectra, sampled: the step from two vectors to a sketch of their tensor product."""
+"""Products of two randomised transforms, sampled: the step from two vectors to a sketch of their tensor product."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import Self
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.fourier_products import fourier_product, next_product_factor, product_factor
+from phimap.ops.primitives.gather_product import gather_product
 from phimap.records import Record
+from phimap.sketches.signs import fair_signs
+from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lower_half, padded_width
 
 
 class ProductSamples(Record):
-    """Pairs of rows at which two spectra are multiplied: a sketch of `n_components` features."""
+    """Pairs of rows at which two transforms are multiplied: a sketch of `n_components` features."""
 
     n_components: int
 
@@ -25,7 +29,7 @@ class ProductSamples(Record):
     @staticmethod
     @abstractmethod
     def transform(ops: Ops, X: Array, signs: Array) -> Array:
-        """The spectra of the rows of `X`, dense or CSR, after `signs` (int8, of the padded length)."""
+        """The transforms of the rows of `X`, dense or CSR, after `signs` (int8, of the padded length)."""
 
     @classmethod
     @abstractmethod
@@ -38,14 +42,14 @@ class ProductSamples(Record):
         replace: bool = False,
         weight: float = 1.0,
     ) -> Self:
-        """Draw a sketch of the product of spectra of these lengths, with features times ``sqrt(weight)``."""
+        """Draw a sketch of the product of transforms of these lengths, with features times ``sqrt(weight)``."""
 
     @abstractmethod
     def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
-        """Write the sketch of spectra `A` and `B` to the columns of `out` from `first`; one row serves all."""
+        """Write the sketch of transforms `A` and `B` to the columns of `out` from `first`; one row serves all."""
 
     def product(self, ops: Ops, A: Array, B: Array) -> Array:
-        """The sketch (r, n_components) of spectra `A` and `B`; a spectrum of one row serves all r rows."""
+        """The sketch (r, n_components) of transforms `A` and `B`; one of a single row serves all r rows."""
         out = ops.empty((max(A.shape[0], B.shape[0]), self.n_components))
         self.write(ops, A, B, out)
         return out
@@ -62,7 +66,7 @@ class HadamardSamples(ProductSamples):
     Attributes
     ----------
     rows : tuple of two ndarrays of intp, shape (n_components,)
-        Of the first and of the second spectrum.
+        Of the first and of the second transform.
     scale : float
         Factor of every sample.
     """
@@ -95,7 +99,7 @@ class HadamardSamples(ProductSamples):
         return cls(_sampled_rows(lengths, n_components, rng, replace), (weight / n_components) ** 0.5)
 
     def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
-        ops.gather_product(A, self.rows[0], B, self.rows[1], self.scale, out, first)
+        gather_product(ops, A, self.rows[0], B, self.rows[1], self.scale, out, first)
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class FourierSamples(ProductSamples):
 
     @staticmethod
     def transform(ops: Ops, X: Array, signs: Array) -> Array:
-        return ops.product_factor(X, signs)
+        return product_factor(ops, X, signs)
 
     @classmethod
     def draw(
@@ -139,8 +143,8 @@ class FourierSamples(ProductSamples):
         weight: float = 1.0,
     ) -> Self:
         sampled = _sampled_rows(lengths, -(-n_components // 2), rng, replace)
-        first, second = (_fold(rows, length) for rows, length in zip(sampled, lengths, strict=True))
-        last_sign = int(hadamard_signs(rng.spawn(1)[0], (1,))[0])
+        first, second = (lower_half(rows, length) for rows, length in zip(sampled, lengths, strict=True))
+        last_sign = int(fair_signs(rng.spawn(1)[0], (1,))[0])
         return cls(
             (first[0], second[0]),
             (2 * weight / n_components) ** 0.5,
@@ -153,10 +157,10 @@ class FourierSamples(ProductSamples):
         m = self.n_components
         samples = self._samples(A, B)
         if m % 2 == 0:
-            ops.fourier_product(*samples, out, first)
+            fourier_product(ops, *samples, out, first)
             return
         features = ops.empty((out.shape[0], m + 1))
-        ops.fourier_product(*samples, features)
+        fourier_product(ops, *samples, features)
         # Half a sample for half a sample's share: every feature has the same part in the estimate.
         features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
         ops.copy(features[:, :m], out, first)
@@ -164,30 +168,13 @@ class FourierSamples(ProductSamples):
     def next_transform(self, ops: Ops, A: Array, B: Array, signs: Array) -> Array:
         if self.n_components % 2:
             return super().next_transform(ops, A, B, signs)
-        return ops.next_product_factor(*self._samples(A, B), signs)
+        return next_product_factor(ops, *self._samples(A, B), signs)
 
     def _samples(self, A: Array, B: Array) -> tuple[Array, Array, Array, Array, Array, Array, float]:
         return A, self.rows[0], self.orientations[0], B, self.rows[1], self.orientations[1], self.scale
 
 
 FORMS: dict[str, type[ProductSamples]] = {"fourier": FourierSamples, "hadamard": HadamardSamples}
-
-
-def padded_width(n_features: int) -> int:
-    """The least power of two that is not below `n_features`."""
-    return 1 << (n_features - 1).bit_length()
-
-
-def fast_fourier_width(n_features: int) -> int:
-    """The least product of small primes, fast for the transform of real rows, that is not below `n_features`."""
-    from scipy.fft import next_fast_len
-
-    return next_fast_len(n_features, real=True)  # pyright: ignore[reportReturnType] -- SciPy's stub has no result
-
-
-def hadamard_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent fair signs as int8."""
-    return 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
 
 
 def _sampled_rows(
@@ -198,15 +185,7 @@ def _sampled_rows(
     Without replacement every row comes once before any comes again.
     """
     first, second = (
-        child.integers(length, size=n_samples, dtype=np.intp)
-        if replace
-        else np.concatenate([child.permutation(length) for _ in range(-(-n_samples // length))])[:n_samples]
+        child.integers(length, size=n_samples, dtype=np.intp) if replace else balanced_rows(child, length, n_samples)
         for child, length in zip(rng.spawn(2), lengths, strict=True)
     )
-    return first.astype(np.intp), second.astype(np.intp)
-
-
-def _fold(frequencies: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The frequencies (k,) up to half the length, and -1 where the entry there is the conjugate of the one meant."""
-    upper = 2 * frequencies > length
-    return np.where(upper, length - frequencies, frequencies), np.where(upper, -1, 1).astype(np.int8)
+    return first, second

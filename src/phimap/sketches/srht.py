@@ -11,7 +11,9 @@ from phimap._validation import check_choice
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.sketches.base import Sketch
-from phimap.sketches.product_samples import FORMS, ProductSamples, hadamard_signs, padded_width
+from phimap.sketches.product_samples import FORMS, ProductSamples
+from phimap.sketches.signs import fair_signs
+from phimap.sketches.transform_rows import balanced_rows, padded_width
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class SRHTRecord(MapRecord):
     rows : ndarray of intp, shape (n_components,)
         Sampled rows; entry k belongs to block ``k // per_block``.
     per_block : int
-        Rows taken from each block but the last, which gives the rest.
+        Rows taken from each block but the last, which gives the others.
     """
 
     n_features: int
@@ -47,7 +49,7 @@ class SRHTRecord(MapRecord):
             start = block * self.per_block
             transformed = ops.fwht(ops.pad_signed(X, self.signs[block]))
             sampled = transformed[:, self.rows[start : start + self.per_block]]
-            # With H unnormalised, sqrt(p / m) / sqrt(p) is left of the scaling.
+            # With H unnormalised, the scaling comes to sqrt(p / m) / sqrt(p).
             ops.copy(sampled * self.n_components**-0.5, out, first + start)
 
 
@@ -111,12 +113,12 @@ class SRHT(Sketch):
         per_block = self.n_components if self.replace else min(self.n_components, width)
         n_blocks = -(-self.n_components // per_block)
         sign_rng, row_rng = rng.spawn(2)
-        signs = hadamard_signs(sign_rng, (n_blocks, width))
+        signs = fair_signs(sign_rng, (n_blocks, width))
         if self.replace:
             rows = row_rng.integers(width, size=self.n_components, dtype=np.intp)
         else:
-            rows = np.concatenate([row_rng.permutation(width) for _ in range(n_blocks)])[: self.n_components]
-        return SRHTRecord(n_features, signs, rows.astype(np.intp), per_block)
+            rows = balanced_rows(row_rng, width, self.n_components)
+        return SRHTRecord(n_features, signs, rows, per_block)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class TensorSRHTRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Of each factor the padded row and its spectrum: complex and half as long, or real in place.
+        # Of each factor the padded row and its transform: complex and half as long, or real in place.
         return self.n_components + self.n_features + 2 * sum(signs.shape[0] + 1 for signs in self.signs)
 
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
@@ -257,6 +259,6 @@ class TensorSRHT(Sketch):
         form = FORMS[check_choice("form", self.form, tuple(FORMS))]
         sign_rng, sample_rng = rng.spawn(2)
         lengths = (form.length(widths[0]), form.length(widths[1]))
-        signs = tuple(hadamard_signs(child, (n,)) for child, n in zip(sign_rng.spawn(2), lengths, strict=True))
+        signs = tuple(fair_signs(child, (n,)) for child, n in zip(sign_rng.spawn(2), lengths, strict=True))
         samples = form.draw(lengths, self.n_components, sample_rng, replace=self.replace)
         return TensorSRHTRecord(widths[0], (signs[0], signs[1]), samples)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from phimap._validation import check_integer
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
-from phimap.sketches.base import Sketch
+from phimap.sketches.base import PowerSketch
 from phimap.sketches.countsketch import CountSketch, CountSketchRecord
 
 
@@ -31,7 +30,7 @@ class TensorSketchRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Two spectra (complex, half as long) and one count sketch.
+        # Two transforms (complex, half as long) and one count sketch.
         return self.n_features + 3 * self.n_components
 
     def sketch_product(self, ops: Ops, *vectors: Array) -> Array:
@@ -44,14 +43,14 @@ class TensorSketchRecord(MapRecord):
 
 def convolve(ops: Ops, factors: Sequence[CountSketchRecord], vectors: Sequence[Array]) -> Array:
     """Circular convolution (r, m) of the count sketches of `vectors`, by the Fourier transform."""
-    spectrum = None
+    product = None
     for factor, vector in zip(factors, vectors, strict=True):
         transformed = ops.rfft(factor.sketch(ops, vector))
-        spectrum = transformed if spectrum is None else spectrum * transformed
-    return ops.irfft(spectrum, factors[0].n_components)
+        product = transformed if product is None else product * transformed
+    return ops.irfft(product, factors[0].n_components)
 
 
-class TensorSketch(Sketch):
+class TensorSketch(PowerSketch):
     """Sketch the tensor power ``x^(x p)``, and with it the polynomial kernel ``<x, y>^p``.
 
     The count sketch of a tensor product whose hash is the sum of p hashes modulo m, and whose sign is the product
@@ -95,21 +94,6 @@ class TensorSketch(Sketch):
     >>> round(float(Z[0] @ Z[0]), 1)
     1.0
     """
-
-    def __init__(
-        self,
-        n_components: int = 1024,
-        *,
-        degree: int = 2,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        super().__init__(n_components, random_state=random_state, n_jobs=n_jobs)
-        self.degree = degree
-
-    @property
-    def _power(self) -> int:
-        return self.degree
 
     def sample(self, n_features: int, rng: np.random.Generator) -> TensorSketchRecord:
         return self.sample_product((n_features,) * check_integer("degree", self.degree, least=1), rng)

@@ -11,7 +11,8 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.records import Record
-from phimap.sketches.product_samples import ProductSamples, hadamard_signs
+from phimap.sketches.product_samples import ProductSamples
+from phimap.sketches.signs import fair_signs
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class ProductTree(Record):
     @property
     def scratch_width(self) -> int:
         """Floats that an evaluation holds a row, about."""
-        # The vectors of one path, each with its padded copy and its spectrum, and the spectra that are used again.
+        # The vectors of one path, each with its padded copy and its transform, and the transforms that are used again.
         factors = [node.signs.shape[0] for node in self.nodes if node.signs is not None]
         uses = self.uses()
         kept = sum(node.signs.shape[0] for i, node in enumerate(self.nodes) if node.signs is not None and uses[i] > 1)
@@ -84,7 +85,7 @@ class ProductTree(Record):
 
 
 class Evaluation:
-    """Vectors and spectra of a tree for the rows of one tile, each formed when it is asked for.
+    """Vectors and their transforms of a tree for the rows of one tile, each formed when it is asked for.
 
     Parameters
     ----------
@@ -100,41 +101,41 @@ class Evaluation:
         self._ops = ops
         self._vectors = vectors
         self._uses = tree.uses()
-        self._spectra: dict[int, Array] = {}
+        self._transforms: dict[int, Array] = {}
 
     def vector(self, index: int) -> Array:
         """A leaf as it enters its product, or a product."""
         tree, ops = self._tree, self._ops
         if index >= 0:
             node = tree.nodes[index]
-            return node.samples.product(ops, self.spectrum(node.left), self.spectrum(node.right))
+            return node.samples.product(ops, self.transformed(node.left), self.transformed(node.right))
         X = self._vectors[-1 - index]
         return sketched(tree.leaves[-1 - index], ops, X) if tree.leaves else X
 
     def write(self, index: int, out: Array, first: int = 0) -> None:
         """Write a product to the columns of `out` from `first`."""
         node = self._tree.nodes[index]
-        node.samples.write(self._ops, self.spectrum(node.left), self.spectrum(node.right), out, first)
+        node.samples.write(self._ops, self.transformed(node.left), self.transformed(node.right), out, first)
 
-    def spectrum(self, index: int) -> Array:
+    def transformed(self, index: int) -> Array:
         """The transform of a vector, kept where it is used more than once."""
         shared = self._uses[index] > 1
         if index < 0 and not self._tree.leaves:
-            # Leaves that hold the same array have the same spectrum.
+            # Leaves that hold the same array have the same transform.
             X = self._vectors[-1 - index]
             index = -1 - next(i for i, vector in enumerate(self._vectors) if vector is X)
             shared = True
-        if index in self._spectra:
-            return self._spectra[index]
+        if index in self._transforms:
+            return self._transforms[index]
         if index < 0:
-            spectrum = self.transform(index, self.vector(index))
+            transform = self.transform(index, self.vector(index))
         else:
             node = self._tree.nodes[index]
-            factors = self.spectrum(node.left), self.spectrum(node.right)
-            spectrum = node.samples.next_transform(self._ops, *factors, node.signs)
+            factors = self.transformed(node.left), self.transformed(node.right)
+            transform = node.samples.next_transform(self._ops, *factors, node.signs)
         if shared:
-            self._spectra[index] = spectrum
-        return spectrum
+            self._transforms[index] = transform
+        return transform
 
     def transform(self, index: int, vector: Array) -> Array:
         """The transform of `vector` in the place of the vector `index`."""
@@ -205,14 +206,14 @@ class TreeBuilder:
 
     def tree(self) -> ProductTree:
         """All that was grown."""
-        signs = hadamard_signs(self._child(), (self._form.length(self._width(-1)),))
+        signs = fair_signs(self._child(), (self._form.length(self._width(-1)),))
         return ProductTree(self._n_features, self._n_leaves, tuple(self._leaves), signs, tuple(self._nodes))
 
     def _product(self, left: int, right: int, width: int, weight: float, *, is_factor: bool) -> int:
         sign_rng, sample_rng = self._child().spawn(2)
         lengths = (self._form.length(self._width(left)), self._form.length(self._width(right)))
         samples = self._form.draw(lengths, width, sample_rng, weight=weight)
-        signs = hadamard_signs(sign_rng, (self._form.length(width),)) if is_factor else None
+        signs = fair_signs(sign_rng, (self._form.length(width),)) if is_factor else None
         self._nodes.append(ProductNode(left, right, samples, signs))
         return len(self._nodes) - 1
 

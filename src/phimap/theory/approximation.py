@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from math import exp, inf, lgamma, log, pi, sqrt
 
-from phimap.theory.bounds import Registry, require
+from phimap.theory.bounds import SPECTRAL, Registry, require, require_half
 
 BOUNDS = Registry()
 
@@ -13,12 +13,7 @@ _LARGEST_EXPONENT = log(sys.float_info.max)
 
 _PAIRED = "i.i.d. directions from the spectral law, a cosine and a sine each (two components a direction)"
 _GAUSSIAN = "Gaussian kernel of width length_scale"
-_SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
 _BELOW_NORM = "alpha at most the spectral norm of K"
-
-
-def _check_half(epsilon: float) -> None:
-    require(epsilon <= 0.5, f"`epsilon` must be at most 0.5 for this bound, got {epsilon}.")
 
 
 @BOUNDS.add(
@@ -111,20 +106,20 @@ def _lr(epsilon: float, d: int, diameter: float, length_scale: float, r: float) 
 
 @BOUNDS.add(
     "fourier-spectral",
-    guarantee=_SPECTRAL,
+    guarantee=SPECTRAL,
     formula="s = 8/3 / epsilon^2 * n / alpha * log(16 statistical_dimension / delta)",
     source="Avron et al. 2017, Theorem 7 (the survey's Table 3 gives the order)",
     assumptions=("a stationary kernel with k(x, x) = 1", _PAIRED, _BELOW_NORM, "epsilon <= 1/2"),
     exact_constants=True,
 )
 def _spectral(epsilon: float, delta: float, n: int, alpha: float, statistical_dimension: float) -> float:
-    _check_half(epsilon)
+    require_half(epsilon)
     return 8 / 3 / epsilon**2 * n / alpha * log(16 * statistical_dimension / delta)
 
 
 @BOUNDS.add(
     "leverage-spectral",
-    guarantee=_SPECTRAL,
+    guarantee=SPECTRAL,
     formula="s = 8/3 / epsilon^2 * statistical_dimension * log(16 statistical_dimension / delta)",
     source="Avron et al. 2017, Lemma 6 at the exact leverage function; Han et al. 2021 and Zandieh et al. 2021, "
     "Theorem 5",
@@ -136,13 +131,13 @@ def _spectral(epsilon: float, delta: float, n: int, alpha: float, statistical_di
     exact_constants=True,
 )
 def _leverage(epsilon: float, delta: float, statistical_dimension: float) -> float:
-    _check_half(epsilon)
+    require_half(epsilon)
     return 8 / 3 / epsilon**2 * statistical_dimension * log(16 * statistical_dimension / delta)
 
 
 @BOUNDS.add(
     "orthogonal-spectral",
-    guarantee=_SPECTRAL,
+    guarantee=SPECTRAL,
     formula="s ~ (n / alpha)^2 / epsilon",
     source="the survey's Table 3, row of Choromanski et al. 2018, Theorem 5.4: error O(1 / (s lambda^2)), "
     "lambda = alpha / n",

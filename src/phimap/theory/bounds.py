@@ -149,3 +149,12 @@ def require(condition: bool, message: str) -> None:
     """Raise ValueError with `message` where an assumption that can be checked fails."""
     if not condition:
         raise ValueError(message)
+
+
+#: What spectral bounds ensure.
+SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
+
+
+def require_half(epsilon: float) -> None:
+    """Raise ValueError where `epsilon` is beyond what spectral bounds allow."""
+    require(epsilon <= 0.5, f"`epsilon` must be at most 0.5 for this bound, got {epsilon}.")

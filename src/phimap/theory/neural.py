@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from math import log
 
-from phimap.theory.bounds import Registry, Widths, require
+from phimap.theory.bounds import SPECTRAL, Registry, Widths, require, require_half
 
 BOUNDS = Registry()
 
-_SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
 _HAN = "Han, Avron, Shoham, Kim, Shin 2021"
 _ZANDIEH = "Zandieh, Han, Avron, Shoham, Kim, Shin 2021"
 _LEVERAGE = "directions from the modified distribution |w|^2 N(0, I), features sqrt(2 d / m) ReLU(w.x / |w|)"
@@ -17,13 +16,9 @@ _OUTPUT = "components, those of the rectified features and of the sketch"
 _DEPTH_FREE = "depth at least 2"
 
 
-def _check_half(epsilon: float) -> None:
-    require(epsilon <= 0.5, f"`epsilon` must be at most 0.5 for this bound, got {epsilon}.")
-
-
 @BOUNDS.add(
     "arccosine0-spectral",
-    guarantee=_SPECTRAL,
+    guarantee=SPECTRAL,
     formula="m = 8/3 n / (alpha epsilon^2) log(16 statistical_dimension / delta)",
     source=f"{_HAN}, Theorem 2; {_ZANDIEH}, Theorem 6",
     counts="features",
@@ -36,13 +31,13 @@ def _check_half(epsilon: float) -> None:
     exact_constants=True,
 )
 def _arccosine0(epsilon: float, delta: float, n: int, alpha: float, statistical_dimension: float) -> float:
-    _check_half(epsilon)
+    require_half(epsilon)
     return 8 / 3 * n / (alpha * epsilon**2) * log(16 * statistical_dimension / delta)
 
 
 @BOUNDS.add(
     "arccosine1-spectral",
-    guarantee=_SPECTRAL,
+    guarantee=SPECTRAL,
     formula="m = 8/3 d operator_norm^2 / (alpha epsilon^2) log(16 statistical_dimension / delta)",
     source=f"{_HAN}, Theorem 3",
     counts="features",
@@ -52,13 +47,13 @@ def _arccosine0(epsilon: float, delta: float, n: int, alpha: float, statistical_
 def _arccosine1(
     epsilon: float, delta: float, d: int, alpha: float, operator_norm: float, statistical_dimension: float
 ) -> float:
-    _check_half(epsilon)
+    require_half(epsilon)
     return 8 / 3 * d * operator_norm**2 / (alpha * epsilon**2) * log(16 * statistical_dimension / delta)
 
 
 @BOUNDS.add(
     "arccosine1-spectral-rank",
-    guarantee=_SPECTRAL,
+    guarantee=SPECTRAL,
     formula="m = 8/3 d / epsilon^2 min(rank^2, operator_norm^2 / alpha) log(16 statistical_dimension / delta)",
     source=f"{_ZANDIEH}, Theorem 7",
     counts="features",
@@ -68,7 +63,7 @@ def _arccosine1(
 def _arccosine1_rank(
     epsilon: float, delta: float, d: int, alpha: float, operator_norm: float, rank: int, statistical_dimension: float
 ) -> float:
-    _check_half(epsilon)
+    require_half(epsilon)
     factor = min(rank**2, operator_norm**2 / alpha)
     return 8 / 3 * d / epsilon**2 * factor * log(16 * statistical_dimension / delta)
 
@@ -95,7 +90,7 @@ def _ntk_countsketch(epsilon: float, delta: float, depth: int) -> Widths:
 
 @BOUNDS.add(
     "ntk-countsketch-spectral",
-    guarantee=_SPECTRAL,
+    guarantee=SPECTRAL,
     formula="step = 48 n / (epsilon^2 alpha) log(48 s / delta), "
     "relu = 16/3 d operator_norm^2 / (epsilon^2 alpha) log(48 s / delta), "
     "sketch = 297 / (epsilon^2 delta) (n / (alpha + 1))^2, s = statistical_dimension",
@@ -115,7 +110,7 @@ def _ntk_countsketch(epsilon: float, delta: float, depth: int) -> Widths:
 def _ntk_countsketch_spectral(
     epsilon: float, delta: float, n: int, d: int, alpha: float, operator_norm: float, statistical_dimension: float
 ) -> Widths:
-    _check_half(epsilon)
+    require_half(epsilon)
     size = log(48 * statistical_dimension / delta) / (epsilon**2 * alpha)
     return {
         "step": 48 * n * size,
@@ -159,7 +154,7 @@ def _ntk_tensorsrht(epsilon: float, delta: float, depth: int) -> Widths:
 
 @BOUNDS.add(
     "ntk-tensorsrht-spectral",
-    guarantee=_SPECTRAL,
+    guarantee=SPECTRAL,
     formula="step ~ n / (epsilon^2 alpha) log(s / delta), "
     "relu ~ d / epsilon^2 min(rank^2, operator_norm^2 / alpha) log(s / delta), "
     "sketch ~ epsilon^-2 n / (1 + alpha) log(n / (epsilon delta))^3, s = statistical_dimension",

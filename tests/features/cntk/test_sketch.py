@@ -9,7 +9,8 @@ from scipy.ndimage import gaussian_filter
 from sklearn.base import clone
 
 import phimap as pm
-from phimap.features.cntk.parts import ProductRecord, WindowRecord, draw_residual
+from phimap.features.cntk.parts import ProductRecord, WindowRecord, draw_remainder
+from phimap.features.cntk.pixels import Pixels
 from phimap.features.cntk.powers import fitted_weights
 from phimap.kernels import kappa0, kappa1
 from phimap.ops import ops_for
@@ -192,12 +193,12 @@ def test_exact_windows_are_direct_sums():
     X = images(2, (4, 5, 3)).reshape(-1, 3)
     ops = ops_for(X)
     window = WindowRecord.draw(3, 3, 3, 1000, 8, np.random.default_rng(0)).bind(ops)
-    found = window.apply(ops, X, (4, 5), slice(0, 40)).reshape(2, 4, 5, 3, 3, 3)
+    found = window.apply(ops, Pixels((4, 5), X), slice(0, 40)).reshape(2, 4, 5, 3, 3, 3)
     padded = np.pad(X.reshape(2, 4, 5, 3), ((0, 0), (1, 1), (1, 1), (0, 0)))
     for a in range(3):
         for b in range(3):
             np.testing.assert_array_equal(found[:, :, :, a, b], padded[:, a : a + 4, b : b + 5])
-    some = window.apply(ops, X, (4, 5), slice(13, 29))
+    some = window.apply(ops, Pixels((4, 5), X), slice(13, 29))
     np.testing.assert_array_equal(some, found.reshape(40, -1)[13:29])
 
 
@@ -209,14 +210,14 @@ def test_folded_windows_and_products_are_unbiased():
     estimates, products = [], []
     for seed in range(1500):
         window = WindowRecord.draw(3, 2, 6, 4, 16, np.random.default_rng(seed)).bind(ops)
-        folded = window.apply(ops, window.prepare(ops, X), (3, 3), slice(0, 9))
+        folded = window.apply(ops, Pixels((3, 3), window.prepare(ops, X)), slice(0, 9))
         estimates.append(folded @ folded.T)
         product = ProductRecord.draw((6, 5), 32, 4, np.random.default_rng(seed)).bind(ops)
         first, second = product.transforms(ops, X, Y)
         linear, tensor = product.linear(first), product.products(ops, first, second)
         products.append(np.stack([linear @ linear.T, tensor @ tensor.T]))
     plain = WindowRecord.draw(3, 6, 6, 1000, 16, np.random.default_rng(0)).bind(ops)
-    direct = plain.apply(ops, X, (3, 3), slice(0, 9))
+    direct = plain.apply(ops, Pixels((3, 3), X), slice(0, 9))
     assert is_mean(np.array(estimates), direct @ direct.T)
     expected = np.stack([X @ X.T, (X @ X.T) * (Y @ Y.T)])
     assert is_mean(np.array(products), expected)
@@ -224,7 +225,7 @@ def test_folded_windows_and_products_are_unbiased():
 
 
 @pytest.mark.parametrize(("order", "kappa"), [(1, kappa1), (0, kappa0)])
-def test_residual_features_are_kappa_beyond_degree_one(order, kappa):
+def test_remainder_features_are_kappa_beyond_degree_one(order, kappa):
     """False-alarm rate 1e-6; mutant: a factor."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 16))
@@ -233,13 +234,13 @@ def test_residual_features_are_kappa_beyond_degree_one(order, kappa):
     low = 1 / np.pi + cosine / 2 if order else 0.5 + cosine / np.pi
     ops, samples = ops_for(X), []
     for seed in range(300):
-        record = draw_residual(order, 16, 512, np.random.default_rng(seed)).bind(ops)
+        record = draw_remainder(order, 16, 512, np.random.default_rng(seed)).bind(ops)
         out = np.empty((6, 512))
         record.apply(ops, X, out)
         samples.append(out @ out.T)
-    rest = kappa(np.clip(cosine, -1, 1)) - low
-    assert is_mean(np.array(samples), rest)
-    assert not is_mean(1.1 * np.array(samples), rest)
+    remainder = kappa(np.clip(cosine, -1, 1)) - low
+    assert is_mean(np.array(samples), remainder)
+    assert not is_mean(1.1 * np.array(samples), remainder)
 
 
 def test_fitted_weights_are_the_kappas():

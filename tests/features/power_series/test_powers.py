@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from phimap.features.power_series.powers import METHODS, SpectralProductsRecord, draw_powers
+from phimap.features.power_series.powers import METHODS, draw_powers
 from tests.support.records import apply
 from tests.support.statistics import is_mean
 
@@ -21,24 +21,3 @@ def test_powers_are_unbiased(method, rng):
     products = X @ X.T
     assert is_mean(estimates, np.stack([products, products**2, products**3]))
     assert not is_mean(estimates, np.stack([products, products**2, products**4]))
-
-
-@pytest.mark.parametrize("d", [1, 4, 5])
-def test_spectral_products_are_products_of_transforms(d, rng):
-    X = rng.standard_normal((2, d))
-    record = SpectralProductsRecord.draw(d, (1, 3), (4, 7), rng)
-    length = record.signs.shape[1]
-    transformed = [np.fft.fft(X * signs[:d], n=length) for signs in record.signs]
-    expected = []
-    for degree, width, rows, orientations, last in zip(
-        (1, 3), record.widths, record.rows, record.orientations, record.last_signs, strict=True
-    ):
-        frequencies = np.where(orientations == 1, rows, (length - rows) % length)
-        samples = np.prod([transformed[j][:, frequencies[j]] for j in range(degree)], axis=0) * (2 / width) ** 0.5
-        if width % 2:
-            samples[:, -1] *= 0.5**0.5
-            parts = [samples.real[:, :-1], (samples.real + last * samples.imag)[:, -1:], samples.imag[:, :-1]]
-        else:
-            parts = [samples.real, samples.imag]
-        expected += parts
-    np.testing.assert_allclose(apply(record, X), np.hstack(expected), atol=1e-12)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from phimap._validation import as_image_shape, check_integer
-from phimap.features.base import FeatureMap
-from phimap.kernels import CNTK
+from phimap._validation import check_integer
+from phimap.features.cntk.base import ConvolutionalFeatures, ImageRecord
+from phimap.features.cntk.pixels import Pixels
 from phimap.ops import Array, Ops
-from phimap.random_map import MapRecord
+from phimap.ops.primitives.activation import rectify
 
 
 @dataclass(frozen=True)
-class ConvolutionGradientRecord(MapRecord):
+class ConvolutionGradientRecord(ImageRecord):
     """The weights of the network.
 
     Attributes
@@ -34,14 +34,6 @@ class ConvolutionGradientRecord(MapRecord):
     filters: tuple[np.ndarray, ...]
     readout: np.ndarray
 
-    #: An image is work enough for a tile.
-    least_tile_rows = 1
-
-    @property
-    def n_features(self) -> int:
-        height, width, channels = self.image_shape
-        return height * width * channels
-
     @property
     def n_components(self) -> int:
         return sum(W.shape[0] * W.shape[1] for W in self.filters[1:])
@@ -53,43 +45,42 @@ class ConvolutionGradientRecord(MapRecord):
         return height * width * (channels + patches + self.filters[-1].shape[0])
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
-        X = ops.floating(ops.dense(X))
-        n_pixels, width = self.image_shape[0] * self.image_shape[1], self.readout.shape[-1]
-        # sqrt(2 / (q^2 width)) relu gives the activations the covariance G_h of the kernel's recursion.
-        gain = ops.constant(np.full(width, (2.0 / width) ** 0.5 / self.filter_size))
-        values = X.reshape(X.shape[0] * n_pixels, self.image_shape[2])
-        entering, slopes = [], []
-        for W in self.filters:
-            entering.append(self._patches(ops, values))
-            projected = ops.matmul(entering[-1], W)
-            slope, values = ops.empty(tuple(projected.shape)), ops.empty(tuple(projected.shape))
-            ops.rectify(projected, 0, gain, slope, 0)
-            ops.rectify(projected, 1, gain, values, 0)
-            slopes.append(slope)
-        pooled = 1 / n_pixels if self.readout.ndim == 1 else n_pixels**-0.5
-        signal = (slopes.pop().reshape(X.shape[0], n_pixels, width) * self.readout * pooled).reshape(-1, width)
+        pixels = Pixels.of_images(ops.floating(ops.dense(X)), self.image_shape)
+        width = self.readout.shape[-1]
+        entering, slopes = self._forward(ops, pixels)
+        pooled = 1 / pixels.per_image if self.readout.ndim == 1 else pixels.per_image**-0.5
+        by_image = slopes.pop().reshape(pixels.n_images, pixels.per_image, width)
+        signal = pixels.carrying((by_image * self.readout * pooled).reshape(-1, width))
         # Columns: the layers from last to first, as the signal meets them; the first one is not trained.
-        column = first
         for W in self.filters[:0:-1]:
-            patches = entering.pop()
-            for image in range(X.shape[0]):
-                pixels = slice(image * n_pixels, (image + 1) * n_pixels)
-                gradient = ops.matmul(ops.contiguous(patches[pixels].T), signal[pixels])
-                out[image, column : column + W.shape[0] * W.shape[1]] = gradient.reshape(-1)
-            column += W.shape[0] * W.shape[1]
+            patches, columns = entering.pop(), slice(first, first + W.shape[0] * W.shape[1])
+            for image, rows in enumerate(pixels.of_each_image()):
+                gradient = ops.matmul(ops.contiguous(patches[rows].T), signal.rows[rows])
+                out[image, columns] = gradient.reshape(-1)
+            first = columns.stop
             # Back through the layer: the signals of the pixels that a pixel's activations entered.
             turned = W.reshape(self.filter_size**2, -1, width).swapaxes(1, 2)
             turned = ops.contiguous(ops.reversed(turned)).reshape(-1, W.shape[0] // self.filter_size**2)
-            signal = ops.matmul(self._patches(ops, signal), turned) * slopes.pop()
+            signal = pixels.carrying(ops.matmul(signal.windows(ops, self.filter_size), turned) * slopes.pop())
 
-    def _patches(self, ops: Ops, values: Array) -> Array:
-        """Windows (n h w, q^2 k) of features (n h w, k), with zeros outside."""
-        none = ops.empty((self.filter_size**2, 0))
-        shape = self.image_shape[0], self.image_shape[1]
-        return ops.windows(ops.contiguous(values), shape, slice(None), self.filter_size, values.shape[1], none, 0)
+    def _forward(self, ops: Ops, pixels: Pixels) -> tuple[list[Array], list[Array]]:
+        """What enters each layer, windows (n h w, q^2 k), and the slopes of its units (n h w, width)."""
+        width = self.readout.shape[-1]
+        # sqrt(2 / (q^2 width)) relu gives the activations the covariance G_h of the kernel's recursion.
+        gain = ops.constant(np.full(width, (2.0 / width) ** 0.5 / self.filter_size))
+        entering, slopes = [], []
+        for W in self.filters:
+            entering.append(pixels.windows(ops, self.filter_size))
+            projected = ops.matmul(entering[-1], W)
+            slope, values = ops.empty(tuple(projected.shape)), ops.empty(tuple(projected.shape))
+            rectify(ops, projected, 0, gain, slope, 0)
+            rectify(ops, projected, 1, gain, values, 0)
+            slopes.append(slope)
+            pixels = pixels.carrying(values)
+        return entering, slopes
 
 
-class CNTKGradientFeatures(FeatureMap):
+class CNTKGradientFeatures(ConvolutionalFeatures):
     r"""Gradient features: the gradient of a random convolutional ReLU network with respect to its filters.
 
     .. math:: f(x) = \frac{1}{h w} \sum_p \langle v, a_L(p) \rangle, \quad
@@ -148,7 +139,6 @@ class CNTKGradientFeatures(FeatureMap):
     """
 
     _roles = ("filters", "readout")
-    _takes_bytes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -177,10 +167,7 @@ class CNTKGradientFeatures(FeatureMap):
         check_integer("width", self.width, least=1)
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> ConvolutionGradientRecord:
-        shape = as_image_shape(getattr(self, "image_shape_", None) or self.image_shape, X.shape[1])
-        kernel = CNTK(self.depth, self.filter_size, self.pooling, image_shape=shape)
-        kernel._check_parameters(X.shape[1])
-        self.kernel_ = kernel
+        shape = self._set_kernel(X.shape[1])
         inputs = [shape[2]] + [self.width] * (self.depth - 1)
         n_places = self.filter_size**2
         filters = tuple(streams["filters"].standard_normal((n_places * n, self.width)) for n in inputs)

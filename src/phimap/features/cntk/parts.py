@@ -1,4 +1,4 @@
-"""The parts of a layer of `CNTKSketch`: windows, random features of the rest of kappa, and products."""
+"""The parts of a layer of `CNTKSketch`: windows, random features of the remainder of kappa, and products."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import numpy as np
 from scipy.fft import dct
 from scipy.special import gammaln
 
+from phimap.features.cntk.pixels import Pixels
 from phimap.features.random_layers.rectified import RectifiedRemainderRecord
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.gather_product import gather_product
 from phimap.projections import SORF
 from phimap.projections.dense import DenseRecord, drawn_blocks, haar_orthogonal
 from phimap.records import Record
-from phimap.sketches.srht import hadamard_signs, padded_width
+from phimap.sketches.signs import fair_factors, fair_signs
+from phimap.sketches.transform_rows import balanced_rows, padded_width
 
 # Widest inputs of dense orthogonal directions: up to there a product is as quick as three Hadamard transforms.
 _WIDEST_DENSE = 64
@@ -23,13 +26,13 @@ _WIDEST_DENSE = 64
 
 @dataclass(frozen=True)
 class WindowRecord(Record):
-    """The direct sum of features over a window: leading ones side by side, the rest folded with random signs.
+    """The direct sum of features over a window: the first ones side by side, the others folded with random signs.
 
     Attributes
     ----------
     filter_size : int
     exact : int
-        Leading features that are kept side by side.
+        First features, which are kept side by side.
     folded : int
         Width to which the direct sum of all others is folded.
     signs : ndarray of shape (filter_size^2, n_features - exact)
@@ -52,21 +55,21 @@ class WindowRecord(Record):
         sign_rng, rotation_rng = rng.spawn(2)
         rotation = None
         if exact * filter_size**2 > widest:
-            rotation = hadamard_signs(rotation_rng, (padded_width(n_features),))
+            rotation = fair_signs(rotation_rng, (padded_width(n_features),))
             exact, n_features = 0, rotation.shape[0]
-        rest = n_features - exact
-        if rest:
-            # What a projection would pad to a power of two may as well be used. Beside exact features, the rest
-            # is of a norm so small that half the width will do.
+        others = n_features - exact
+        if others:
+            # What a projection would pad to a power of two may as well be used. Beside exact features, the others
+            # are of a norm so small that half the width will do.
             kept = exact * filter_size**2
-            folded = min(padded_width(kept + (folded // 2 if kept else folded)) - kept, rest)
-        signs = hadamard_signs(sign_rng, (filter_size**2, rest)).astype(np.float64)
+            folded = min(padded_width(kept + (folded // 2 if kept else folded)) - kept, others)
+        signs = fair_factors(sign_rng, (filter_size**2, others))
         if rotation is None:
             # Neighbouring pixels are alike: signs for the window's waves, of which the mean is nearly all, collide
             # less than signs for its pixels.
             waves = np.asarray(dct(np.eye(filter_size), norm="ortho", axis=0))
             signs = np.kron(waves, waves).T @ signs
-        return cls(filter_size, exact, folded if rest else 0, signs, rotation)
+        return cls(filter_size, exact, folded if others else 0, signs, rotation)
 
     @property
     def n_components(self) -> int:
@@ -87,12 +90,14 @@ class WindowRecord(Record):
             return features
         return ops.fwht(ops.pad_signed(features, self.rotation)) * self.rotation.shape[0] ** -0.5
 
-    def apply(self, ops: Ops, stored: Array, shape: tuple[int, int], part: slice) -> Array:
-        """Windows (r, n_components) around the pixels in `part`."""
-        return ops.windows(stored, shape, part, self.filter_size, self.exact, self.signs, self.folded)
+    def apply(self, ops: Ops, stored: Pixels, part: slice) -> Array:
+        """Windows (r, n_components) around the pixels in `part`, of features that were prepared."""
+        return stored.windows(ops, self.filter_size, part, exact=self.exact, signs=self.signs, folded=self.folded)
 
 
-def draw_residual(order: int, n_features: int, n_components: int, rng: np.random.Generator) -> RectifiedRemainderRecord:
+def draw_remainder(
+    order: int, n_features: int, n_components: int, rng: np.random.Generator
+) -> RectifiedRemainderRecord:
     """Random features of kappa_1 (order 1) or kappa_0 (order 0) on unit rows, without the degrees 0 and 1.
 
     ``(|g| - c) / sqrt(2)`` or ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
@@ -130,9 +135,9 @@ class ProductRecord(Record):
     def draw(cls, widths: tuple[int, int], n_products: int, n_linear: int, rng: np.random.Generator) -> ProductRecord:
         sign_rng, row_rng = rng.spawn(2)
         lengths = [padded_width(width) for width in widths]
-        signs = tuple(hadamard_signs(sign_rng, (length,)) for length in lengths)
-        rows = tuple(_distinct(length, n_products, row_rng) for length in lengths)
-        return cls(signs, rows, _distinct(lengths[0], n_linear, row_rng))  # pyright: ignore[reportArgumentType]
+        signs = tuple(fair_signs(sign_rng, (length,)) for length in lengths)
+        rows = tuple(balanced_rows(row_rng, length, n_products) for length in lengths)
+        return cls(signs, rows, balanced_rows(row_rng, lengths[0], n_linear))  # pyright: ignore[reportArgumentType]
 
     @property
     def scratch_width(self) -> int:
@@ -151,15 +156,8 @@ class ProductRecord(Record):
         """Sketch of ``x (x) y``."""
         n_rows = self.rows[0].shape[0]
         out = ops.empty((first.shape[0], n_rows))
-        ops.gather_product(first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
+        gather_product(ops, first, self.rows[0], second, self.rows[1], n_rows**-0.5, out)
         return out
-
-
-def _distinct(length: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows in random order, each as often as the others up to one."""
-    n_rounds = -(-n_rows // length)
-    rounds = [rng.permutation(length) for _ in range(n_rounds)] or [np.empty(0, np.intp)]
-    return np.concatenate(rounds)[:n_rows].astype(np.intp)
 
 
 def _share(n_features: int) -> float:

@@ -17,7 +17,7 @@ _N_NODES = 200
 _END_WEIGHT = 1e3
 
 
-def residual_powers(
+def remainder_powers(
     order: int, layer: int, degree: int, n_features: int, n_components: int, rng: np.random.Generator
 ) -> MapRecord | None:
     """Sketches of the powers 2, ..., `degree` whose sum estimates kappa less its degrees 0 and 1; None for no power."""
@@ -33,16 +33,16 @@ def residual_powers(
 def fitted_weights(order: int, layer: int, degree: int) -> dict[int, float]:
     """Non-negative coefficients of the powers from 2 on, of kappa_1 (order 1) or kappa_0 (order 0) beyond degree 1.
 
-    The first layer sees cosines in [-1, 1], where kappa is half of a line and an even or odd rest; later ones see
+    The first layer sees cosines in [-1, 1], where kappa is half of a line and an even or odd remainder; later ones see
     kappa_1 of cosines, which are not negative.
     """
     low = -1.0 if layer == 1 else 0.0
     nodes = low + (1.0 - low) * 0.5 * (1.0 - np.cos((np.arange(_N_NODES) + 0.5) * pi / _N_NODES))
     nodes = np.append(nodes, 1.0)
     angle = np.arccos(nodes)
-    rest = relu_dual(angle) - 1 / pi - nodes / 2 if order else step_dual(angle) - 0.5 - nodes / pi
+    remainder = relu_dual(angle) - 1 / pi - nodes / 2 if order else step_dual(angle) - 0.5 - nodes / pi
     weight = np.ones(nodes.shape[0])
     weight[-1] = _END_WEIGHT
     powers = np.arange(2, degree + 1)
-    coefficients = nonnegative_fit(nodes[:, None] ** powers, rest, weight)
+    coefficients = nonnegative_fit(nodes[:, None] ** powers, remainder, weight)
     return {int(power): float(c) for power, c in zip(powers, coefficients, strict=True) if c > 0}

@@ -12,7 +12,7 @@ from phimap.features.fourier import FourierFeatures
 from phimap.features.low_precision.packable import PackableFeatures, PackableRecord
 from phimap.kernels import Kernel
 from phimap.ops import Array, Ops
-from phimap.ops.bits import pack_rounded, row_keys
+from phimap.ops.primitives.rounding import pack_rounded, row_keys
 from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, RandomMap
 

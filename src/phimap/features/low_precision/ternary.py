@@ -11,9 +11,9 @@ from phimap._validation import check_real
 from phimap.features.low_precision.packable import PackableFeatures, PackableRecord
 from phimap.features.random_layers.pointwise import PointwiseRecord
 from phimap.kernels import Gaussian, Kernel, TernaryKernel
-from phimap.kernels.spectral import GaussianLaw, StandardGaussianLaw
+from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops, ops_for
-from phimap.ops.bits import pack_ternary, write_ternary
+from phimap.ops.primitives.ternary import pack_ternary, write_ternary
 from phimap.packed import SIGNS, PackedArray
 from phimap.projections import SparseSign
 from phimap.projections.base import ProjectionRecord
@@ -240,7 +240,7 @@ class TernaryFeatures(PackableFeatures):
         return ternary_mixture(target, tau, degrees=self.degrees)
 
 
-def _mean_squared_norm(ops: Ops, X: Array, mean: np.ndarray, law: GaussianLaw) -> float:
+def _mean_squared_norm(ops: Ops, X: Array, mean: np.ndarray, law: SpectralLaw) -> float:
     """Mean of ``|law.scale * (x - mean)|^2`` over the rows."""
     scale = np.broadcast_to(law.scale, mean.shape)
     norms = ops.to_host(ops.row_norms(ops.scale_columns(X, ops.constant(np.ascontiguousarray(scale)))))

@@ -16,8 +16,7 @@ from phimap.features.power_series.series import SeriesOptions, SeriesPlan
 from phimap.features.random_layers.remainder import ActivationPlan
 from phimap.kernels import NTK
 from phimap.kernels.expansion import root_mean_square
-from phimap.ops import Array, single_threaded_blas
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import Array, host, single_threaded_blas
 from phimap.projections import Projection
 from phimap.random_map import MapRecord
 
@@ -92,7 +91,7 @@ def draw_exact(
 
 def _error(kernel: NTK, rows: np.ndarray, record: MapRecord) -> float:
     """Frobenius norm of the error of a map on rows."""
-    ops = NumpyOps(np.dtype(np.float64))
+    ops = host()
     Z = np.empty((len(rows), record.n_components))
     record.bind(ops).apply(ops, rows, Z)
     # Threads would cost more than the product.

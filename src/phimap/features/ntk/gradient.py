@@ -11,6 +11,8 @@ from phimap._validation import check_integer
 from phimap.features.base import FeatureMap
 from phimap.kernels import NTK
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.activation import rectify
+from phimap.ops.primitives.outer import outer
 from phimap.random_map import MapRecord
 
 
@@ -49,8 +51,8 @@ class GradientRecord(MapRecord):
         for W in self.weights:
             projected = ops.matmul(entering[-1], W)
             slope, activation = ops.empty((X.shape[0], width)), ops.empty((X.shape[0], width))
-            ops.rectify(projected, 0, gain, slope, 0)
-            ops.rectify(projected, 1, gain, activation, 0)
+            rectify(ops, projected, 0, gain, slope, 0)
+            rectify(ops, projected, 1, gain, activation, 0)
             slopes.append(slope)
             entering.append(activation)
         # Columns: the output's weights, then the layers from last to first, as the signal meets them.
@@ -60,7 +62,7 @@ class GradientRecord(MapRecord):
         for W, slope in zip(self.weights[::-1], slopes[::-1], strict=True):
             inputs = entering.pop()
             signal = signal * slope
-            ops.outer(signal, inputs, out, column)
+            outer(ops, signal, inputs, out, column)
             column += W.shape[0] * W.shape[1]
             if entering:
                 signal = ops.matmul(signal, W.T)

@@ -12,6 +12,7 @@ from phimap.features.random_layers.rectified import RectifiedRecord
 from phimap.kernels import NNGP, NTK, Kernel
 from phimap.kernels.spectral import SphereLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.outer import outer
 from phimap.random_map import MapRecord
 from phimap.records import Record
 from phimap.sketches import CountSketch
@@ -47,7 +48,7 @@ class TensorProduct(Record):
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
         """The products (r, n_components) of the rows of `X` and `Y`."""
         out = ops.empty((X.shape[0], self.n_components))
-        ops.outer(X, Y, out)
+        outer(ops, X, Y, out)
         return out
 
 

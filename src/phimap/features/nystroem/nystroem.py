@@ -12,6 +12,7 @@ from phimap.features.base import FeatureMap
 from phimap.features.nystroem.landmarks import CHOICES, most_candidates, uniform
 from phimap.kernels import Gaussian, Kernel
 from phimap.ops import Array, Ops, ops_for, single_threaded_blas
+from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.random_map import MapRecord
 
 
@@ -40,7 +41,7 @@ class NystroemRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         rank = self.landmarks.shape[0]
-        similarities = ops.kernel_matrix(self.kernel, X, self.landmarks)
+        similarities = kernel_matrix(ops, self.kernel, X, self.landmarks)
         ops.copy(ops.matmul(similarities, self.whitening), out, first)
         ops.zero(out, first + rank, first + self.n_components)
 

@@ -10,7 +10,7 @@ from phimap.features.power_series.allocation import Allocation, Option, Piece
 from phimap.features.power_series.moments import Moments
 from phimap.features.power_series.powers import draw_powers
 from phimap.features.power_series.terms import MonomialsRecord, RemainderRecord, SeriesTerm
-from phimap.sketches.product_samples import hadamard_signs
+from phimap.sketches.signs import fair_signs
 
 
 def draw_terms(allocation: Allocation, method: str, rng: np.random.Generator) -> tuple[SeriesTerm, ...]:
@@ -56,7 +56,7 @@ def _power_terms(
     polynomials = []
     for piece, width, share in drawn:
         # Random signs between the factors, a set for each feature: what they mix has mean zero.
-        signs = hadamard_signs(sign_rng, (piece.polynomials.shape[1], width))
+        signs = fair_signs(sign_rng, (piece.polynomials.shape[1], width))
         polynomials.append(piece.polynomials @ signs * (width / share) ** 0.5)
     degrees, widths = [piece.degree for piece, _, _ in drawn], [width for _, width, _ in drawn]
     squared_cosine = float(allocation.moments.squared_cosines().mean())

@@ -10,8 +10,8 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.sketches import SRHT, CountSketch, PolySketch, TensorSketch
-from phimap.sketches.complex_to_real import SpectralProductsRecord
-from phimap.sketches.maclaurin import SignProductsRecord
+from phimap.sketches.complex_to_real import ComplexToRealRecord
+from phimap.sketches.maclaurin import MaclaurinRecord
 from phimap.sketches.polysketch import is_wide
 from phimap.sketches.srht import SRHTRecord
 
@@ -80,7 +80,7 @@ _OVERSAMPLING = 4
 
 def _compact(n_features: int, degree: int, width: int, rng: np.random.Generator) -> MapRecord:
     wide_rng, reduction_rng = rng.spawn(2)
-    wide = SignProductsRecord.draw(n_features, degree, _OVERSAMPLING * width, wide_rng)
+    wide = MaclaurinRecord.draw(n_features, degree, _OVERSAMPLING * width, wide_rng)
     return ReducedRecord(wide, SRHT(width).sample(wide.n_components, reduction_rng))
 
 
@@ -91,7 +91,7 @@ def _tensor_sketch(n_features: int, degree: int, width: int, rng: np.random.Gene
 # Draws of the sketch of one power: (n_features, degree, width, generator) -> record.
 _SINGLE: dict[str, Callable[[int, int, int, np.random.Generator], MapRecord]] = {
     "tensorsketch": _tensor_sketch,
-    "maclaurin": SignProductsRecord.draw,
+    "maclaurin": MaclaurinRecord.draw,
     "compact-maclaurin": _compact,
 }
 
@@ -114,7 +114,7 @@ def draw_powers(
     if method == "polysketch":
         return _draw_tree(n_features, degrees, widths, squared_cosine, rng)
     if method == "complex-to-real":
-        return SpectralProductsRecord.draw(n_features, degrees, widths, rng)
+        return ComplexToRealRecord.draw(n_features, degrees, widths, rng)
     draw = _SINGLE[method]
     children = rng.spawn(len(degrees))
     return StackedRecord(

@@ -9,6 +9,7 @@ from math import comb
 import numpy as np
 
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.outer import outer
 from phimap.random_map import MapRecord
 from phimap.records import Record
 from phimap.sketches import SRHT, TensorSRHT
@@ -84,7 +85,7 @@ def _raise(ops: Ops, coordinates: Array, lower: Array, degree: int, out: Array, 
     k = coordinates.shape[1]
     for i in range(k):
         following = lower[:, lower.shape[1] - n_monomials(k - i, degree - 1) :]
-        ops.outer(coordinates[:, i : i + 1], following, out, first)
+        outer(ops, coordinates[:, i : i + 1], following, out, first)
         first += following.shape[1]
 
 

@@ -13,6 +13,7 @@ from phimap.features.random_layers.pointwise import PointwiseRecord
 from phimap.kernels import ActivationKernel
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.activation import activate
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 
@@ -34,7 +35,7 @@ class ActivationRecord(PointwiseRecord):
     scale: np.ndarray
 
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
-        ops.activate(projected, self.activation, self.scale[columns], out, first)
+        activate(ops, projected, self.activation, self.scale[columns], out, first)
 
 
 class ActivationFeatures(FeatureMap):

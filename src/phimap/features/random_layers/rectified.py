@@ -14,6 +14,7 @@ from phimap.features.random_layers.remainder import ActivationPlan, draw_directi
 from phimap.kernels.spectral import SpectralLaw, StandardGaussianLaw
 from phimap.kernels.zonal import raising_coefficient, zonal_degree
 from phimap.ops import Array, Ops
+from phimap.ops.primitives.activation import rectify
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
@@ -48,7 +49,7 @@ class RectifiedRecord(PointwiseRecord):
         return cls(directions, order, 2**0.5 * directions.weight_roots)
 
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
-        ops.rectify(projected, self.order, self.scale[columns], out, first)
+        rectify(ops, projected, self.order, self.scale[columns], out, first)
 
 
 @dataclass(frozen=True)

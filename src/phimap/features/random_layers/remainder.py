@@ -18,8 +18,8 @@ from phimap.kernels.zonal import (
     zonal_polynomials,
     zonal_rule,
 )
-from phimap.ops import Array, Ops
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import Array, Ops, host
+from phimap.ops.primitives.activation import interpolate
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
@@ -56,7 +56,7 @@ class TabulatedRecord(PointwiseRecord):
     stretch: np.ndarray | None
 
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
-        ops.interpolate(projected, self.table, self.reach, self.scale[columns], out, first)
+        interpolate(ops, projected, self.table, self.reach, self.scale[columns], out, first)
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def draw_directions(
             f"{projection!r}. Use projection='auto' or 'orthogonal'."
         )
     squares = np.zeros(width)
-    ops = NumpyOps(np.dtype(np.float64))
+    ops = host()
     bound = directions.bind(ops)
     for first in range(0, n_features, _ROWS):
         rows = np.eye(min(_ROWS, n_features - first), n_features, first)

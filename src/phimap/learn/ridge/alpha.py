@@ -11,6 +11,7 @@ from phimap._random import RandomState, named_streams
 from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
 from phimap.learn.ridge.criteria import System
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse, ShiftedInverse
+from phimap.sketches.signs import fair_word_factors
 
 # Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps; larger problems
 # start their search where the one on this many of their features ends.
@@ -88,8 +89,7 @@ class _Windows:
         self._curve: dict[float, float] = {}
         self._probes = None
         if system.criterion == "gcv":
-            signs = named_streams(rng, "trace")["trace"].integers(2, size=(system.matrix.size, _PROBES))
-            self._probes = 2.0 * signs - 1.0
+            self._probes = fair_word_factors(named_streams(rng, "trace")["trace"], (system.matrix.size, _PROBES))
 
     def search(self, centre: float) -> Choice:
         """Move the window to its own minimum until that lies inside."""

@@ -39,7 +39,7 @@ from phimap.ops.compiled.vectors import (
 
 
 @dataclass(frozen=True)
-class Plan:
+class Stages:
     """The stages of transforms of one length.
 
     Attributes
@@ -60,8 +60,8 @@ class Plan:
 
 
 @lru_cache(maxsize=16)
-def plan(length: int, dtype: np.dtype) -> Plan:
-    """Plan complex transforms of a length that is a product of 2, 3 and 5."""
+def stages_of(length: int, dtype: np.dtype) -> Stages:
+    """Plan the stages of complex transforms of a length that is a product of 2, 3 and 5."""
     radices, rest = [], length
     for radix in (4, 2, 3, 5):
         while rest % radix == 0:
@@ -79,11 +79,11 @@ def plan(length: int, dtype: np.dtype) -> Plan:
         order = (order[:, None] + done * np.arange(radix)).ravel()
         width, done = steps, done * radix
     opposite = np.argsort(order)[-order % length]
-    return Plan(np.array(radices, np.intp), np.concatenate(parts).astype(dtype), order, opposite)
+    return Stages(np.array(radices, np.intp), np.concatenate(parts).astype(dtype), order, opposite)
 
 
-def lane_spectra(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarray:
-    """Spectra of the rows of `X` (n, d) times `factors` (d,), padded with zeros to `length`: for `convolutions`.
+def lane_transforms(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarray:
+    """Transforms of the rows of `X` (n, d) times `factors` (d,), padded with zeros to `length`: for `convolutions`.
 
     `length` is an even product of 2, 3 and 5. Returns (groups, lanes length): for each frequency the real parts of a
     group of rows, then the imaginary parts.
@@ -92,40 +92,42 @@ def lane_spectra(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarray:
     if length % 2 or X.shape[1] > length:
         raise ValueError(f"`generators` must have an even length of {X.shape[1]} or more, got {length}. Fit again.")
     lanes = BYTES // X.itemsize
-    spectra = np.empty((-(-X.shape[0] // lanes), lanes * length), X.dtype)
-    stages = plan(length // 2, X.dtype)
-    _lane_spectra(X, factors, stages.radices, stages.twiddles, spectra)
-    return spectra
+    transformed = np.empty((-(-X.shape[0] // lanes), lanes * length), X.dtype)
+    stages = stages_of(length // 2, X.dtype)
+    _lane_transforms(X, factors, stages.radices, stages.twiddles, transformed)
+    return transformed
 
 
-def convolutions(spectra: np.ndarray, generators: np.ndarray, offset: int, scale: np.ndarray, out: np.ndarray) -> None:
+def convolutions(
+    transformed: np.ndarray, generators: np.ndarray, offset: int, scale: np.ndarray, out: np.ndarray
+) -> None:
     """Set `out` (n, s) to scale (s,) times entries of cyclic convolutions, those of each generator in turn.
 
-    `spectra` is what `lane_spectra` made of n rows, generators (B, length); of each convolution the entries from
+    `transformed` is what `lane_transforms` made of n rows, generators (B, length); of each convolution the entries from
     `offset` on are used, s in all. O(n B length log(length)); scratch of one group.
     """
     n_generators, length = generators.shape
     if not 0 <= offset < length or out.shape[1] > n_generators * (length - offset) or scale.shape != out.shape[1:]:
         raise ValueError("`offset`, `scale` and `generators` must belong together. Fit the map again.")
     half = length // 2
-    stages = plan(half, out.dtype)
+    stages = stages_of(half, out.dtype)
     even, odd = (np.fft.fft(generators[:, parity::2], axis=1)[:, stages.order] / half for parity in (0, 1))
     delay = np.exp(-2j * math.pi / half * stages.order)
     direct, opposite = even + 0.5j * (1 - delay) * odd, 0.5j * (1 + delay) * odd
     parts = np.stack([direct.real, direct.imag, opposite.real, opposite.imag], axis=-1).astype(out.dtype)
-    _convolutions(spectra, parts, stages.opposite, offset, scale, stages.radices, stages.twiddles, out)
+    _convolutions(transformed, parts, stages.opposite, offset, scale, stages.radices, stages.twiddles, out)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _lane_spectra(X, factors, radices, twiddles, spectra):
-    """Fill `spectra` as `lane_spectra` says."""
+def _lane_transforms(X, factors, radices, twiddles, transformed):
+    """Fill `transformed` as `lane_transforms` says."""
     n, d = X.shape
     lanes = lanes_of(X)
     flat = X.reshape(-1)
     ones = load(np.ones(lanes, X.dtype), 0)
-    for group in range(spectra.shape[0]):
+    for group in range(transformed.shape[0]):
         first = lanes * group
-        values = spectra[group]
+        values = transformed[group]
         n_rows = min(lanes, n - first)
         whole = d - d % lanes if n_rows == lanes else 0
         for j in range(0, whole, lanes):
@@ -138,7 +140,7 @@ def _lane_spectra(X, factors, radices, twiddles, spectra):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _convolutions(spectra, parts, opposite, offset, scale, radices, twiddles, out):
+def _convolutions(transformed, parts, opposite, offset, scale, radices, twiddles, out):
     """Fill `out` as `convolutions` says; parts (B, length / 2, 4)."""
     n, s = out.shape
     n_generators, half, _ = parts.shape
@@ -146,11 +148,11 @@ def _convolutions(spectra, parts, opposite, offset, scale, radices, twiddles, ou
     values, flat = np.empty(2 * lanes * half, out.dtype), out.reshape(-1)
     ones = load(np.ones(lanes, out.dtype), 0)
     step = 2 * half - offset
-    for group in range(spectra.shape[0]):
+    for group in range(transformed.shape[0]):
         first = lanes * group
         n_rows = min(lanes, n - first)
         for g in range(n_generators):
-            _multiply_spectra(spectra[group], parts[g], opposite, values)
+            _multiply_transforms(transformed[group], parts[g], opposite, values)
             inverse(values, radices, twiddles)
             start = g * step
             width = min(step, s - start)
@@ -164,13 +166,13 @@ def _convolutions(spectra, parts, opposite, offset, scale, radices, twiddles, ou
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _multiply_spectra(spectra, parts, opposite, values):
-    """Set values to the spectra of a group's convolutions with one generator, parts (length / 2, 4)."""
+def _multiply_transforms(transformed, parts, opposite, values):
+    """Set values to the transforms of a group's convolutions with one generator, parts (length / 2, 4)."""
     lanes = lanes_of(values)
     for k in range(parts.shape[0]):
         i, j = 2 * lanes * k, 2 * lanes * opposite[k]
-        a, p = times(load(spectra, i), load(spectra, i + lanes), broadcast(parts[k, 0]), broadcast(parts[k, 1]))
-        b, q = load(spectra, j), load(spectra, j + lanes)
+        a, p = times(load(transformed, i), load(transformed, i + lanes), broadcast(parts[k, 0]), broadcast(parts[k, 1]))
+        b, q = load(transformed, j), load(transformed, j + lanes)
         real, imag = broadcast(parts[k, 2]), broadcast(parts[k, 3])
         store(values, i, add(a, multiply_add(b, real, multiply(q, imag))))
         store(values, i + lanes, add(p, multiply_subtract(b, imag, multiply(q, real))))

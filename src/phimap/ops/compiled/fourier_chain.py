@@ -1,4 +1,4 @@
-"""Products of many spectra, sampled at independent frequencies."""
+"""Products of many transforms, sampled at independent frequencies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numba
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
-def fourier_chain(spectra, rows, orientations, scale, out, first):
-    """Write the parts of ``scale * prod_l spectra[:, l, rows[l]]``: the real ones, then the imaginary ones.
+def fourier_chain(transformed, rows, orientations, scale, out, first):
+    """Write the parts of ``scale * prod_l transformed[:, l, rows[l]]``: the real ones, then the imaginary ones.
 
-    Entries whose orientation is -1 are conjugated first. spectra (n, J, p) complex; rows intp (j, k) with j at most J
-    and entries below p; orientations int8 (j, k), 1 or -1; out (n, m) and the scalar scale of the real dtype.
+    Entries whose orientation is -1 are conjugated first. transformed (n, J, p) complex; rows intp (j, k) with j at most
+    J and entries below p; orientations int8 (j, k), 1 or -1; out (n, m) and the scalar scale of the real dtype.
     Overwrites the 2 k columns of `out` from `first` on. O(n j k).
     """
     j, k = rows.shape
@@ -19,9 +19,9 @@ def fourier_chain(spectra, rows, orientations, scale, out, first):
         real[:] = scale
         imag[:] = 0
         for factor in range(j):
-            spectrum, row, orientation = spectra[i, factor], rows[factor], orientations[factor]
+            entries, row, orientation = transformed[i, factor], rows[factor], orientations[factor]
             for c in range(k):
-                value = spectrum[row[c]]
+                value = entries[row[c]]
                 x, y = value.real, value.imag * orientation[c]
                 a, b = real[c], imag[c]
                 real[c] = a * x - b * y

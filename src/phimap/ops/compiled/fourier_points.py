@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from phimap.ops.compiled.convolution import forward, inverse, plan
+from phimap.ops.compiled.convolution import forward, inverse, stages_of
 from phimap.ops.compiled.fourier_steps import times
 from phimap.ops.compiled.vectors import add, broadcast, lanes_of, load, store, transpose
 
@@ -25,7 +25,8 @@ def fourier_points(
 ) -> None:
     """Set `out` (r, s) to scale (s,) times the parts of ``F_n^* P_b D_b1 F_h D_b2`` of the rows of X times factors.
 
-    Shapes as in `Ops.fourier_blocks`; h and n are products of 2, 3 and 5. O(r s log(n)); scratch of one group of rows.
+    Shapes as in `primitives.fourier_blocks`; h and n are products of 2, 3 and 5. O(r s log(n)); scratch of one group of
+    rows.
     """
     n_blocks, half = frequencies.shape
     # Compiled code checks no bounds; a damaged model file may name any place or length.
@@ -36,7 +37,7 @@ def fourier_points(
         or out.shape[1] > 2 * n_blocks * n_points
     ):
         raise ValueError("`frequencies`, `phases` and `scale` must belong together. Fit the map again.")
-    first, second = plan(half, X.dtype), plan(n_points, X.dtype)
+    first, second = stages_of(half, X.dtype), stages_of(n_points, X.dtype)
     # Where the second transform expects each frequency, in the order in which the first leaves them.
     places = np.argsort(second.order)[frequencies[:, first.order]]
     inner = np.ascontiguousarray(phases[:, 0, first.order])

@@ -2,14 +2,14 @@
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
 loss*, Figures 1, 4 and 10 to 15: a linear model on the features of each method, of more and more components (Figures 3
-and 9, along the regularisation, are in `phimap.bench.footprint_path`).
+and 9, along the regularisation, are in `phimap.bench.footprint.regularisation`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ import numpy as np
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench import footprint_path
 from phimap.bench.datasets import Dataset, load
-from phimap.bench.experiment import Report, Request, Table
+from phimap.bench.experiment import Report, Table, as_dicts, grouped, measured, values
+from phimap.bench.figures import legend_below, panels, save, styles
+from phimap.bench.footprint import regularisation
+from phimap.bench.options import BenchOptions
 from phimap.learn.search.length_scale import median_length_scale
 
 WIDTHS = (128, 256, 512, 1024, 2048, 4096)
@@ -76,7 +78,7 @@ METHODS: dict[str, tuple[int, Make]] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One draw of one method.
 
     Attributes
@@ -110,36 +112,17 @@ def run(
     methods: Sequence[str] = tuple(METHODS),
     *,
     widths: Sequence[int] = WIDTHS,
-    repeats: int = 3,
-    seed: int = 0,
+    draws: Sequence[int] = range(3),
     most_rows: int = _MOST_ROWS,
     models: Sequence[str] = MODELS,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
+) -> Iterator[Measurement]:
     """Train linear classifiers on every method's features, Gaussian kernel at the median distance.
 
-    Parameters
-    ----------
-    data : Dataset
-    methods : sequence of str
-        Keys of `METHODS`.
-    widths : sequence of int
-        Numbers of features; Nystroem features are left out where there are fewer training rows.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``; each also draws its training rows.
-    most_rows : int
-        Training and test rows at most.
-    models : sequence of str
-        Of `MODELS`.
-    advance : callable
-        Called after each draw of a map.
-
-    Yields
-    ------
-    Row
+    Methods are keys of `METHODS`, `models` of `MODELS`. Each of the seeds `draws` also draws at most `most_rows`
+    training and test rows. Nystroem features are left out where there are fewer training rows.
     """
     _warm_up(methods)
-    for draw in range(seed, seed + repeats):
+    for draw in draws:
         rng = np.random.default_rng(draw)
         chosen, tested = (rng.permutation(len(rows))[:most_rows] for rows in (data.X, data.X_test))
         X, X_test = data.X[chosen], data.X_test[tested]
@@ -151,8 +134,7 @@ def run(
                     phi = make(kernel, width, draw)
                     fit = _fit_ridge if model == "ridge" else partial(_fit_gradients, _LOSSES[model])
                     seconds, accuracy, error = fit(phi, draw, X, data.y[chosen], X_test, data.y_test[tested])
-                    yield Row(data.name, method, model, width, draw, width * bits / 8, seconds, accuracy, error)
-                advance()
+                    yield Measurement(data.name, method, model, width, draw, width * bits / 8, seconds, accuracy, error)
 
 
 def _warm_up(methods: Sequence[str]) -> None:
@@ -202,61 +184,49 @@ def _dense(Z: Any) -> np.ndarray:
     return Z.to_dense() if isinstance(Z, pm.PackedArray) else Z
 
 
-def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def summary(found: Sequence[Measurement]) -> list[dict[str, Any]]:
     """Means over draws, one entry for each set, method, model and width."""
-    groups: dict[tuple[str, str, str, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.dataset, row.method, row.model, row.n_components), []).append(row)
+    names = ("dataset", "method", "model", "n_components")
     return [
-        {"dataset": dataset, "method": method, "model": model, "n_components": width, "draws": len(members)}
-        | {
-            name: float(np.mean([getattr(row, name) for row in members]))
-            for name in ("bytes", "seconds", "accuracy", "error")
-        }
-        for (dataset, method, model, width), members in groups.items()
+        dict(zip(names, key, strict=True))
+        | {"draws": len(draws)}
+        | {name: float(values(draws, name).mean()) for name in ("bytes", "seconds", "accuracy", "error")}
+        for key, draws in grouped(found, *names).items()
     ]
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: means at every width, and a figure of each set and model."""
-    methods, repeats = request.chosen(METHODS), request.draws(3)
-    widths, names = request.widths or WIDTHS, request.sets or _SETS
-    rows: list[Row] = []
-    for dataset in [_read(name, request) for name in names if name != _PATH]:
-        with stages.stage(dataset.name, len(methods) * len(widths) * repeats) as advance:
-            options: dict[str, Any] = {"widths": widths, "repeats": repeats, "seed": request.seed}
-            most = request.rows or _MOST_ROWS
-            rows += run(dataset, methods, most_rows=most, advance=partial(advance, 1), **options)
-    entries = summary(rows)
-    groups = list(dict.fromkeys((row.dataset, row.model) for row in rows))
-    tables = [_table(entries, *group) for group in groups]
-    figures: dict[str, Callable[[Path], None]] = {
-        f"footprint_{dataset}_{model}.png".replace(" ", "-"): partial(_figure, entries, dataset, model)
-        for dataset, model in groups
-    }
-    results: list[dict[str, Any]] = [asdict(row) for row in rows]
+    methods, draws = options.chosen(METHODS), options.seeds(3)
+    widths, names = options.widths or WIDTHS, options.sets or _SETS
+    asked: dict[str, Any] = {"widths": widths, "draws": draws, "most_rows": options.rows or _MOST_ROWS}
+    found: list[Measurement] = []
+    for dataset in [_read(name, options) for name in names if name != _PATH]:
+        fits = run(dataset, methods, **asked)
+        found += measured(stages, dataset.name, fits, len(methods) * len(widths) * len(draws) * len(MODELS))
+    tables, figures = [], {}
+    by_model: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in summary(found):
+        by_model.setdefault((entry["dataset"], entry["model"]), []).append(entry)
+    for (dataset, model), entries in by_model.items():
+        tables.append(_table(entries, dataset, model))
+        name = f"footprint_{dataset}_{model}.png".replace(" ", "-")
+        figures[name] = partial(_figure, entries, f"{dataset}, {model}")
+    results = as_dicts(found)
     if _PATH in names:
-        width = max(request.widths) if request.widths else footprint_path.N_COMPONENTS
-        repeats = request.draws(5)
-        with stages.stage(_PATH, repeats * (1 + 2 * len(footprint_path.SPARSITIES))) as advance:
-            found = footprint_path.run(
-                _read(_DIGITS, request),
-                n_components=width,
-                repeats=repeats,
-                seed=request.seed,
-                advance=partial(advance, 1),
-            )
-            path = list(found)
-        tables.append(footprint_path.table(path, _DIGITS))
-        figures["footprint_path.png"] = partial(footprint_path.figure, path)
-        results += [asdict(row) for row in path]
+        width, draws = max(options.widths or (regularisation.N_COMPONENTS,)), options.seeds(5)
+        fits = regularisation.run(_read(_DIGITS, options), n_components=width, draws=draws)
+        path = measured(stages, _PATH, fits, len(draws) * regularisation.STEPS)
+        tables.append(regularisation.table(path, _DIGITS))
+        figures["footprint_path.png"] = partial(regularisation.figure, path)
+        results += as_dicts(path)
     return Report(results, tables, figures)
 
 
-def _read(name: str, request: Request) -> Dataset:
+def _read(name: str, options: BenchOptions) -> Dataset:
     if name != _DIGITS:
-        return load(name, request.data, request.seed)
-    data = load("MNIST", request.data, request.seed)
+        return load(name, options.data, options.seed)
+    data = load("MNIST", options.data, options.seed)
     kept, kept_test = (np.isin(labels, (7, 9)) for labels in (data.y, data.y_test))
     return replace(
         data,
@@ -269,7 +239,7 @@ def _read(name: str, request: Request) -> Dataset:
 
 
 def _table(entries: Sequence[dict[str, Any]], dataset: str, model: str) -> Table:
-    rows = [
+    lines = [
         (
             entry["method"],
             str(entry["n_components"]),
@@ -279,17 +249,22 @@ def _table(entries: Sequence[dict[str, Any]], dataset: str, model: str) -> Table
             f"{entry['error']:.4f}",
         )
         for entry in sorted(entries, key=lambda entry: (entry["bytes"], -entry["accuracy"]))
-        if (entry["dataset"], entry["model"]) == (dataset, model)
     ]
-    return Table(
-        f"{dataset}: {model}, by bytes a row",
-        ("method", "features", "bytes", "seconds", "accuracy (%)", "test error"),
-        rows,
-    )
+    columns = ("method", "features", "bytes", "seconds", "accuracy (%)", "test error")
+    return Table(f"{dataset}: {model}, by bytes a row", columns, lines)
 
 
-def _figure(entries: Sequence[dict[str, Any]], dataset: str, model: str, path: Path) -> None:
-    from phimap.bench.figures import footprint
-
-    chosen = [entry for entry in entries if (entry["dataset"], entry["model"]) == (dataset, model)]
-    footprint(chosen, f"{dataset}, {model}", path)
+def _figure(entries: Sequence[dict[str, Any]], title: str, path: Path) -> None:
+    """Test accuracy against bytes a row and against seconds, a line for each method."""
+    figure, (axes,) = panels(9.2, 4.8, 1, 2, sharey=True)
+    for axis, (name, label) in zip(axes, (("bytes", "bytes a row"), ("seconds", "seconds")), strict=True):
+        for method, style in styles(list(dict.fromkeys(entry["method"] for entry in entries))).items():
+            points = sorted((e for e in entries if e["method"] == method), key=lambda e: e["n_components"])
+            x, y = ([point[key] for point in points] for key in (name, "accuracy"))
+            axis.plot(x, y, marker="o", markersize=3, label=method, **style)
+        axis.set(xscale="log", xlabel=label)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("test accuracy (%)")
+    figure.suptitle(title)
+    legend_below(figure, axes[0], 6)
+    save(figure, path)

@@ -8,17 +8,18 @@ the mean of its share of the best accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.exact_ridge import ALPHAS, feature_predictions, kernel_predictions
-from phimap.bench.experiment import Report, Request, Table
-from phimap.bench.ntk_methods import METHODS as MAPS
+from phimap.bench.experiment import Report, Table, as_dicts, measured
+from phimap.bench.ntk.methods import METHODS as MAPS
+from phimap.bench.options import BenchOptions
 from phimap.bench.uci import Partitioned, load_collection
 from phimap.features import FeatureMap
 from phimap.kernels import NTK, Gaussian, Kernel
@@ -48,7 +49,7 @@ _MOST_ROWS = 5000
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One method on one set.
 
     Attributes
@@ -77,26 +78,10 @@ def run(
     depths: Sequence[int] = DEPTHS,
     width: int = WIDTH,
     seed: int = 0,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
-    """Tune and test every method on one set.
+) -> Iterator[Measurement]:
+    """Tune and test every method on one set, choosing among the depths or the length scales and the regularisations.
 
-    Parameters
-    ----------
-    data : Partitioned
-    methods : sequence of str
-        ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of `phimap.bench.ntk_methods.METHODS`.
-    depths : sequence of int
-        Depths to choose from.
-    width : int
-        Number of features.
-    seed : int
-    advance : callable
-        Called after each method.
-
-    Yields
-    ------
-    Row
+    Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of `phimap.bench.ntk.methods.METHODS`, of `width` features.
     """
     for method in methods:
         best, chosen = (-1.0, 0.0, 0.0), np.empty((0, 0))
@@ -109,8 +94,7 @@ def run(
                     best, chosen = (accuracy, choice, alpha), evaluated
         validation, choice, alpha = best
         accuracy = float(np.mean([_accuracies(chosen, data.y, test, (alpha,))[0] for test in data.tests]))
-        advance()
-        yield Row(data.name, method, choice, alpha, validation, accuracy)
+        yield Measurement(data.name, method, choice, alpha, validation, accuracy)
 
 
 def _similarity(method: str, choice: float, width: int, X: np.ndarray, seed: int) -> Kernel | FeatureMap:
@@ -141,26 +125,24 @@ def _accuracies(evaluated: np.ndarray, y: np.ndarray, held: np.ndarray, alphas: 
     return [100.0 * float((classes[scores.argmax(axis=1)] == y[held]).mean()) for scores in found]
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Tune and test the methods asked for: the table of the paper, ours and the published one."""
-    methods = request.chosen(("rbf", "rff", "ntk", *MAPS)) if request.methods else list(CHOSEN)
-    names = list(request.sets) if request.sets else None
-    loaded = load_collection(request.data, names, request.rows or _MOST_ROWS)
+    methods = options.chosen(("rbf", "rff", "ntk", *MAPS)) if options.methods else list(CHOSEN)
+    names, width = list(options.sets) if options.sets else None, (options.widths or [WIDTH])[0]
+    loaded = load_collection(options.data, names, options.rows or _MOST_ROWS)
     if not loaded:
-        raise ValueError(f"--rows must leave at least one set, got {request.rows}. Raise it.")
-    options = {"depths": request.depths or DEPTHS, "width": (request.widths or [WIDTH])[0], "seed": request.seed}
-    rows: list[Row] = []
-    with stages.stage("UCI collection", len(loaded) * len(methods)) as advance:
-        for data in loaded:
-            rows += run(data, methods, advance=partial(advance, 1), **options)
-    return Report([asdict(row) for row in rows], [_table(rows, methods, len(loaded), options["width"]), _published()])
+        raise ValueError(f"--rows must leave at least one set, got {options.rows}. Raise it.")
+    asked: dict[str, Any] = {"depths": options.depths or DEPTHS, "width": width, "seed": options.seed}
+    tuned = (one for data in loaded for one in run(data, methods, **asked))
+    found = measured(stages, "UCI collection", tuned, len(loaded) * len(methods))
+    return Report(as_dicts(found), [_table(found, methods, len(loaded), width), _published()])
 
 
-def figures(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, tuple[float, ...]]:
+def figures(found: Sequence[Measurement], methods: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Mean accuracy, its 95 % interval, P90, P95 and PMA of each method, in percent."""
     by_set: dict[str, dict[str, float]] = {}
-    for row in rows:
-        by_set.setdefault(row.dataset, {})[row.method] = row.accuracy
+    for one in found:
+        by_set.setdefault(one.dataset, {})[one.method] = one.accuracy
     table = np.array([[accuracies[method] for method in methods] for accuracies in by_set.values()])
     shares = table / table.max(axis=1, keepdims=True)
     half = 1.96 * table.std(axis=0, ddof=1) / len(table) ** 0.5 if len(table) > 1 else np.zeros(len(methods))
@@ -169,16 +151,16 @@ def figures(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, tuple[floa
     return {method: tuple(columns[:, j].tolist()) for j, method in enumerate(methods)}
 
 
-def _lines(found: dict[str, tuple[float, ...]]) -> list[tuple[str, ...]]:
+def _lines(by_method: dict[str, tuple[float, ...]]) -> list[tuple[str, ...]]:
     return [
         (method, f"{mean:.2f} ± {half:.2f}", *(f"{share:.2f}" for share in shares))
-        for method, (mean, half, *shares) in found.items()
+        for method, (mean, half, *shares) in by_method.items()
     ]
 
 
-def _table(rows: Sequence[Row], methods: Sequence[str], n_sets: int, width: int) -> Table:
+def _table(found: Sequence[Measurement], methods: Sequence[str], n_sets: int, width: int) -> Table:
     title = f"{n_sets} UCI sets, {width:,} features: test accuracy (%)"
-    return Table(title, ("method", "accuracy", "P90", "P95", "PMA"), _lines(figures(rows, methods)))
+    return Table(title, ("method", "accuracy", "P90", "P95", "PMA"), _lines(figures(found, methods)))
 
 
 def _published() -> Table:

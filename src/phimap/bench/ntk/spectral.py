@@ -7,14 +7,23 @@ to 1,000 rectified features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
-from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
+from phimap.bench.experiment import (
+    Report,
+    Table,
+    as_dicts,
+    grouped,
+    having,
+    mean_and_standard_deviation,
+    measured,
+    values,
+)
+from phimap.bench.options import BenchOptions
 
 WIDTHS = (100, 250, 500, 1000)
 ALPHA = 1e-4
@@ -30,7 +39,7 @@ METHODS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One draw of one method.
 
     Attributes
@@ -56,59 +65,34 @@ def run(
     *,
     widths: Sequence[int] = WIDTHS,
     n_rows: int = ROWS,
-    repeats: int = 5,
-    seed: int = 0,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
-    """Measure the methods on the first rows of a set.
-
-    Parameters
-    ----------
-    data : Dataset
-    methods : sequence of str
-        Keys of `METHODS`.
-    widths : sequence of int
-        Numbers of rectified features.
-    n_rows : int
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``.
-    advance : callable
-        Called after each draw.
-
-    Yields
-    ------
-    Row
-    """
+    draws: Sequence[int] = range(5),
+) -> Iterator[Measurement]:
+    """Measure the methods, keys of `METHODS`, with `widths` rectified features on the first rows of a set."""
     X = data.X[:n_rows].astype(float)
     for method in methods:
         for width in widths:
-            for draw in range(seed, seed + repeats):
+            for draw in draws:
                 options = {"relu_components": width, "random_state": draw, **METHODS[method]}
                 phi = pm.NTKFeatures(1, width, **options).fit(X)
                 found = pm.metrics.spectral_approximation(phi, X, ALPHA * len(X), n_subset=len(X))
-                advance()
-                yield Row(data.name, method, width, draw, found.condition_number, found.delta)
+                yield Measurement(data.name, method, width, draw, found.condition_number, found.delta)
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: a table of condition numbers of each."""
-    repeats, methods = request.draws(5), request.chosen(METHODS)
-    widths = request.widths or WIDTHS
-    loaded = [load(name, request.data, request.seed) for name in request.sets or ("magic04", "letter", "MNIST")]
-    rows: list[Row] = []
+    draws, methods, widths = options.seeds(5), options.chosen(METHODS), options.widths or WIDTHS
+    loaded = [load(name, options.data, options.seed) for name in options.sets or ("magic04", "letter", "MNIST")]
+    found: list[Measurement] = []
     for data in loaded:
-        with stages.stage(data.name, len(methods) * len(widths) * repeats) as advance:
-            step, n_rows = partial(advance, 1), request.rows or ROWS
-            options = {"widths": widths, "n_rows": n_rows, "repeats": repeats, "seed": request.seed}
-            rows += run(data, methods, advance=step, **options)
-    return Report([asdict(row) for row in rows], [_table(rows, data.name, widths) for data in loaded])
+        numbers = run(data, methods, widths=widths, n_rows=options.rows or ROWS, draws=draws)
+        found += measured(stages, data.name, numbers, len(methods) * len(widths) * len(draws))
+    return Report(as_dicts(found), [_table(having(found, dataset=data.name), data.name, widths) for data in loaded])
 
 
-def _table(rows: Sequence[Row], dataset: str, widths: Sequence[int]) -> Table:
-    chosen = [row for row in rows if row.dataset == dataset]
+def _table(found: Sequence[Measurement], dataset: str, widths: Sequence[int]) -> Table:
     lines = []
-    for method in dict.fromkeys(row.method for row in chosen):
-        by_width = ([row for row in chosen if (row.method, row.width) == (method, width)] for width in widths)
-        lines.append((method, *(mean_and_deviation([row.condition_number for row in found]) for found in by_width)))
+    for (method,), of_method in grouped(found, "method").items():
+        numbers = (values(having(of_method, width=width), "condition_number") for width in widths)
+        lines.append((method, *map(mean_and_standard_deviation, numbers)))
     title = f"{dataset}: condition number of rectified features, alpha = {ALPHA:g} n"
     return Table(title, ("method", *(f"m = {width:,}" for width in widths)), lines)

@@ -7,7 +7,7 @@ loss*, Figures 3 and 9: 1,024 training and 512 test rows of MNIST 7 and 9, the 5
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,15 @@ import numpy as np
 
 import phimap as pm
 from phimap.bench.datasets import Dataset
-from phimap.bench.experiment import Table
+from phimap.bench.experiment import Table, grouped, having, values
+from phimap.bench.figures import panels, save
 
 #: Multiples of the identity that are added to the Gram matrix of the centred features.
 REGULARISATION = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SPARSITIES = (0.1, 0.5, 0.9)
 N_COMPONENTS = 50_000
+#: Measurements of a draw: those of every map at every regularisation.
+STEPS = (1 + 2 * len(SPARSITIES)) * len(REGULARISATION)
 _ROWS, _TEST_ROWS, _COLUMNS = 1024, 512, 512
 _COSTS = ("bytes", "seconds")
 # At which d0 of the Gaussian kernel is the 0.39 of Figure 3.
@@ -29,7 +32,7 @@ _TAU = 1.34
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One draw of the rows and of a map.
 
     Attributes
@@ -60,31 +63,17 @@ def run(
     data: Dataset,
     *,
     n_components: int = N_COMPONENTS,
-    repeats: int = 5,
-    seed: int = 0,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
-    """Ridge regression on the features of each method, on rows centred and scaled to one norm.
+    draws: Sequence[int] = range(5),
+) -> Iterator[Measurement]:
+    """Ridge regression on the features of each method, on rows of two classes, centred and scaled to one norm.
 
-    Parameters
-    ----------
-    data : Dataset
-        Of two classes.
-    n_components : int
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``; each also draws its rows.
-    advance : callable
-        Called after each map.
-
-    Yields
-    ------
-    Row
+    Each of the seeds `draws` also draws its rows.
     """
     rows = np.random.default_rng(0).standard_normal((32, 16)) * (_TAU / 16) ** 0.5
     for phi in _maps(64).values():
         # What the first use of a map compiles is in no draw's time.
         _products(phi, rows[:16], rows[16:])
-    for draw in range(seed, seed + repeats):
+    for draw in draws:
         order = np.random.default_rng(draw).permutation(len(data.X))[: _ROWS + _TEST_ROWS]
         n = min(_ROWS, 2 * len(order) // 3)
         X, y = data.X[order].astype(np.float64), np.where(data.y[order] == data.y.max(), 1.0, -1.0)
@@ -96,9 +85,8 @@ def run(
             start = time.perf_counter()
             K, K_test, n_bytes = _products(phi.set_params(random_state=draw), X[:n], X[n:])
             seconds = time.perf_counter() - start
-            for row in _path(K.astype(np.float64), K_test.astype(np.float64), y[:n], y[n:]):
-                yield Row(name, draw, *row, n_bytes, seconds)
-            advance()
+            for point in _path(K.astype(np.float64), K_test.astype(np.float64), y[:n], y[n:]):
+                yield Measurement(name, draw, *point, n_bytes, seconds)
 
 
 def _maps(n_components: int) -> dict[str, Any]:
@@ -132,33 +120,36 @@ def _path(K: np.ndarray, K_test: np.ndarray, y: np.ndarray, y_test: np.ndarray) 
         yield regularisation, float(np.mean((outputs - y_test) ** 2)), float(np.mean(np.sign(outputs) != y_test))
 
 
-def table(rows: Sequence[Row], dataset: str) -> Table:
-    """Mean errors, a row for each method, a column for each regularisation, the least, and the mean costs."""
-    cells = []
-    for method, path in means(rows).items():
-        n_bytes, seconds = (np.mean([getattr(row, name) for row in rows if row.method == method]) for name in _COSTS)
-        cells.append(
+def table(found: Sequence[Measurement], dataset: str) -> Table:
+    """Mean errors, a line for each method, a column for each regularisation, the least, and the mean costs."""
+    lines = []
+    for method, path in means(found).items():
+        n_bytes, seconds = (values(having(found, method=method), name).mean() for name in _COSTS)
+        lines.append(
             (method, *(f"{error:.4f}" for error in path), f"{min(path):.4f}", f"{n_bytes:.0f}", f"{seconds:.2f}")
         )
     columns = ("method", *(f"{value:g}" for value in REGULARISATION), "least", *_COSTS)
     return Table(
-        f"{dataset}: squared test error of ridge regression by what is added to the Gram matrix", columns, cells
+        f"{dataset}: squared test error of ridge regression by what is added to the Gram matrix", columns, lines
     )
 
 
-def means(rows: Sequence[Row]) -> dict[str, list[float]]:
+def means(found: Sequence[Measurement]) -> dict[str, list[float]]:
     """Mean squared error over the draws, by method, along the regularisation."""
     return {
-        method: [
-            float(np.mean([row.error for row in rows if row.method == method and row.regularisation == value]))
-            for value in REGULARISATION
-        ]
-        for method in dict.fromkeys(row.method for row in rows)
+        method: [float(values(having(part, regularisation=value), "error").mean()) for value in REGULARISATION]
+        for (method,), part in grouped(found, "method").items()
     }
 
 
-def figure(rows: Sequence[Row], path: Path) -> None:
-    """Write the errors along the regularisation as a PNG file."""
-    from phimap.bench.figures import regularisation_path
-
-    regularisation_path(REGULARISATION, means(rows), path)
+def figure(found: Sequence[Measurement], path: Path) -> None:
+    """Squared test error along the regularisation, a line for each method; 0 left of the smallest other."""
+    drawn, ((axis,),) = panels(6.4, 4.8)
+    for number, (method, errors) in enumerate(means(found).items()):
+        style: dict[str, Any] = {"color": "k", "linewidth": 2} if number == 0 else {"color": f"C{number - 1}"}
+        axis.plot(REGULARISATION, errors, marker="o", markersize=3, label=method, **style)
+    axis.set_xscale("symlog", linthresh=min(value for value in REGULARISATION if value > 0))
+    axis.set(yscale="log", xlabel="added to the diagonal of the Gram matrix", ylabel="squared test error")
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False, fontsize=8)
+    save(drawn, path)

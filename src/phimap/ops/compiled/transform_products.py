@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from scipy import sparse
 
-from phimap.ops.compiled.convolution import Plan, forward, plan
+from phimap.ops.compiled.convolution import Stages, forward, stages_of
 from phimap.ops.compiled.fourier_steps import times
 from phimap.ops.compiled.vectors import BYTES, add, broadcast, lanes_of, load, multiply, store, subtract, transpose
 
@@ -30,7 +30,7 @@ _TOGETHER = 256
 
 
 @dataclass(frozen=True)
-class LaneSpectra:
+class LaneTransforms:
     """Fourier transforms of real rows of one length.
 
     Attributes
@@ -47,12 +47,12 @@ class LaneSpectra:
 
 
 @dataclass(frozen=True)
-class _RealPlan:
+class _RealTransform:
     """How rows of one length are transformed.
 
     Attributes
     ----------
-    stages : Plan
+    stages : Stages
     step : int
         Vectors from one entry of a row to the next: 1 where two of them make a complex number, 2 where they are its
         real part.
@@ -62,23 +62,23 @@ class _RealPlan:
         Half the real and imaginary parts of ``w^k``; none where rows have odd length.
     """
 
-    stages: Plan
+    stages: Stages
     step: int
     places: np.ndarray
     turns: np.ndarray
 
 
 @lru_cache(maxsize=16)
-def _real_plan(length: int, dtype: np.dtype) -> _RealPlan:
+def _real_transform(length: int, dtype: np.dtype) -> _RealTransform:
     step = 1 + length % 2
     half = length * step // 2
-    stages = plan(half, dtype)
+    stages = stages_of(half, dtype)
     angles = -2 * math.pi / length * np.arange(half // 2 + 1 if step == 1 else 0)
     turns = 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-    return _RealPlan(stages, step, np.argsort(stages.order), turns.astype(dtype))
+    return _RealTransform(stages, step, np.argsort(stages.order), turns.astype(dtype))
 
 
-def spectra(X: Any, signs: np.ndarray) -> LaneSpectra:
+def transforms(X: Any, signs: np.ndarray) -> LaneTransforms:
     """Transforms of the rows of `X` (r, d), dense or CSR, times ``signs[:d]``, padded with zeros to the length.
 
     `signs` is int8 (length,), `length` a product of 2, 3 and 5. O(r length log(length)); scratch of one group.
@@ -88,23 +88,23 @@ def spectra(X: Any, signs: np.ndarray) -> LaneSpectra:
     made, chosen, factors = _prepared(X.shape[0], signs, X.dtype)
     arguments = factors, chosen.step, chosen.stages.radices, chosen.stages.twiddles, chosen.places, chosen.turns
     if sparse.issparse(X):
-        _csr_spectra(X.data, X.indices, X.indptr, *arguments, made.values)
+        _csr_transforms(X.data, X.indices, X.indptr, *arguments, made.values)
     else:
-        _dense_spectra(np.ascontiguousarray(X), *arguments, made.values)
+        _dense_transforms(np.ascontiguousarray(X), *arguments, made.values)
     return made
 
 
-def product_spectra(
-    A: LaneSpectra, columns_a: np.ndarray, orientations_a: np.ndarray,
-    B: LaneSpectra, columns_b: np.ndarray, orientations_b: np.ndarray,
+def product_transforms(
+    A: LaneTransforms, columns_a: np.ndarray, orientations_a: np.ndarray,
+    B: LaneTransforms, columns_b: np.ndarray, orientations_b: np.ndarray,
     scale: float, signs: np.ndarray,
-) -> LaneSpectra:  # fmt: skip
-    """The `spectra` of what `write_product` writes, without writing it."""
+) -> LaneTransforms:  # fmt: skip
+    """The `transforms` of what `write_product` writes, without writing it."""
     _check_samples(columns_a, orientations_a, columns_b, orientations_b)
     if 2 * columns_a.shape[0] > signs.shape[0]:
         raise ValueError("`signs` must have an entry for each part of a product. Fit the map again.")
     made, chosen, factors = _prepared(max(A.shape[0], B.shape[0]), signs, A.values.dtype)
-    inside = _product_spectra(
+    inside = _product_transforms(
         A.values, columns_a, orientations_a, B.values, columns_b, orientations_b, A.values.dtype.type(scale),
         factors, chosen.step, chosen.stages.radices, chosen.stages.twiddles, chosen.places, chosen.turns, made.values,
     )  # fmt: skip
@@ -113,8 +113,8 @@ def product_spectra(
 
 
 def write_product(
-    A: LaneSpectra, columns_a: np.ndarray, orientations_a: np.ndarray,
-    B: LaneSpectra, columns_b: np.ndarray, orientations_b: np.ndarray,
+    A: LaneTransforms, columns_a: np.ndarray, orientations_a: np.ndarray,
+    B: LaneTransforms, columns_b: np.ndarray, orientations_b: np.ndarray,
     scale: float, out: np.ndarray, first: int,
 ) -> None:  # fmt: skip
     """Write the parts of ``scale * A[:, columns_a] * B[:, columns_b]``, each real part before its imaginary.
@@ -139,26 +139,26 @@ def _check_samples(*arrays: np.ndarray) -> None:
 def _check_inside(inside: bool) -> None:
     # Compiled code checks no bounds by itself; a damaged model file may name any place.
     if not inside:
-        raise ValueError("`rows` must hold frequencies of the spectra. Fit the map again.")
+        raise ValueError("`rows` must hold frequencies of the transforms. Fit the map again.")
 
 
-def _prepared(n_rows: int, signs: np.ndarray, dtype: np.dtype) -> tuple[LaneSpectra, _RealPlan, np.ndarray]:
-    """Spectra to be filled, how, and the signs as numbers."""
+def _prepared(n_rows: int, signs: np.ndarray, dtype: np.dtype) -> tuple[LaneTransforms, _RealTransform, np.ndarray]:
+    """Transforms to be filled, how, and the signs as numbers."""
     lanes = BYTES // dtype.itemsize
     n_frequencies = signs.shape[0] // 2 + 1
     values = np.empty((-(-n_rows // lanes), 2 * lanes * n_frequencies), dtype)
-    return LaneSpectra(values, (n_rows, n_frequencies)), _real_plan(signs.shape[0], dtype), signs.astype(dtype)
+    return LaneTransforms(values, (n_rows, n_frequencies)), _real_transform(signs.shape[0], dtype), signs.astype(dtype)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _dense_spectra(X, factors, step, radices, twiddles, places, turns, spectra):
-    """Fill `spectra` as `spectra` says, of dense X."""
+def _dense_transforms(X, factors, step, radices, twiddles, places, turns, transformed):
+    """Fill `transformed` as `transforms` says, of dense X."""
     n, d = X.shape
     lanes = lanes_of(X)
     flat = X.reshape(-1)
     values = np.empty(2 * lanes * places.shape[0], X.dtype)
     ones = load(np.ones(lanes, X.dtype), 0)
-    for group in range(spectra.shape[0]):
+    for group in range(transformed.shape[0]):
         first = lanes * group
         n_rows = min(lanes, n - first)
         whole = d - d % lanes if n_rows == lanes and step == 1 else 0
@@ -171,16 +171,16 @@ def _dense_spectra(X, factors, step, radices, twiddles, places, turns, spectra):
         if n == 1:
             _fill(values)
         forward(values, radices, twiddles)
-        _take_apart(values, places, turns, spectra[group])
+        _take_apart(values, places, turns, transformed[group])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _csr_spectra(data, indices, indptr, factors, step, radices, twiddles, places, turns, spectra):
-    """Fill `spectra` as `spectra` says, of a CSR matrix; duplicates and any order are allowed."""
+def _csr_transforms(data, indices, indptr, factors, step, radices, twiddles, places, turns, transformed):
+    """Fill `transformed` as `transforms` says, of a CSR matrix; duplicates and any order are allowed."""
     n = indptr.shape[0] - 1
     lanes = lanes_of(data)
     values = np.empty(2 * lanes * places.shape[0], data.dtype)
-    for group in range(spectra.shape[0]):
+    for group in range(transformed.shape[0]):
         first = lanes * group
         n_rows = min(lanes, n - first)
         values[:] = 0
@@ -191,19 +191,19 @@ def _csr_spectra(data, indices, indptr, factors, step, radices, twiddles, places
         if n == 1:
             _fill(values)
         forward(values, radices, twiddles)
-        _take_apart(values, places, turns, spectra[group])
+        _take_apart(values, places, turns, transformed[group])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _product_spectra(
+def _product_transforms(
     A, columns_a, orientations_a, B, columns_b, orientations_b, scale,
-    factors, step, radices, twiddles, places, turns, spectra,
+    factors, step, radices, twiddles, places, turns, transformed,
 ):  # fmt: skip
-    """Fill `spectra` as `product_spectra` says; False where a column lies outside."""
-    lanes = lanes_of(spectra)
+    """Fill `transformed` as `product_transforms` says; False where a column lies outside."""
+    lanes = lanes_of(transformed)
     k = columns_a.shape[0]
-    values = np.empty(2 * lanes * places.shape[0], spectra.dtype)
-    for group in range(spectra.shape[0]):
+    values = np.empty(2 * lanes * places.shape[0], transformed.dtype)
+    for group in range(transformed.shape[0]):
         a, b = A[min(group, A.shape[0] - 1)], B[min(group, B.shape[0] - 1)]
         if step == 1:
             values[2 * lanes * k :] = 0
@@ -218,7 +218,7 @@ def _product_spectra(
             store(values, i, multiply(real, broadcast(factors[2 * j])))
             store(values, i + lanes * step, multiply(imag, broadcast(factors[2 * j + 1])))
         forward(values, radices, twiddles)
-        _take_apart(values, places, turns, spectra[group])
+        _take_apart(values, places, turns, transformed[group])
     return True
 
 
@@ -272,15 +272,15 @@ def _fill(values):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _take_apart(values, places, turns, spectrum):
-    """Set a spectrum to what the transformed values of a group, in the order of the stages, say of real rows."""
+def _take_apart(values, places, turns, result):
+    """Set result to what the transformed values of a group, in the order of the stages, say of real rows."""
     lanes = lanes_of(values)
     half = places.shape[0]
     if turns.shape[0] == 0:
         for k in range(half // 2 + 1):
             i, j = 2 * lanes * places[k], 2 * lanes * k
-            store(spectrum, j, load(values, i))
-            store(spectrum, j + lanes, load(values, i + lanes))
+            store(result, j, load(values, i))
+            store(result, j + lanes, load(values, i + lanes))
         return
     middle = broadcast(values.dtype.type(0.5))
     for k in range(half // 2 + 1):
@@ -289,7 +289,7 @@ def _take_apart(values, places, turns, spectrum):
         even, even_imag = multiply(middle, add(a, b)), multiply(middle, subtract(p, q))
         odd, odd_imag = times(add(p, q), subtract(b, a), broadcast(turns[k, 0]), broadcast(turns[k, 1]))
         i, j = 2 * lanes * k, 2 * lanes * (half - k)
-        store(spectrum, i, add(even, odd))
-        store(spectrum, i + lanes, add(even_imag, odd_imag))
-        store(spectrum, j, subtract(even, odd))
-        store(spectrum, j + lanes, subtract(odd_imag, even_imag))
+        store(result, i, add(even, odd))
+        store(result, i + lanes, add(even_imag, odd_imag))
+        store(result, j, subtract(even, odd))
+        store(result, j + lanes, subtract(odd_imag, even_imag))

@@ -8,9 +8,9 @@ depth 1; gradient features and, on a subset, the exact kernel beside them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +18,9 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Report, Request, Table
-from phimap.bench.ntk_methods import METHODS
+from phimap.bench.experiment import Report, Table, as_dicts, grouped, measured, values
+from phimap.bench.ntk.methods import METHODS
+from phimap.bench.options import BenchOptions
 from phimap.kernels import NTK
 
 WIDTHS = (512, 1024, 2048, 4096, 8192)
@@ -31,7 +32,7 @@ _EXACT_ROWS = 5000
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One fit.
 
     Attributes
@@ -62,33 +63,16 @@ def run(
     depths: Sequence[int] = (1,),
     widths: Sequence[int] = WIDTHS,
     n_rows: int | None = None,
-    repeats: int = 1,
-    seed: int = 0,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
-    """Fit every method at every width.
+    draws: Sequence[int] = (0,),
+) -> Iterator[Measurement]:
+    """Fit every method at every width to at most `n_rows` rows, which the seeds `draws` choose.
 
-    Parameters
-    ----------
-    data : Dataset
-    methods : sequence of str
-        Keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows; where it is asked for, every method
-        is fitted to those rows as well.
-    depths, widths : sequence of int
-    n_rows : int or None
-        Most training rows.
-    repeats : int
-        Draws, with seeds ``seed, seed + 1, ...``, which also choose the rows.
-    advance : callable
-        Called after each fit.
-
-    Yields
-    ------
-    Row
+    Methods are keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows; where it is asked for, every
+    method is fitted to those rows as well.
     """
     available = min(n_rows or len(data.X), len(data.X))
     sizes = sorted({min(available, _EXACT_ROWS), available}) if "exact" in methods else [available]
-    for draw in range(seed, seed + repeats):
+    for draw in draws:
         order = np.random.default_rng(draw).permutation(len(data.X))
         for size in sizes:
             X, y = data.X[order[:size]], data.y[order[:size]]
@@ -98,16 +82,14 @@ def run(
                         if size <= _EXACT_ROWS:
                             start = time.perf_counter()
                             labels = _exact_labels(NTK(depth), X, y, data.X_test, draw)
-                            yield _row(data, method, depth, size, 0, draw, labels, start)
-                        advance()
+                            yield _measurement(data, method, depth, size, 0, draw, labels, start)
                         continue
                     for width in widths:
                         phi = METHODS[method](depth, width, X.shape[1], draw)
                         start = time.perf_counter()
                         model = pm.KernelClassifier(phi, standardize="global", random_state=draw).fit(X, y)
                         labels = model.predict(data.X_test)
-                        yield _row(data, method, depth, size, phi.output_width(X.shape[1]), draw, labels, start)
-                        advance()
+                        yield _measurement(data, method, depth, size, phi.output_width(X.shape[1]), draw, labels, start)
 
 
 def _exact_labels(kernel: NTK, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
@@ -118,38 +100,33 @@ def _exact_labels(kernel: NTK, X: np.ndarray, y: np.ndarray, X_test: np.ndarray,
     return classes[fit_predict(kernel, X - centre, one_hot, X_test - centre, seed).argmax(axis=1)]
 
 
-def _row(
+def _measurement(
     data: Dataset, method: str, depth: int, size: int, width: int, seed: int, labels: np.ndarray, start: float
-) -> Row:
+) -> Measurement:
     seconds = time.perf_counter() - start
-    return Row(data.name, method, depth, size, width, seed, 100.0 * float((labels == data.y_test).mean()), seconds)
+    return Measurement(
+        data.name, method, depth, size, width, seed, 100.0 * float((labels == data.y_test).mean()), seconds
+    )
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Fit the methods asked for: a table of accuracies and seconds for each set, depth and number of rows."""
-    repeats = request.draws(1)
-    methods = request.chosen((*METHODS, "exact")) if request.methods else list(CHOSEN)
-    depths, widths = request.depths or (1,), request.widths or WIDTHS
-    loaded = [load(name, request.data, request.seed) for name in request.sets or ("MNIST",)]
-    rows: list[Row] = []
+    draws = options.seeds(1)
+    methods = options.chosen((*METHODS, "exact")) if options.methods else list(CHOSEN)
+    asked: dict[str, Any] = {"depths": options.depths or (1,), "widths": options.widths or WIDTHS}
+    loaded = [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]
+    found: list[Measurement] = []
     for data in loaded:
-        with stages.stage(data.name) as advance:
-            options = {"depths": depths, "widths": widths, "n_rows": request.rows}
-            step = partial(advance, 1)
-            rows += run(data, methods, repeats=repeats, seed=request.seed, advance=step, **options)
-    tables = [
-        _table([row for row in rows if (row.dataset, row.depth, row.n_rows) == key], *key)
-        for key in dict.fromkeys((row.dataset, row.depth, row.n_rows) for row in rows)
-    ]
-    return Report([asdict(row) for row in rows], tables)
+        fits = run(data, methods, n_rows=options.rows, draws=draws, **asked)
+        found += measured(stages, data.name, fits)
+    groups = grouped(found, "dataset", "depth", "n_rows")
+    return Report(as_dicts(found), [_table(group, *key) for key, group in groups.items()])
 
 
-def _table(rows: Sequence[Row], dataset: str, depth: int, n_rows: int) -> Table:
+def _table(found: Sequence[Measurement], dataset: str, depth: int, n_rows: int) -> Table:
     lines = []
-    for method, width in dict.fromkeys((row.method, row.n_components) for row in rows):
-        found = [row for row in rows if (row.method, row.n_components) == (method, width)]
-        accuracy = np.mean([row.accuracy for row in found])
-        seconds = min(row.seconds for row in found)
+    for (method, width), fits in grouped(found, "method", "n_components").items():
+        accuracy, seconds = values(fits, "accuracy").mean(), values(fits, "seconds").min()
         lines.append((method, f"{width:,}" if width else "-", f"{accuracy:.2f}", f"{seconds:.2f}"))
     title = f"{dataset}, depth {depth}, {n_rows:,} training rows"
     if dataset == "MNIST" and depth == 1:

@@ -8,17 +8,17 @@ whole regression. Han et al. (2021), Table 2, is the same with 10,000 features.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Report, Request, Table, mean_and_deviation
-from phimap.bench.ntk_methods import METHODS as MAPS
+from phimap.bench.experiment import Report, Table, as_dicts, grouped, mean_and_standard_deviation, measured, values
+from phimap.bench.ntk.methods import METHODS as MAPS
+from phimap.bench.options import BenchOptions
 from phimap.bench.uci import load_regression
 from phimap.kernels import NTK, Gaussian, Kernel
 from phimap.learn.search.length_scale import median_length_scale
@@ -54,7 +54,7 @@ _SCALE_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One fold of one method.
 
     Attributes
@@ -87,31 +87,12 @@ def run(
     depths: Sequence[int] = (1,),
     width: int = WIDTH,
     seed: int = 0,
-    advance: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
-    """Fit every method in every fold.
+) -> Iterator[Measurement]:
+    """Fit every method in every fold, with `width` features.
 
     Where an exact kernel is asked for and the rows are more than 5,000, all is done on 5,000 of them as well, and the
-    exact kernels there alone.
-
-    Parameters
-    ----------
-    name : str
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-    methods : sequence of str
-        ``"rbf"``, ``"rff"``, ``"ntk"`` or keys of `phimap.bench.ntk_methods.METHODS`.
-    depths : sequence of int
-    width : int
-        Number of features.
-    seed : int
-        Of the folds and of the maps.
-    advance : callable
-        Called after each fit.
-
-    Yields
-    ------
-    Row
+    exact kernels there alone. Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or those of the error's experiment. The seed
+    is that of the folds and of the maps.
     """
     order = np.random.default_rng(seed).permutation(len(X))
     exact = bool({"rbf", "ntk"} & set(methods))
@@ -119,8 +100,8 @@ def run(
         folds = np.array_split(order[:size], FOLDS)
         for fold, test in enumerate(folds):
             train = np.concatenate(folds[:fold] + folds[fold + 1 :])
-            mean, deviation = X[train].mean(axis=0), X[train].std(axis=0)
-            scaled = ((X - mean) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
+            mean, standard_deviation = X[train].mean(axis=0), X[train].std(axis=0)
+            scaled = ((X - mean) / np.where(standard_deviation > 0, standard_deviation, 1.0)).astype(np.float32)
             for method in methods:
                 for depth in depths if method not in ("rbf", "rff") else (0,):
                     if method not in ("rbf", "ntk") or size <= _EXACT_ROWS:
@@ -128,8 +109,7 @@ def run(
                         predicted = _predict(method, depth, width, scaled[train], y[train], scaled[test], seed)
                         seconds = time.perf_counter() - start
                         mse = float(np.square(predicted - y[test]).mean())
-                        yield Row(name, method, depth, size, fold, mse, seconds)
-                    advance()
+                        yield Measurement(name, method, depth, size, fold, mse, seconds)
 
 
 def _predict(
@@ -146,21 +126,17 @@ def _predict(
     return pm.KernelRegressor(phi, standardize=False, random_state=seed).fit(X, y).predict(X_test)
 
 
-def report(request: Request, stages: Stages) -> Report:
+def report(options: BenchOptions, stages: Stages) -> Report:
     """Fit the methods asked for: a table for each set and number of rows, with the published figures."""
-    methods = request.chosen(("rbf", "rff", "ntk", *MAPS)) if request.methods else list(CHOSEN)
-    depths, width = request.depths or (1, 3), (request.widths or [WIDTH])[0]
-    loaded = {name: load_regression(name, request.data) for name in request.sets or SETS}
-    rows: list[Row] = []
+    methods = options.chosen(("rbf", "rff", "ntk", *MAPS)) if options.methods else list(CHOSEN)
+    depths, width = options.depths or (1, 3), (options.widths or [WIDTH])[0]
+    loaded = {name: load_regression(name, options.data) for name in options.sets or SETS}
+    found: list[Measurement] = []
     for name, (X, y) in loaded.items():
-        chosen = np.random.default_rng(request.seed).permutation(len(X))[: request.rows]
-        with stages.stage(name) as advance:
-            options = {"depths": depths, "width": width, "seed": request.seed, "advance": partial(advance, 1)}
-            rows += run(name, X[chosen], y[chosen], methods, **options)
-    tables = [
-        _table([row for row in rows if (row.dataset, row.n_rows) == key], *key, width)
-        for key in dict.fromkeys((row.dataset, row.n_rows) for row in rows)
-    ]
+        chosen = np.random.default_rng(options.seed).permutation(len(X))[: options.rows]
+        fits = run(name, X[chosen], y[chosen], methods, depths=depths, width=width, seed=options.seed)
+        found += measured(stages, name, fits)
+    tables = [_table(group, *key, width=width) for key, group in grouped(found, "dataset", "n_rows").items()]
     for source, by_set in PUBLISHED.items():
         lines = [
             (f"{name}, {method}", f"{mse:g}", f"{seconds:g}")
@@ -170,15 +146,15 @@ def report(request: Request, stages: Stages) -> Report:
         ]
         if lines:
             tables.append(Table(f"published: {source}", ("set, method", "MSE", "seconds there"), lines))
-    return Report([asdict(row) for row in rows], tables)
+    return Report(as_dicts(found), tables)
 
 
-def _table(rows: Sequence[Row], dataset: str, n_rows: int, width: int) -> Table:
+def _table(found: Sequence[Measurement], dataset: str, n_rows: int, *, width: int) -> Table:
     lines = []
-    for method, depth in dict.fromkeys((row.method, row.depth) for row in rows):
-        found = [row for row in rows if (row.method, row.depth) == (method, depth)]
+    for (method, depth), folds in grouped(found, "method", "depth").items():
         name = f"{method}, depth {depth}" if depth else method
-        errors, seconds = mean_and_deviation([row.mse for row in found]), sum(row.seconds for row in found) / len(found)
-        lines.append((name, errors, f"{seconds:.2f}"))
+        lines.append(
+            (name, mean_and_standard_deviation(values(folds, "mse")), f"{values(folds, 'seconds').mean():.2f}")
+        )
     title = f"{dataset}, {n_rows:,} rows, {width:,} features: mean squared error over {FOLDS} folds"
     return Table(title, ("method", "MSE", "seconds a fold"), lines)

@@ -1,0 +1,1 @@
+"""The experiment of the survey on the approximation of kernels: every projection on every set."""

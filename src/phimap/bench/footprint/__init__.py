@@ -1,0 +1,1 @@
+"""The experiments on accuracy against the bytes and the seconds that features take."""

@@ -1,0 +1,50 @@
+"""What an experiment is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from phimap._options import Option, Quiet, numbers, words
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """The options of ``phimap bench``; None leaves the choice to the experiment."""
+
+    name: Annotated[str, Option("An experiment; an unknown name lists them.", positional=True)]
+    data: Annotated[Path | None, Option("Folder of the data sets. Default: PHIMAP_DATA.")] = None
+    sets: Annotated[
+        Sequence[str] | None, Option("Data sets, separated by commas; digits needs no folder.", read=words)
+    ] = None
+    projections: Annotated[
+        Sequence[str] | None, Option("Projections, separated by commas. Default: all.", read=words)
+    ] = None
+    methods: Annotated[Sequence[str] | None, Option("Methods, separated by commas. Default: all.", read=words)] = None
+    depths: Annotated[Sequence[int] | None, Option("Depths of networks, separated by commas.", read=numbers)] = None
+    widths: Annotated[
+        Sequence[int] | None, Option("Numbers of features, separated by commas.", ("--features",), read=numbers)
+    ] = None
+    rows: Annotated[int | None, Option("Most rows of a data set.")] = None
+    repeats: Annotated[int | None, Option("Draws of each map.")] = None
+    seed: Annotated[int, Option("Seed of the first draw and of the splits.")] = 0
+    output: Annotated[Path | None, Option("Folder for results (JSON) and figures (PNG).")] = None
+    quiet: Quiet = False
+
+    def seeds(self, default: int, *, least: int = 1) -> range:
+        """Those of as many draws as are asked for, or of the default; at least `least`."""
+        repeats = default if self.repeats is None else self.repeats
+        if repeats < least:
+            why = ": a deviation needs two draws" if least == 2 else ""
+            raise ValueError(f"--repeats must be at least {least}, got {repeats}{why}.")
+        return range(self.seed, self.seed + repeats)
+
+    def chosen(self, methods: Iterable[str]) -> list[str]:
+        """`methods`, or those of them that were asked for."""
+        known = list(methods)
+        for method in self.methods or ():
+            if method not in known:
+                raise ValueError(f"--methods must be among {', '.join(known)}, got {method!r}.")
+        return list(self.methods or known)

@@ -1,0 +1,105 @@
+"""The options of ``phimap fit`` and ``phimap predict``, each written once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from phimap._options import Option, Quiet, words
+
+
+def auto_or_number(option: str, text: str) -> float | str:
+    """A number, or ``"auto"``."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a positive number or auto, got {text!r}.") from None
+
+
+def height_and_width(option: str, text: str) -> tuple[int, int]:
+    """Two sides with an x between them."""
+    sides = text.lower().split("x")
+    if len(sides) != 2 or not all(side.isdigit() and int(side) > 0 for side in sides):
+        raise ValueError(f"{option} must be height x width, such as 32x32, got {text!r}.")
+    return int(sides[0]), int(sides[1])
+
+
+Data = Annotated[
+    str, Option("Table to read: .csv, .csv.gz, .parquet, .npy, file.npz:key or a folder of images.", positional=True)
+]
+Memory = Annotated[str | None, Option("Byte budget, such as 2GB. Default: half of the free memory.")]
+Jobs = Annotated[int | None, Option("Threads; changes no bit of the result. Default: all cores.")]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The options of ``phimap fit``."""
+
+    data: Data
+    target: Annotated[
+        str | None,
+        Option("Column to predict, by name or position; for .npz also a key. Folders: class, by subfolder."),
+    ] = None
+    kernel: Annotated[str, Option("gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk.")] = (
+        "gaussian"
+    )
+    features: Annotated[int, Option("Number of random features.")] = 4096
+    depth: Annotated[int | None, Option("Hidden layers, for ntk and nngp (1); layers, for cntk (2).")] = None
+    filter_size: Annotated[int | None, Option("Side of the filters, odd, for cntk (3).")] = None
+    pooling: Annotated[
+        Literal["gap", "flatten"] | None, Option("Mean over pixels (gap) or none (flatten), for cntk (gap).")
+    ] = None
+    length_scale: Annotated[
+        float | str, Option("Kernel width in standardised units, or auto (median).", read=auto_or_number)
+    ] = "auto"
+    alpha: Annotated[float | str, Option("Ridge regularisation, or auto (by held-out rows).", read=auto_or_number)] = (
+        "auto"
+    )
+    task: Annotated[
+        Literal["auto", "regression", "classification"],
+        Option("auto: classes are text, booleans, and whole numbers with at most 20 distinct values."),
+    ] = "auto"
+    holdout: Annotated[float, Option("Share of the rows held out for the score; 0 for none.")] = 0.1
+    seed: Annotated[int, Option("Seed of the split and of all random draws.")] = 0
+    standardize: Annotated[
+        Literal["auto", "columns", "global", "none"],
+        Option("Scaling of the inputs; auto is global for images, else columns."),
+    ] = "auto"
+    columns: Annotated[list[str] | None, Option("Feature columns, separated by commas. Default: all.", read=words)] = (
+        None
+    )
+    drop: Annotated[
+        list[str] | None, Option("Columns to leave out, by name or position, separated by commas.", read=words)
+    ] = None
+    size: Annotated[
+        tuple[int, int] | None,
+        Option("Height x width, such as 32x32, to which the images of a folder are resized.", read=height_and_width),
+    ] = None
+    channels: Annotated[
+        int | None, Option("1 (grey) or 3 (RGB) for the images of a folder. Default: as the first image.")
+    ] = None
+    model: Annotated[Path | None, Option("File for the fitted model.")] = None
+    report: Annotated[Path | None, Option("File for an HTML report.")] = None
+    memory: Memory = None
+    n_jobs: Jobs = None
+    device: Annotated[str, Option("auto, cpu or cuda.")] = "auto"
+    dtype: Annotated[Literal["float32", "float64"], Option("Precision of the features.")] = "float32"
+    statistics: Annotated[
+        bool, Option("Keep the sums in the model file, so that training can go on.", ("--statistics",))
+    ] = False
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True)
+class PredictOptions:
+    """The options of ``phimap predict``."""
+
+    model: Annotated[Path, Option("Model file, as written by phimap fit --model.", positional=True)]
+    data: Data
+    output: Annotated[Path | None, Option("CSV file. Default: standard output.", ("--output", "-o"))] = None
+    target: Annotated[str | None, Option("Column with the truth, or class for a folder: prints the score, too.")] = None
+    memory: Memory = None
+    n_jobs: Jobs = None

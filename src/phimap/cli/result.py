@@ -1,0 +1,69 @@
+"""A finished fit, and what the terminal shows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from phimap._progress import Stage, peak_memory
+from phimap.cli.describe import inputs_text, kernel_text
+from phimap.cli.first_pass import Overview
+from phimap.cli.options import FitOptions
+from phimap.cli.scoring import Scores
+from phimap.io import Table
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished fit: what the report and the summary are made from."""
+
+    options: FitOptions
+    table: Table
+    overview: Overview
+    task: str
+    why: str
+    model: Any
+    scores: Scores | None
+    stages: list[Stage]
+    seconds: float
+
+
+def lines(result: Result, report_seconds: float) -> list[tuple[str, str]]:
+    """The result as names and values, one a line."""
+    found = result.scores.lines() if result.scores else []
+    found += [
+        ("task", result.task),
+        ("rows_trained", str(result.overview.n_train)),
+        ("rows_held_out", str(result.overview.n_held_out)),
+        ("alpha", f"{result.model.alpha_:.4g}"),
+    ]
+    length_scale = getattr(result.model.kernel_, "length_scale", None)
+    if length_scale is not None:
+        found.append(("length_scale", f"{float(length_scale):.4g}"))
+    found += [("seconds", f"{result.seconds:.2f}"), ("peak_memory_mb", f"{peak_memory() / 2**20:.0f}")]
+    if result.options.model is not None:
+        found.append(("model", str(result.options.model)))
+    if result.options.report is not None:
+        found += [("report", str(result.options.report)), ("report_seconds", f"{report_seconds:.2f}")]
+    return found
+
+
+def summarise(result: Result, report_seconds: float) -> None:
+    """Show the result as a table, on standard error: standard output holds the plain lines."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+    grid.add_column(style="dim")
+    grid.add_column()
+    overview = result.overview
+    grid.add_row("data", f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}")
+    grid.add_row("task", f"{result.task} of {result.table.target_name} ({result.why})")
+    grid.add_row("split", f"{overview.n_train:,} rows to train, {overview.n_held_out:,} held out")
+    grid.add_row("kernel", kernel_text(result.model.kernel_))
+    grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.options.features:,} features")
+    for stage in result.stages:
+        grid.add_row(stage.name, f"{stage.seconds:.2f} s")
+    if result.options.report is not None:
+        grid.add_row("report", f"{report_seconds:.2f} s")
+    Console(stderr=True, highlight=False).print(grid)

@@ -1,0 +1,42 @@
+"""Whether a target is to be regressed on or classified."""
+
+from __future__ import annotations
+
+from phimap.cli.first_pass import MOST_LABELS, Overview
+from phimap.io import DataError
+
+# Whole numbers with at most this many distinct values are taken for classes: a scale of ratings, a code, digits.
+_MOST_CODES = 20
+
+
+def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
+    """Return ``"classification"`` or ``"regression"``, and why.
+
+    Text and booleans are classes, and so are whole numbers with at most 20 distinct values.
+    """
+    text = overview.target is None
+    labels = overview.labels
+    if labels is not None and len(labels) == 1:
+        raise DataError(f"{where}: the target is constant ({labels[0]}) in the training rows. Choose another --target.")
+    if asked == "regression" and text:
+        raise DataError(f"{where}: the target holds labels, not numbers. Use --task classification.")
+    if asked == "classification" and not overview.whole:
+        raise DataError(f"{where}: the target holds fractions, which are no classes. Use --task regression.")
+    few = overview.whole and labels is not None and (text or len(labels) <= _MOST_CODES)
+    if text and labels is None:
+        raise DataError(
+            f"{where}: the target has more than {MOST_LABELS} distinct labels, which look like names of rows. "
+            "Choose another --target, or group them."
+        )
+    if asked == "classification" and labels is None:
+        raise DataError(
+            f"{where}: the target has more than {MOST_LABELS} distinct values, too many for classes. "
+            "Use --task regression."
+        )
+    if asked != "auto":
+        return asked, "as asked"
+    if few:
+        kind = "labels" if text else "whole numbers"
+        other = "" if text else "; --task regression overrides"
+        return "classification", f"{len(labels or ())} distinct {kind}{other}"
+    return "regression", "numbers; --task classification overrides" if overview.whole else "numbers"

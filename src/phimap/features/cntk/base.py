@@ -1,0 +1,49 @@
+"""What the maps of images share: the shape of an image, and the kernel of a convolutional network."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, ClassVar
+
+from phimap._validation import Shape, as_image_shape
+from phimap.features.base import FeatureMap
+from phimap.kernels import CNTK
+from phimap.random_map import MapRecord
+
+
+class ImageRecord(MapRecord):
+    """A map of images, one to a row.
+
+    Attributes
+    ----------
+    image_shape : tuple of int
+        (height, width, channels).
+    """
+
+    image_shape: tuple[int, int, int]
+
+    #: An image is work enough for a tile.
+    least_tile_rows = 1
+
+    @property
+    def n_features(self) -> int:
+        return prod(self.image_shape)
+
+
+class ConvolutionalFeatures(FeatureMap):
+    """Features of the tangent kernel of a convolutional network."""
+
+    depth: int
+    filter_size: int
+    pooling: str
+    image_shape: Any
+
+    _takes_bytes: ClassVar[bool] = True
+
+    def _set_kernel(self, n_features: int) -> Shape:
+        """Check the parameters, set ``kernel_`` for rows of this width, and give the shape of an image."""
+        shape = as_image_shape(getattr(self, "image_shape_", None) or self.image_shape, n_features)
+        kernel = CNTK(self.depth, self.filter_size, self.pooling, image_shape=shape)
+        kernel._check_parameters(n_features)
+        self.kernel_ = kernel
+        return shape

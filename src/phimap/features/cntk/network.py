@@ -1,0 +1,158 @@
+"""The program of `CNTKSketch`: images through the layers, region by region, to pooled features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.config import memory_budget, thread_count
+from phimap.features.cntk.base import ImageRecord
+from phimap.features.cntk.layers import ConvolutionLayer, LayerInput
+from phimap.features.cntk.parts import ProductRecord, WindowRecord
+from phimap.features.cntk.pixels import Pixels, Region
+from phimap.ops import Array, Ops
+
+# Share of the byte budget of one image's features, over all threads.
+_BUDGET_SHARE = 4
+# Pixels that are worked on at a time at the least: with fewer, two threads wait for the interpreter by turns, and the
+# calls cost more than the caches save.
+_LEAST_PART = 128
+
+
+@dataclass(frozen=True)
+class CNTKRecord(ImageRecord):
+    """The layers, applied to images divided by their norms.
+
+    Attributes
+    ----------
+    image_shape : tuple of int
+        (height, width, channels).
+    layers : tuple of ConvolutionLayer
+        At least two.
+    pixel_window : WindowRecord
+        Plain sums over windows.
+    pixel_signs : tuple of two ndarrays of int8, shapes (height, n_components) and (width, n_components), or None
+        Without pooling, the signs with which the pixels' features are added; None for their mean.
+    n_components : int
+    """
+
+    image_shape: tuple[int, int, int]
+    layers: tuple[ConvolutionLayer, ...]
+    pixel_window: WindowRecord
+    pixel_signs: tuple[np.ndarray, np.ndarray] | None
+    n_components: int
+
+    @property
+    def _stored_width(self) -> int:
+        """Floats a pixel of the features that windows are taken of: those of a layer, and of the layer before it."""
+        widths = [self.image_shape[2] + len(self.layers) + 1]
+        for layer in self.layers[1:]:
+            widths.append(sum(w.stored_width for w in (layer.window, layer.tangent_window) if w is not None))
+        return max(one + other for one, other in zip(widths, [*widths[1:], 0], strict=True))
+
+    @property
+    def scratch_width(self) -> int:
+        height, width, _ = self.image_shape
+        return height * width * self._stored_width
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        X = ops.floating(ops.dense(X))
+        norms = ops.row_norms(X)
+        images = Pixels.of_images(ops.scale_rows(X, ops.reciprocal(norms)), self.image_shape)
+        pooled = out[:, first : first + self.n_components]
+        ops.zero(out, first, first + self.n_components)
+        for region in self._regions(ops, images.n_images):
+            # Computed from all pixels that reach into it.
+            wide = region.widened(self._reach, images.shape)
+            self._pool(ops, self._through_layers(ops, images.within(ops, wide)), region, wide, pooled)
+        share = 1 / images.per_image if self.pixel_signs is None else images.per_image**-0.5
+        ops.scale_rows_in_place(pooled, norms * share)
+
+    def _regions(self, ops: Ops, n_images: int) -> Iterator[Region]:
+        """Parts of the images small enough for the byte budget with the pixels that reach in."""
+        height, width, _ = self.image_shape
+        n_threads = thread_count() if ops.threaded else 1
+        pixel_bytes = _BUDGET_SHARE * n_threads * n_images * self._stored_width * ops.dtype.itemsize
+        most = memory_budget() // pixel_bytes
+        if height * width <= most:
+            yield Region(slice(0, height), slice(0, width))
+            return
+        side = max(1, int(most**0.5) - 2 * self._reach)
+        for top in range(0, height, side):
+            for left in range(0, width, side):
+                yield Region(slice(top, min(top + side, height)), slice(left, min(left + side, width)))
+
+    @property
+    def _reach(self) -> int:
+        """How far the value of a pixel depends on others."""
+        return len(self.layers) * (self._filter_size // 2)
+
+    @property
+    def _filter_size(self) -> int:
+        return self.pixel_window.filter_size
+
+    def _through_layers(self, ops: Ops, pixels: Pixels) -> LayerInput:
+        """What enters the last layer."""
+        squares = pixels.carrying((pixels.rows * pixels.rows).sum(1)[:, None])
+        phi, eta = pixels.carrying(self.layers[0].window.prepare(ops, pixels.rows)), None
+        for before in range(len(self.layers)):
+            sums = self.pixel_window.apply(ops, squares, slice(None))
+            squares = squares.carrying(sums if before == 0 else sums * self._filter_size**-2)
+            entering = LayerInput(before, phi, eta, squares.rows[:, 0] ** 0.5)
+            if before < len(self.layers) - 1:
+                phi, eta = self._layer(ops, entering)
+        return entering  # pyright: ignore[reportPossiblyUnbound] -- there are two layers at least
+
+    def _layer(self, ops: Ops, entering: LayerInput) -> tuple[Pixels, Pixels | None]:
+        """phi_h and eta_h of all pixels, prepared for the windows of the following layer."""
+        layer, following = self.layers[entering.before : entering.before + 2]
+        n_pixels, filter_size = entering.phi.rows.shape[0], self._filter_size
+        phi = ops.empty((n_pixels, following.window.stored_width))
+        tangents = following.tangent_window
+        eta = tangents and ops.empty((n_pixels, tangents.stored_width))
+        step = self._part_rows(ops)
+        for start in range(0, n_pixels, step):
+            part = slice(start, min(start + step, n_pixels))
+            patch, psi = layer.patches(ops, entering, part)
+            values = layer.values(ops, patch, entering.roots[part] * (1 / filter_size))
+            phi[part] = following.window.prepare(ops, values)
+            if tangents is not None and eta is not None:
+                _, products = layer.products(ops, entering, part, patch, psi)
+                eta[part] = tangents.prepare(ops, layer.tangents(ops, values, psi, products, filter_size))
+        return entering.phi.carrying(phi), None if eta is None else entering.phi.carrying(eta)
+
+    def _pool(self, ops: Ops, entering: LayerInput, region: Region, wide: Region, pooled: Array) -> None:
+        """Add the last layer's features of the pixels of a region to `pooled` (n, n_components)."""
+        layer, places = self.layers[-1], wide.places()
+        product: ProductRecord = layer.product  # pyright: ignore[reportAssignmentType] -- of every layer but the first
+        weights = ops.constant(region.holds(places).astype(np.float64))
+        for part in entering.phi.parts(self._part_rows(ops)):
+            patch, psi = layer.patches(ops, entering, part.rows)
+            first, products = layer.products(ops, entering, part.rows, patch, psi)
+            if self.pixel_signs is None:
+                # The sum over pixels comes first: rows of it are gathered, not of every pixel.
+                first, products = (ops.matmul(weights[part.pixels], part.by_image(Z)) for Z in (first, products))
+                total = self._side_by_side(ops, product.linear(first), products)
+            else:
+                features = part.by_image(self._side_by_side(ops, product.linear(first), products))
+                rows, columns = (ops.constant(places[part.pixels, axis]) for axis in (0, 1))
+                signs = self.pixel_signs[0][rows] * self.pixel_signs[1][columns] * weights[part.pixels, None]
+                total = (features * signs).sum(1)
+            pooled[part.images] += total * (1 / self._filter_size)
+
+    def _side_by_side(self, ops: Ops, linear: Array, products: Array) -> Array:
+        """Features of psi_L from the linear part of kappa_0 and from its remainder."""
+        features = ops.empty((linear.shape[0], self.n_components))
+        if self.n_components == 1:
+            ops.copy(linear * 0.5**0.5 + products, features)
+        else:
+            ops.copy(linear * 0.5**0.5, features)
+            ops.copy(products, features, linear.shape[1])
+        return features
+
+    def _part_rows(self, ops: Ops) -> int:
+        """Pixels that are worked on at a time."""
+        widest = max(layer.scratch_width for layer in self.layers)
+        return max(_LEAST_PART, ops.tile_bytes // (ops.dtype.itemsize * widest))

@@ -1,0 +1,144 @@
+"""Models as JSON and arrays, and back: only values of known kinds and classes of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from phimap.io import legacy
+from phimap.packed import PackedArray
+from phimap.records import Record
+
+# The families whose public classes a file may name; nothing else is ever imported or called on behalf of a file.
+_FAMILIES = ("kernels", "projections", "sketches", "features", "learn")
+# Parameters that are spent once fitted and cannot be written down: the draws are in the records.
+_SPENT = (np.random.Generator, np.random.RandomState)
+
+
+def public_classes() -> dict[str, type]:
+    """The classes that a file may name, by family and name."""
+    return {
+        f"{family}.{name}": cls
+        for family in _FAMILIES
+        for name, cls in vars(import_module(f"phimap.{family}")).items()
+        if isinstance(cls, type) and issubclass(cls, BaseEstimator)
+    }
+
+
+class Encoder:
+    """Values to JSON; arrays are put aside under the path that leads to them."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], skipped: tuple[str, ...]):
+        self._arrays = arrays
+        self._skipped = skipped
+        self._names = {cls: name for name, cls in public_classes().items()}
+
+    def encode(self, value: Any, path: str) -> Any:
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, np.generic):
+            return self.encode(np.asarray(value), path) | {"scalar": True}
+        if isinstance(value, np.ndarray):
+            return self._array(value, path)
+        if sparse.issparse(value):
+            parts = (value.data, value.indices, value.indptr, tuple(value.shape))
+            return {"kind": "csr", "parts": self.encode(parts, path)}
+        if isinstance(value, tuple | list):
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {"kind": kind, "items": [self.encode(item, f"{path}.{i}") for i, item in enumerate(value)]}
+        if isinstance(value, PackedArray):
+            numbers = [f.name for f in fields(value) if f.name != "dtype"]
+            named = {name: self.encode(getattr(value, name), f"{path}.{name}") for name in numbers}
+            return {"kind": "packed", "dtype": value.dtype.str, "fields": named}
+        if isinstance(value, Record):
+            named = {f.name: self.encode(getattr(value, f.name), f"{path}.{f.name}") for f in fields(value)}  # pyright: ignore
+            return {"kind": "record", "name": type(value).__name__, "fields": named}
+        if isinstance(value, np.random.SeedSequence):
+            return {"kind": "seed", "entropy": value.entropy, "spawn_key": list(value.spawn_key)}
+        if isinstance(value, _SPENT):
+            return None
+        if type(value) in self._names:
+            return self._estimator(value, path)
+        raise TypeError(f"a model file cannot hold {path}={value!r} of type {type(value).__name__}.")
+
+    def _array(self, value: np.ndarray, path: str) -> dict[str, Any]:
+        if value.dtype.kind in "OUS":
+            if not all(isinstance(item, str | int | float | bool) for item in value.ravel().tolist()):
+                raise TypeError(f"a model file cannot hold {path}, an array of objects that are not text or numbers.")
+            return {
+                "kind": "texts",
+                "items": value.ravel().tolist(),
+                "shape": value.shape,
+                "dtype": value.dtype.str,
+            }
+        # A scalar stays one: `ascontiguousarray` would make it a vector.
+        self._arrays[path] = np.asarray(value, order="C")
+        return {"kind": "array", "key": path, "dtype": value.dtype.str}
+
+    def _estimator(self, value: BaseEstimator, path: str) -> dict[str, Any]:
+        params = value.get_params(deep=False)
+        state = {name: item for name, item in vars(value).items() if name not in params}
+        return {
+            "kind": "estimator",
+            "name": self._names[type(value)],
+            "params": {name: self.encode(item, f"{path}.{name}") for name, item in params.items()},
+            "state": {
+                name: self.encode(item, f"{path}.{name}") for name, item in state.items() if name not in self._skipped
+            },
+        }
+
+
+class Decoder:
+    """JSON back to values; only registered classes are made."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]):
+        self._arrays = arrays
+        self._classes = public_classes()
+
+    def decode(self, node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        return getattr(self, f"_{node['kind']}")(node)
+
+    def _array(self, node: dict[str, Any]) -> Any:
+        array = self._arrays[node["key"]]
+        return array[()] if node.get("scalar") else array
+
+    def _texts(self, node: dict[str, Any]) -> Any:
+        array = np.array(node["items"], dtype=node["dtype"]).reshape(node["shape"])
+        return array[()] if node.get("scalar") else array
+
+    def _csr(self, node: dict[str, Any]) -> sparse.csr_matrix:
+        *parts, shape = self.decode(node["parts"])
+        return sparse.csr_matrix(tuple(parts), shape=shape)
+
+    def _tuple(self, node: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(self.decode(item) for item in node["items"])
+
+    def _list(self, node: dict[str, Any]) -> list[Any]:
+        return [self.decode(item) for item in node["items"]]
+
+    def _record(self, node: dict[str, Any]) -> Record:
+        values = {name: self.decode(item) for name, item in node["fields"].items()}
+        name, values = legacy.current_record(node["name"], values)
+        return Record.registry[name](**values)
+
+    def _packed(self, node: dict[str, Any]) -> PackedArray:
+        named = {name: self.decode(item) for name, item in node["fields"].items()}
+        return PackedArray(**named, dtype=np.dtype(node["dtype"]))
+
+    def _seed(self, node: dict[str, Any]) -> np.random.SeedSequence:
+        return np.random.SeedSequence(node["entropy"], spawn_key=tuple(node["spawn_key"]))
+
+    def _estimator(self, node: dict[str, Any]) -> Any:
+        params = {name: self.decode(item) for name, item in node["params"].items()}
+        estimator = self._classes[node["name"]](**params)
+        for name, item in node["state"].items():
+            setattr(estimator, legacy.current_attribute(name), self.decode(item))
+        return estimator

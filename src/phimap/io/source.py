@@ -1,0 +1,47 @@
+"""What is asked of a reader: the file, and which part of it in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phimap._files import DataError
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was asked for: the arguments of `open_table`, checked."""
+
+    path: Path
+    member: str | None
+    target: Any
+    columns: Sequence[str | int] | None
+    drop: Sequence[str | int] | None
+    dtype: np.dtype | None
+    batch_rows: int | None
+    size: tuple[int, int] | None = None
+    channels: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The path as the user wrote it, for messages."""
+        return f"{self.path}:{self.member}" if self.member else str(self.path)
+
+
+def check_file(file: Path) -> None:
+    """Raise unless `file` is an existing file."""
+    if not file.exists():
+        raise FileNotFoundError(f"{file}: no such file. Check the path.")
+    if file.is_dir():
+        raise DataError(f"{file}: is a directory. Give the path of a file in it.")
+
+
+def positive_integer(name: str, value: Any) -> int:
+    """`value` of the argument `name`, refused unless it is a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {value!r}. Use for example 4096.")
+    return int(value)

@@ -1,0 +1,72 @@
+"""Activations of projections, scaled and written: rectified powers, tables of values, and functions by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from phimap.ops.activations import RECTIFIED
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import primitive
+
+
+@primitive
+def rectify(ops: Ops, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
+    """Write ``scale * (projected > 0) * projected**order`` (r, k), of order 0, 1 or 2, to columns from `first`.
+
+    `scale` (k,) has one entry a column.
+    """
+    values = projected > 0 if order == 0 else projected.clip(min=0)
+    ops.multiply(values**2 if order == 2 else values, scale, out[:, first : first + projected.shape[1]])
+
+
+@primitive
+def interpolate(ops: Ops, projected: Array, table: Array, reach: float, scale: Array, out: Array, first: int) -> None:
+    """Write ``scale * f(projected)`` (r, k) for f given by a table over ``[-reach, reach]`` to columns from `first`.
+
+    f is linear between the entries of `table` (t + 1,) and constant beyond; `scale` (k,) has one entry a column.
+    """
+    last = table.shape[0] - 1
+    places = ((projected + reach) * (0.5 * last / reach)).clip(0, last)
+    number = ops.truncated(places.clip(0, last - 1))
+    slopes = table[1:] - table[:-1]
+    values = table[number] + (places - ops.floating(number)) * slopes[number]
+    ops.multiply(values, scale, out[:, first : first + projected.shape[1]])
+
+
+@primitive
+def activate(
+    ops: Ops, projected: Array, activation: str | Callable[[Array], Array], scale: Array, out: Array, first: int
+) -> None:
+    """Write ``scale * activation(projected)`` (r, k) to columns from `first`; `scale` (k,) has one entry a column.
+
+    `activation` is a name of `phimap.ops.activations` or a function of arrays.
+    """
+    if isinstance(activation, str) and activation in RECTIFIED:
+        rectify(ops, projected, RECTIFIED[activation], scale, out, first)
+        return
+    function = ops.activations[activation] if isinstance(activation, str) else activation
+    # An overflow is found in the features, and reported there.
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = function(projected)
+        if getattr(values, "shape", None) != projected.shape:
+            raise ValueError(
+                "`activation` must give one real number for each it gets, got shape "
+                f"{tuple(np.shape(values))} for shape {tuple(projected.shape)}. Write it with array operations."
+            )
+        out[:, first : first + projected.shape[1]] = values * scale
+
+
+@rectify.override("numpy")
+def _(ops: Ops, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
+    from phimap.ops.compiled import activation
+
+    activation.rectify(projected, order, scale, out, first)
+
+
+@interpolate.override("numpy")
+def _(ops: Ops, projected: Array, table: Array, reach: float, scale: Array, out: Array, first: int) -> None:
+    from phimap.ops.compiled import activation
+
+    activation.interpolate(projected, table, ops.dtype.type(reach), scale, out, first)

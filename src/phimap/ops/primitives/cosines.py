@@ -1,0 +1,62 @@
+"""Cosines and sines of projections."""
+
+from __future__ import annotations
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import primitive
+
+
+@primitive
+def cos_sin(ops: Ops, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
+    """Write ``scale * cos(projected)`` to columns from `first`, ``scale * sin`` to those from ``first + half``.
+
+    `projected` is (r, k), `scale` (k,) has one entry a column.
+
+    Raises
+    ------
+    ValueError
+        If a projection is not finite.
+    """
+    _check_finite(ops, projected)
+    width = projected.shape[1]
+    ops.multiply(ops.activations["cos"](projected), scale, out[:, first : first + width])
+    ops.multiply(ops.activations["sin"](projected), scale, out[:, half + first : half + first + width])
+
+
+@primitive
+def cos_shift(ops: Ops, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:
+    """Write ``scale * cos(projected + shift)`` (r, k) to columns from `first`; `shift` and `scale` are (k,).
+
+    Raises
+    ------
+    ValueError
+        If a projection is not finite.
+    """
+    _check_finite(ops, projected)
+    ops.multiply(ops.activations["cos"](projected + shift), scale, out[:, first : first + projected.shape[1]])
+
+
+@cos_sin.override("numpy")
+def _(ops: Ops, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
+    from phimap.ops.compiled import trigonometry
+
+    peak = trigonometry.cos_sin(projected, scale, out, first, half)
+    if not peak <= trigonometry.limit(ops.dtype):
+        cos_sin.generic(ops, projected, scale, out, first, half)
+
+
+@cos_shift.override("numpy")
+def _(ops: Ops, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:
+    from phimap.ops.compiled import trigonometry
+
+    peak = trigonometry.cos_shift(projected, shift, scale, out, first)
+    if not peak <= trigonometry.limit(ops.dtype):
+        cos_shift.generic(ops, projected, shift, scale, out, first)
+
+
+def _check_finite(ops: Ops, projected: Array) -> None:
+    if not ops.is_finite(projected):
+        raise ValueError(
+            "`X` is too large for this length scale: a projection overflowed. "
+            "Standardise the columns of X, or raise `length_scale`."
+        )

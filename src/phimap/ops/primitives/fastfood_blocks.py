@@ -1,0 +1,34 @@
+"""Pairs of Walsh-Hadamard transforms, with a permutation and gains between them."""
+
+from __future__ import annotations
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import primitive
+
+
+@primitive
+def fastfood_blocks(ops: Ops, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
+    """Apply blocks of two Walsh-Hadamard transforms to rows: (r, s).
+
+    `X` (r, d) dense, `signs` int8, `permutations` intp and `gains` (B, p), `scale` (s,) with s <= B p. Block b maps x,
+    padded to p, by ``H diag(gains[b]) P_b H diag(signs[b])``, H unnormalised and ``(P_b y)[j] = y[permutations[b,
+    j]]``; the first s of the B p results are scaled.
+    """
+    rows, (n_blocks, width) = X.shape[0], signs.shape
+    Y = ops.fwht(ops.pad_signed(X[:, None], signs).reshape(rows * n_blocks, width)).reshape(rows, n_blocks * width)
+    places = permutations + width * ops.arange(n_blocks)[:, None]
+    Y = ops.columns(Y, places.reshape(-1)) * gains.reshape(-1)
+    Y = ops.fwht(ops.contiguous(Y.reshape(rows * n_blocks, width)))
+    return Y.reshape(rows, n_blocks * width)[:, : scale.shape[0]] * scale
+
+
+@fastfood_blocks.override("numpy")
+def _(ops: Ops, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
+    from phimap.ops.compiled import fastfood
+
+    # The compiled loop reads where it is told to; a damaged model file may name any place.
+    if permutations.min() < 0 or permutations.max() >= permutations.shape[1]:
+        raise ValueError("`permutations` must hold columns of the padded rows. Fit the map again.")
+    out = ops.empty((X.shape[0], scale.shape[0]))
+    fastfood.fastfood_blocks(X, signs, permutations, gains, scale, out)
+    return out

@@ -1,0 +1,32 @@
+"""Chains of random signs and Walsh-Hadamard transforms."""
+
+from __future__ import annotations
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import primitive
+
+
+@primitive
+def hadamard_blocks(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
+    """Apply blocks of signs and Walsh-Hadamard transforms to rows: (r, s).
+
+    `X` (r, d) dense, `signs` int8 (B, t, p), `scale` (s,) with s <= B p. Block b maps x, padded to p, by
+    ``H D_{b,0} ... H D_{b,t-1}`` (H unnormalised, the last factor first); the first s of the B p results are scaled.
+    """
+    n_blocks, n_factors, width = signs.shape
+    rows = X.shape[0]
+    Y = ops.pad_signed(X[:, None], signs[:, n_factors - 1])
+    for factor in range(n_factors - 1, -1, -1):
+        Y = ops.fwht(Y.reshape(rows * n_blocks, width)).reshape(rows, n_blocks, width)
+        if factor:
+            Y = Y * signs[:, factor - 1]
+    return Y.reshape(rows, n_blocks * width)[:, : scale.shape[0]] * scale
+
+
+@hadamard_blocks.override("numpy")
+def _(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
+    from phimap.ops.compiled import hadamard
+
+    out = ops.empty((X.shape[0], scale.shape[0]))
+    hadamard.hadamard_blocks(X, signs, scale, out)
+    return out

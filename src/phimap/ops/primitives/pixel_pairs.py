@@ -1,0 +1,99 @@
+"""The convolutional neural tangent kernel of pairs of images, by displacement."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import primitive
+
+
+@primitive
+def pixel_pairs(
+    ops: Ops, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
+) -> np.ndarray:
+    """Sums over pixel pairs of the convolutional tangent kernel, float64 (r,) on the host.
+
+    `X` (n, c, h, w) and `Y` (m, c, h, w) are images, `pairs` intp (r, 2) names one of each. `inverse_x` (n, L, h, w)
+    and `inverse_y` hold the reciprocal roots of N_1, ..., N_L, 0 where N is 0. Only pairs of equal pixels count where
+    `flat`.
+    """
+    height, width = X.shape[2:]
+    reach_y, reach_x = (0, 0) if flat else (height - 1, width - 1)
+    first, second = ops.constant(pairs.T)
+    total = np.zeros(pairs.shape[0])
+    for down in range(-reach_y, reach_y + 1):
+        rows_x, rows_y = _overlap(height, down), _overlap(height, -down)
+        sums = ops.empty((2 * reach_x + 1, pairs.shape[0]))
+        for right in range(-reach_x, reach_x + 1):
+            of_x = (..., rows_x, _overlap(width, right))
+            of_y = (..., rows_y, _overlap(width, -right))
+            products = (X[of_x][first] * Y[of_y][second]).sum(1)
+            inverse = inverse_x[of_x][first] * inverse_y[of_y][second]
+            sums[reach_x + right] = _recursion(ops, products, inverse, filter_size).sum((1, 2))
+        total += ops.column_sums(sums)
+    return total
+
+
+@pixel_pairs.override("numpy")
+def _(
+    ops: Ops, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
+) -> np.ndarray:
+    from phimap.ops.compiled import pixel_pairs
+
+    out = np.empty(pairs.shape[0])
+    pixel_pairs.pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs, out)
+    return out
+
+
+def _overlap(size: int, shift: int) -> slice:
+    """Where on an axis pixels p have p + shift inside too."""
+    return slice(max(0, -shift), size - max(0, shift))
+
+
+def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int) -> Array:
+    """P_L on planes: relu (r, h, w) holds G_0, inverse (r, L, h, w)."""
+    factor = 1.0 / (math.pi * filter_size**2)
+    # Cosines of equal patches differ from 1 by the rounding of their sums.
+    parallel = 64 * float(np.finfo(ops.dtype).eps)
+    depth = inverse.shape[1]
+    roots, inside = ops.reciprocal(inverse) * factor, ops.floating(inverse > 0) * factor
+    tangent = step = 0.0 * relu
+    for layer in range(depth):
+        cosine = _box(relu, filter_size) * inverse[:, layer]
+        size = abs(cosine)
+        remainder = 1 - size
+        remainder = remainder * (remainder > parallel)
+        # From the chord: arccos would lose digits.
+        acute = 2 * ops.arcsin((0.5 * remainder) ** 0.5)
+        supplement = acute + (cosine > 0) * (math.pi - 2 * acute)
+        step = supplement * inside[:, layer]
+        if layer == depth - 1:
+            break
+        kappa1 = ((remainder * (1 + size)) ** 0.5 + cosine * supplement).clip(min=0)
+        relu = kappa1 * roots[:, layer]
+        tangent = _box(tangent * step + relu, filter_size)
+    return tangent * step
+
+
+def _box(planes: Array, filter_size: int) -> Array:
+    """Sums over windows of planes (r, h, w)."""
+    for axis in (1, 2):
+        size = planes.shape[axis]
+        sums = 1.0 * planes
+        for shift in range(1, min(filter_size // 2, size - 1) + 1):
+            ahead, behind = _part(axis, slice(shift, size)), _part(axis, slice(size - shift))
+            # In place on views: an item of an array that is added to would be written twice.
+            target = sums[behind]
+            target += planes[ahead]
+            target = sums[ahead]
+            target += planes[behind]
+        planes = sums
+    return planes
+
+
+def _part(axis: int, part: slice) -> tuple[slice, ...]:
+    """The index of a part of the rows or columns, by their axis, of planes (r, h, w)."""
+    return (slice(None),) * axis + (part,)

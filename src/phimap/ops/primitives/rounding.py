@@ -1,0 +1,71 @@
+"""Features rounded by chance to codes of a few bits; chance is a hash of a row and of a column."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import host_primitive
+
+
+@host_primitive
+def row_keys(ops: Ops, X: Array) -> np.ndarray:
+    """Hash the content of each row of `X` (r, d), dense, CSR or tensor: uint64 (r,).
+
+    Equal for equal numbers, whatever the dtype that holds them, the storage or the backend.
+    """
+    values = np.ascontiguousarray(ops.dense(X), dtype=np.float64)
+    hashes = _mixed(_mixed(values.view(np.uint64)) + np.arange(values.shape[1], dtype=np.uint64))
+    return _mixed((hashes * (values != 0)).sum(axis=1, dtype=np.uint64))
+
+
+@host_primitive
+def pack_rounded(
+    ops: Ops, Z: Array, keys: np.ndarray, dither: np.ndarray, peak: float, planes: np.ndarray, rows: int = 64
+) -> None:
+    """Round `Z` (r, m), of entries up to `peak`, to codes by chance and set their bits in `planes` (q, r, w).
+
+    The q-bit code c stands for ``peak * (2 c / (2^q - 1) - 1)``; of the two nearest the upper one is taken with the
+    probability that leaves the mean as it is. Chance is a hash of the row's key in `keys`, uint64 (r,), and of the
+    column's in `dither`, uint64 (m,). An override may take `rows` rows at a time.
+    """
+    last = 2 ** planes.shape[0] - 1
+    chance = (_mixed(keys[:, None] ^ dither) >> np.uint64(11)).astype(np.int64) * 2.0**-53
+    codes = np.floor((Z.astype(np.float64) + peak) * (0.5 * last / peak) + chance).clip(0, last).astype(np.uint8)
+    bits = np.zeros((codes.shape[0], 64 * planes.shape[2]), np.uint8)
+    for k in range(planes.shape[0]):
+        bits[:, : codes.shape[1]] = codes >> k & 1
+        planes[k] = np.packbits(bits, axis=1, bitorder="little").view("<u8")
+
+
+@row_keys.override("numpy")
+def _(ops: Ops, X: Array) -> np.ndarray:
+    from phimap.ops.compiled.packed import hash_csr, hash_dense
+
+    out = np.empty(X.shape[0], np.uint64)
+    if ops.is_sparse(X):
+        hash_csr(X.data.astype(np.float64), X.indices, X.indptr, out)
+    else:
+        hash_dense(np.ascontiguousarray(X, dtype=np.float64), out)
+    return out
+
+
+@pack_rounded.override("numpy")
+def _(
+    ops: Ops, Z: Array, keys: np.ndarray, dither: np.ndarray, peak: float, planes: np.ndarray, rows: int = 64
+) -> None:
+    from phimap.ops.compiled.packed import pack_codes, round_codes
+
+    codes = np.empty((min(rows, len(Z)), Z.shape[1]), np.uint8)
+    for start in range(0, len(Z), rows):
+        part = slice(start, start + rows)
+        few = codes[: len(Z[part])]
+        round_codes(Z[part], keys[part], dither, peak, 2 ** planes.shape[0] - 1, few)
+        pack_codes(few, planes[:, part])
+
+
+def _mixed(state: np.ndarray) -> np.ndarray:
+    """SplitMix64's output function (Steele, Lea and Flood 2014, Figure 13)."""
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))

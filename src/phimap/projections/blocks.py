@@ -1,0 +1,68 @@
+"""Records of directions that come in blocks, each of one fast transform."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from phimap.ops import Array, Ops
+from phimap.projections.base import ProjectionRecord
+
+# Directions of the blocks computed at once, so that narrow inputs do not cost a call for every few directions.
+TOGETHER = 1024
+
+
+class BlockRecord(ProjectionRecord):
+    """Blocks of directions of equal size, of which the last may be cut.
+
+    Attributes
+    ----------
+    input_scale : ndarray of shape (n_features,)
+        The law's inverse length scales, applied to the input.
+    scale : ndarray of shape (n_directions,)
+        Factors of the directions.
+    """
+
+    input_scale: np.ndarray
+    scale: np.ndarray
+
+    @property
+    def n_features(self) -> int:
+        return self.input_scale.shape[0]
+
+    @property
+    def n_directions(self) -> int:
+        return self.scale.shape[0]
+
+    @property
+    @abstractmethod
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+
+    @property
+    @abstractmethod
+    def block_size(self) -> int:
+        """Directions of a block."""
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_features + max(self.block_size, min(TOGETHER, self.n_directions))
+
+    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
+        prepared = self._prepared(ops, X)
+        n_blocks, size, together = self.n_blocks, self.block_size, max(1, TOGETHER // self.block_size)
+        for first in range(0, n_blocks, together):
+            some = slice(first, min(first + together, n_blocks))
+            columns = slice(first * size, min(some.stop * size, self.n_directions))
+            yield columns, self._values(ops, prepared, some, columns)
+
+    def _prepared(self, ops: Ops, X: Array) -> Any:
+        """What all blocks take of the rows of `X`."""
+        return ops.scale_columns(ops.dense(X), self.input_scale)
+
+    @abstractmethod
+    def _values(self, ops: Ops, X: Any, some: slice, columns: slice) -> Array:
+        """Values (r, k) of some of the blocks, which are these columns, from what was prepared."""

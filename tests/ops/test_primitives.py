@@ -1,0 +1,415 @@
+"""Every primitive: its generic body, its override and its value on tensors agree, on shapes that are awkward."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import phimap as pm
+from phimap.kernels.convolutional import _inverse_roots
+from phimap.ops import Ops, host, ops_for, primitives, to_host
+from phimap.ops.activations import NAMES
+from phimap.ops.primitive import PRIMITIVES, Primitive
+
+for module in pkgutil.iter_modules(primitives.__path__):
+    importlib.import_module(f"{primitives.__name__}.{module.name}")
+
+DTYPES = [np.float32, np.float64]
+# Rows: none, one, fewer and more than a vector has lanes, and no multiple of them.
+ROWS = [0, 1, 5, 19]
+# Results may differ by so many eps of the largest result of the array, for sums of some hundred terms.
+MULTIPLE = 64
+
+
+class Draw:
+    """Random arrays of one dtype for an example with so many rows."""
+
+    def __init__(self, rows: int, dtype: type, seed: int = 0):
+        self.rows = rows
+        self.dtype = dtype
+        self.rng = np.random.default_rng(seed)
+
+    def floats(self, *shape: int) -> np.ndarray:
+        return self.rng.standard_normal(shape).astype(self.dtype)
+
+    def signs(self, *shape: int) -> np.ndarray:
+        return (2 * self.rng.integers(2, size=shape) - 1).astype(np.int8)
+
+    def places(self, below: int, *shape: int) -> np.ndarray:
+        return self.rng.integers(below, size=shape, dtype=np.intp)
+
+    def out(self, width: int) -> np.ndarray:
+        """Columns that stay NaN where nothing is written."""
+        return np.full((self.rows, width), np.nan, self.dtype)
+
+    def planes(self, n_planes: int, n_rows: int, n_words: int) -> np.ndarray:
+        """Random bit planes; the second is part of the first."""
+        planes = self.rng.integers(0, 2**64, (n_planes, n_rows, n_words), dtype=np.uint64)
+        planes[1:] &= planes[0]
+        return planes
+
+
+class Run:
+    """Calls of primitives on one backend: of what the backend has, or of the generic bodies alone."""
+
+    def __init__(self, ops: Ops, generic: bool, replaced: dict[str, Primitive[Any, Any]] | None = None):
+        self.ops = ops
+        self.generic = generic
+        self.known = {**PRIMITIVES, **(replaced or {})}
+
+    def __call__(self, name: str, *arguments: Any) -> Any:
+        one = self.known[name]
+        return (one.generic if self.generic else one)(self.ops, *arguments)
+
+    def constant(self, *arrays: Any) -> list[Any]:
+        return [self.ops.constant(array) for array in arrays]
+
+
+# Primitives that hand each other values of the backend's own.
+OWN = [
+    ("convolution_transforms", "convolutions"),
+    ("product_factor", "fourier_product", "next_product_factor"),
+    ("coded", "write_products"),
+]
+# Fourier transforms of no rows are an error of NumPy and of torch.
+TRANSFORMED = [*OWN[:2], ("fourier_blocks",), ("signed_transforms", "fourier_chain")]
+
+Example = Callable[[Run, Draw], Iterable[Any]]
+EXAMPLES: dict[tuple[str, ...], Example] = {}
+
+
+def example(*names: str) -> Callable[[Example], Example]:
+    """Let a function give arrays that these primitives make."""
+
+    def register(function: Example) -> Example:
+        EXAMPLES[names] = function
+        return function
+
+    return register
+
+
+@example("hadamard_blocks")
+def hadamard_blocks(run, draw):
+    for d, n_blocks, factors, width, s in [(1, 3, 1, 1, 2), (5, 3, 3, 8, 19), (60, 2, 2, 64, 128)]:
+        X, signs = draw.floats(draw.rows, d), draw.signs(n_blocks, factors, width)
+        yield run("hadamard_blocks", *run.constant(X, signs, draw.floats(s)))
+
+
+@example("fastfood_blocks")
+def fastfood_blocks(run, draw):
+    for d, n_blocks, width, s in [(1, 3, 1, 2), (5, 3, 8, 19), (60, 2, 64, 128)]:
+        permutations = np.stack([draw.rng.permutation(width) for _ in range(n_blocks)])
+        X, signs, gains = draw.floats(draw.rows, d), draw.signs(n_blocks, width), draw.floats(n_blocks, width)
+        yield run("fastfood_blocks", *run.constant(X, signs, permutations, gains, draw.floats(s)))
+
+
+@example("fourier_blocks")
+def fourier_blocks(run, draw):
+    for d, n_blocks, half, n_points, s in [(1, 1, 1, 2, 3), (7, 3, 4, 9, 41), (30, 2, 15, 15, 60)]:
+        X, factors, phases = draw.floats(draw.rows, d), draw.floats(d), draw.floats(n_blocks, 2, half, 2)
+        # Frequencies may repeat; those add up.
+        constants = run.constant(X, factors, phases, draw.places(n_points, n_blocks, half))
+        yield run("fourier_blocks", *constants, n_points, *run.constant(draw.floats(s)))
+
+
+@example("signed_sums")
+def signed_sums(run, draw):
+    for d, s in [(1, 1), (7, 5), (20, 33)]:
+        bounds = np.concatenate([[0], np.cumsum(draw.places(4, 2 * s))]).astype(np.intp)
+        indices = draw.places(d, int(bounds[-1])).astype(np.int32)
+        yield run("signed_sums", *run.constant(draw.floats(draw.rows, d), indices, bounds))
+
+
+@example("ternary_product")
+def ternary_product(run, draw):
+    for d, s, pairs in [(1, 1, 1), (7, 5, 1), (21, 33, 3)]:
+        codes = draw.places(81, s, 2 * pairs).astype(np.uint8)
+        yield run("ternary_product", *run.constant(draw.floats(draw.rows, d), codes))
+
+
+@example("countsketch")
+def countsketch(run, draw):
+    for d, copies, width in [(1, 1, 3), (9, 3, 5), (40, 2, 7)]:
+        X = draw.floats(draw.rows, d) * (draw.floats(draw.rows, d) > 0)
+        buckets, signs = run.constant(draw.places(width, d, copies), draw.signs(d, copies).astype(draw.dtype))
+        for rows in [X] if run.ops.backend == "torch" else [X, sparse.csr_array(X)]:
+            [out] = run.constant(draw.out(width + 3))
+            run("countsketch", rows if sparse.issparse(rows) else run.constant(rows)[0], buckets, signs, width, out, 2)
+            yield out
+
+
+@example("gather_product")
+def gather_product(run, draw):
+    for rows_a, rows_b in [(draw.rows, draw.rows), (1, draw.rows), (draw.rows, 1)]:
+        A, B, out = run.constant(draw.floats(rows_a, 6), draw.floats(rows_b, 9), draw.out(14))
+        columns = run.constant(draw.places(6, 11), draw.places(9, 11))
+        run("gather_product", A, columns[0], B, columns[1], 0.3, out, 2)
+        yield out
+
+
+@example("outer")
+def outer(run, draw):
+    A, B, out = run.constant(draw.floats(draw.rows, 3), draw.floats(draw.rows, 5), draw.out(18))
+    run("outer", A, B, out, 2)
+    yield out
+
+
+@example("convolution_transforms", "convolutions")
+def convolutions(run, draw):
+    for d, length, offset, s in [(1, 2, 0, 5), (7, 10, 3, 20), (30, 30, 29, 3)]:
+        X, factors, generators, scale = run.constant(
+            draw.floats(draw.rows, d), draw.floats(d), draw.floats(3, length), draw.floats(s)
+        )
+        transformed = run("convolution_transforms", X, factors, length)
+        yield run("convolutions", transformed, draw.rows, generators, offset, scale)
+
+
+@example("product_factor", "fourier_product", "next_product_factor")
+def fourier_products(run, draw):
+    for rows_b in (draw.rows, 1):
+        for d, length, k, following in [(1, 1, 1, 2), (7, 9, 5, 10), (12, 12, 11, 27)]:
+            X, Y, signs = run.constant(draw.floats(draw.rows, d), draw.floats(rows_b, d), draw.signs(length))
+            A, B = run("product_factor", X, signs), run("product_factor", Y, signs)
+            columns = run.constant(draw.places(length // 2 + 1, k), draw.places(length // 2 + 1, k))
+            turns = run.constant(draw.signs(k), draw.signs(k))
+            samples = A, columns[0], turns[0], B, columns[1], turns[1], 0.3
+            [out] = run.constant(draw.out(2 * k + 3))
+            run("fourier_product", *samples, out, 2)
+            yield out
+            C = run("next_product_factor", *samples, *run.constant(draw.signs(following)))
+            again, orientations = run.constant(draw.places(following // 2 + 1, 8), draw.signs(8))
+            [out] = run.constant(draw.out(16))
+            run("fourier_product", C, again, orientations, C, again, orientations, 1.0, out)
+            yield out
+
+
+@example("signed_transforms", "fourier_chain")
+def fourier_chain(run, draw):
+    for d, length, degree, k in [(1, 1, 1, 1), (7, 9, 3, 5), (12, 12, 4, 9)]:
+        X, signs = run.constant(draw.floats(draw.rows, d), draw.signs(4, length))
+        transformed = run("signed_transforms", X, signs)
+        rows, turns = run.constant(draw.places(length // 2 + 1, degree, k), draw.signs(degree, k))
+        [out] = run.constant(draw.out(2 * k + 3))
+        run("fourier_chain", transformed, rows, turns, 0.3, out, 2)
+        yield out
+
+
+@example("kernel_matrix")
+def kernel_matrix(run, draw):
+    X, landmarks = run.constant(draw.floats(max(draw.rows, 1), 3), draw.floats(4, 3))
+    yield run("kernel_matrix", pm.kernels.Gaussian(), X, landmarks)
+
+
+@example("windows")
+def windows(run, draw):
+    for height, width, size, d, exact, folded in [(1, 1, 3, 4, 1, 2), (3, 5, 3, 7, 2, 3), (4, 2, 5, 3, 3, 0)]:
+        F, signs = draw.floats(2 * height * width, d), draw.signs(size**2, d - exact).astype(draw.dtype)
+        for part in (slice(None), slice(1, 1 + min(draw.rows, len(F) - 1))):
+            F_here, signs_here = run.constant(F, signs)
+            yield run("windows", F_here, (height, width), part, size, exact, signs_here, folded)
+
+
+@example("pixel_pairs")
+def pixel_pairs(run, draw):
+    for height, width, size, flat in [(1, 1, 1, False), (3, 5, 3, False), (4, 3, 5, True)]:
+        X, Y = (draw.floats(n, 2, height, width) for n in (2, 3))
+        X[0, :, :2] = 0
+        inverse = [_inverse_roots(images, 3, size) for images in (X, Y)]
+        pairs = draw.rng.integers((2, 3), size=(draw.rows, 2))
+        yield run("pixel_pairs", *run.constant(X, Y, *inverse), size, flat, pairs)
+
+
+@example("cos_sin", "cos_shift")
+def cosines(run, draw):
+    for k in (1, 13):
+        # Some projections are beyond what compiled code reduces.
+        for size in (3.0, 1e5 if draw.dtype is np.float32 else 1e9):
+            values = (size * draw.floats(draw.rows, k)).astype(draw.dtype)
+            projected, shift, scale, out = run.constant(values, draw.floats(k), draw.floats(k), draw.out(2 * k + 5))
+            run("cos_sin", projected, scale, out, 1, k + 1)
+            yield out
+            # A large sum rounds by much of a turn.
+            shift = shift if size < 10 else 0 * shift
+            [out] = run.constant(draw.out(k + 3))
+            run("cos_shift", projected, shift, scale, out, 1)
+            yield out
+
+
+@example("rectify", "interpolate", "activate")
+def activations(run, draw):
+    for k in (1, 13):
+        projected, scale, table = run.constant(draw.floats(draw.rows, k), draw.floats(k), draw.floats(8))
+        calls = [("rectify", (order,)) for order in (0, 1, 2)]
+        calls += [("activate", (name,)) for name in (*NAMES, lambda x: x * x)]
+        # Beyond the table, projections meet its ends.
+        calls.append(("interpolate", (table, 1.5)))
+        for name, arguments in calls:
+            [out] = run.constant(draw.out(k + 3))
+            run(name, projected, *arguments, scale, out, 2)
+            yield out
+
+
+@example("write_ternary")
+def write_ternary(run, draw):
+    projected, lower, upper = run.constant(*np.split(draw.floats(draw.rows + 2, 13), [draw.rows, draw.rows + 1]))
+    for below, closed in [(None, False), (lower[0] - 1, False), (projected[0] if draw.rows else lower[0], True)]:
+        [out] = run.constant(draw.out(16))
+        run("write_ternary", projected, below, upper[0] + 1, closed, 0.3, out, 2)
+        yield out
+
+
+@example("pack_ternary")
+def pack_ternary(run, draw):
+    for n_planes, first, k in [(1, 0, 130), (2, 60, 9), (2, 3, 70)]:
+        values, thresholds = draw.floats(draw.rows, k), draw.floats(2, k)
+        values[:1] = thresholds[0]
+        for closed in (False, True):
+            planes = np.zeros((n_planes, draw.rows, 3), np.uint64)
+            constants = run.constant(values, thresholds[0], thresholds[0] + abs(thresholds[1]))
+            run("pack_ternary", *constants, closed, planes, first)
+            yield planes
+
+
+@example("row_keys", "pack_rounded")
+def rounding(run, draw):
+    X = draw.floats(draw.rows, 9) * (draw.floats(draw.rows, 9) > 0)
+    [rows] = run.constant(X)
+    keys = run("row_keys", rows)
+    yield keys
+    if run.ops.backend == "numpy":
+        yield run("row_keys", sparse.csr_array(X)) - keys
+    dither = draw.rng.integers(0, 2**64, 70, dtype=np.uint64)
+    [Z] = run.constant(draw.rng.uniform(-0.5, 0.5, (draw.rows, 70)).astype(draw.dtype))
+    for n_bits in (1, 2, 8):
+        planes = np.full((n_bits, draw.rows, 2), 7, np.uint64)
+        run("pack_rounded", Z, keys, dither, 0.5, planes)
+        yield planes
+
+
+@example("coded", "write_products")
+def bit_products(run, draw):
+    for n_planes in (1, 2):
+        left, right = draw.planes(n_planes, draw.rows, 3), draw.planes(n_planes, 35, 3)
+        codes = run("coded", list(right))
+        affine = 2.0, draw.floats(draw.rows).astype(float), draw.floats(33).astype(float), 0.5
+        out, image = np.empty((draw.rows, 33), draw.dtype), np.empty((33, draw.rows), draw.dtype)
+        run("write_products", list(left), codes, 2, affine, out)
+        yield out
+        run("write_products", list(left), codes, 2, affine, out, image)
+        yield from (out, image)
+
+
+@example("unpack", "transpose_bits", "count_ones")
+def bit_planes(run, draw):
+    planes = draw.planes(2, draw.rows, 3)
+    out = np.empty((draw.rows, 70), draw.dtype)
+    run("unpack", planes, np.array([0.5, -2], draw.dtype), draw.dtype(0.25), 64, out)
+    yield out
+    transposed = np.empty((130, -(-draw.rows // 64)), np.uint64)
+    run("transpose_bits", planes[0], transposed)
+    yield transposed
+    yield run("count_ones", planes[0])
+
+
+def cases() -> list[Any]:
+    """Examples, dtypes and numbers of rows."""
+    return [
+        pytest.param(names, dtype, rows, id=f"{' '.join(names)}-{np.dtype(dtype)}-{rows}")
+        for names in EXAMPLES
+        # Images are float64 on the host.
+        for dtype in (DTYPES if names != ("pixel_pairs",) else [np.float64])
+        for rows in ROWS
+        if rows or names not in TRANSFORMED
+    ]
+
+
+def results(run: Run, function: Example, rows: int, dtype: type) -> list[np.ndarray]:
+    return [np.asarray(to_host(part)) for part in function(run, Draw(rows, dtype))]
+
+
+def agree(found: list[np.ndarray], expected: list[np.ndarray], dtype: type) -> bool:
+    """Whether floats agree to a multiple of eps of the largest, and integers are the same."""
+    for one, other in zip(found, expected, strict=True):
+        if one.shape != other.shape or (one.dtype.kind == "f") != (other.dtype.kind == "f"):
+            return False
+        if one.dtype.kind != "f":
+            if not np.array_equal(one, other):
+                return False
+            continue
+        written = ~np.isnan(other)
+        if not np.array_equal(written, ~np.isnan(one)):
+            return False
+        largest = np.abs(other[written]).max(initial=0)
+        if not np.abs(one[written] - other[written]).max(initial=0) <= MULTIPLE * np.finfo(dtype).eps * largest:
+            return False
+    return True
+
+
+def test_every_primitive_has_an_example():
+    assert {name for names in EXAMPLES for name in names} == set(PRIMITIVES)
+
+
+@pytest.mark.parametrize("names", OWN, ids=" ".join)
+def test_of_values_that_are_a_backends_own_all_primitives_have_an_override(names):
+    assert len({frozenset(PRIMITIVES[name].overrides) for name in names}) == 1
+    assert names in EXAMPLES
+
+
+@pytest.mark.parametrize(("names", "dtype", "rows"), cases())
+def test_generic_override_and_tensors_agree(names, dtype, rows):
+    expected = results(Run(host(dtype), generic=True), EXAMPLES[names], rows, dtype)
+    assert expected
+    # All but the shape is lost where there are no rows.
+    assert not rows or any(np.nan_to_num(part.astype(float)).any() for part in expected)
+    assert agree(results(Run(host(dtype), generic=False), EXAMPLES[names], rows, dtype), expected, dtype)
+    torch = pytest.importorskip("torch")
+    ops = ops_for(torch.empty(0, dtype=getattr(torch, np.dtype(dtype).name)))
+    found = results(Run(ops, generic=False), EXAMPLES[names], rows, dtype)
+    if "countsketch" in names:
+        # Tensors are dense.
+        expected = expected[::2]
+    if "row_keys" in names:
+        del expected[1]
+    assert agree(found, expected, dtype)
+
+
+def _next_to_right(right, ops, *arguments):
+    return right(ops, *arguments) * (1 + 2 * MULTIPLE * np.finfo(ops.dtype).eps)
+
+
+def _without_signs(right, ops, X, buckets, signs, *arguments):
+    right(ops, X, buckets, abs(signs), *arguments)
+
+
+def _one_column_off(right, ops, *arguments):
+    right(ops, *arguments[:-1], arguments[-1] - 1)
+
+
+def _open(right, ops, projected, lower, upper, closed, *arguments):
+    right(ops, projected, lower, upper, False, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        ("hadamard_blocks", _next_to_right),
+        ("countsketch", _without_signs),
+        ("gather_product", _one_column_off),
+        ("pack_ternary", _open),
+    ],
+)
+def test_a_wrong_override_is_rejected(name, mutant):
+    [names] = [names for names in EXAMPLES if name in names]
+    wrong = Primitive(PRIMITIVES[name].generic)
+    wrong.override("numpy")(partial(mutant, PRIMITIVES[name].overrides["numpy"]))
+    expected = results(Run(host(), generic=True), EXAMPLES[names], 5, np.float64)
+    for replaced in ({}, {name: wrong}):
+        found = results(Run(host(), False, replaced), EXAMPLES[names], 5, np.float64)
+        assert agree(found, expected, np.float64) == (not replaced)

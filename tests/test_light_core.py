@@ -1,0 +1,106 @@
+"""The core alone: what works without the extras, and what the rest then says."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.test_imports import FILES, SOURCE, imported_packages
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRA = ("jinja2", "matplotlib", "pyarrow", "rich", "typer")
+# Makes Python find none of the packages that the extras bring.
+HIDE = f"""
+import sys
+class Hiding:
+    def __init__(self, finder): self.finder = finder
+    def __getattr__(self, name): return getattr(self.finder, name)
+    def find_spec(self, name, path=None, target=None):
+        hidden = name.partition(".")[0] in {(*EXTRA, "PIL", "torch")}
+        return None if hidden else self.finder.find_spec(name, path, target)
+sys.meta_path[:] = [Hiding(finder) for finder in sys.meta_path]
+"""
+CORE = """
+import json, numpy as np, phimap as pm
+from phimap.io import open_table
+X = np.random.default_rng(0).standard_normal((80, 3)); y = X[:, 0]
+for model in (pm.KernelRegressor(n_components=32, random_state=0, verbose=True), pm.KernelClassifier(n_components=32)):
+    model.fit(X, y if "Regressor" in type(model).__name__ else y > 0)
+    pm.save(model, "model.phimap")
+    assert (pm.load("model.phimap").predict(X) == model.predict(X)).all()
+np.save("rows.npy", X)
+assert len(next(iter(open_table("rows.npy", target=0)))[0]) == 80
+found = {}
+for name in ("rows.csv", "rows.parquet"):
+    open(name, "w").close()
+    try: open_table(name)
+    except ImportError as error: found[name] = str(error)
+print(json.dumps(found))
+"""
+
+
+def requirements(listed: list[str]) -> set[str]:
+    """Names of packages without their versions."""
+    return {text.partition(">")[0] for text in listed}
+
+
+def run(program: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", HIDE + program, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess:
+    return run(CORE, tmp_path_factory.mktemp("core"))
+
+
+def test_learners_and_model_files_need_no_extra(core):
+    assert core.returncode == 0, core.stderr
+
+
+def test_verbose_fits_write_lines_where_no_bars_can_be_drawn(core):
+    assert core.stderr
+    assert all(line.rpartition(": ")[2].endswith(" s") for line in core.stderr.splitlines())
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_tables_say_what_reads_them(core, name):
+    assert json.loads(core.stdout)[name] == (
+        f"{name}: CSV and Parquet files are read by pyarrow. Install it: pip install 'phimap[cli]'."
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("fit", "--help")])
+def test_the_command_says_in_one_line_how_to_get_it(words, tmp_path):
+    done = run("from phimap.cli import main; main()", tmp_path, *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    needed = "jinja2, matplotlib, pyarrow, rich, typer"
+    assert done.stderr == f"error: the command phimap needs {needed}. Install: pip install 'phimap[cli]'.\n"
+
+
+def test_the_core_requires_what_transformers_and_learners_need():
+    wanted = {"numba", "numpy", "safetensors", "scikit-learn", "scipy", "threadpoolctl"}
+    assert requirements(PROJECT["dependencies"]) == wanted
+    assert requirements(PROJECT["optional-dependencies"]["cli"]) == set(EXTRA)
+
+
+def test_every_extra_does_something():
+    assert PROJECT["optional-dependencies"].keys() == {"cli", "docs", "images", "test", "torch"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_source_file_imports_what_its_room_may(path):
+    place = path.relative_to(SOURCE).as_posix()
+    core = {"numba", "numpy", "phimap", "safetensors", "scipy", "sklearn", "threadpoolctl"}
+    rooms = {"bench": EXTRA, "cli": EXTRA, "report": EXTRA, "ops": ("llvmlite", "torch"), "_progress.py": ("rich",)}
+    readers = dict.fromkeys(("io/arrow.py", "io/parquet.py", "io/text.py"), ("pyarrow",)) | {"io/images.py": ("PIL",)}
+    allowed = {*core, *rooms.get(place.partition("/")[0], ()), *readers.get(place, ())}
+    assert not imported_packages(ast.parse(path.read_text(encoding="utf-8"))) - sys.stdlib_module_names - allowed
