@@ -55,12 +55,12 @@ def test_spectrum_is_that_of_the_equivalent():
 @pytest.mark.parametrize(
     ("name", "options", "count"),
     [
-        ("footprint", ["--sets", "digits", "--methods", "trf,lp-rff-1", "--features", "32,64", "--repeats", "1"], 12),
-        ("spectra", ["--rows", "120", "--repeats", "1"], 2),
+        ("footprint", "--sets digits --methods trf,lp-rff-1 --features 32,64 --rows 300 --repeats 1", 12),
+        ("spectra", "--rows 120 --repeats 1", 2),
     ],
 )
 def test_command_writes_results_and_figures(name, options, count, tmp_path):
-    result = CliRunner().invoke(app, ["bench", name, *options, "--output", str(tmp_path), "--quiet"])
+    result = CliRunner().invoke(app, ["bench", name, *options.split(), "--output", str(tmp_path), "--quiet"])
     assert result.exit_code == 0, result.output
     assert len(json.loads((tmp_path / f"{name}.json").read_text())["rows"]) == count
     figures = list(tmp_path.glob("*.png"))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from phimap.cli.commands import app
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def phimap() -> Callable:
     """Run ``phimap`` with these arguments; the result has ``exit_code``, ``stdout`` and ``stderr``."""
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words])

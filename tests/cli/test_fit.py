@@ -116,7 +116,7 @@ def test_deep_kernels_take_a_depth(phimap, tables, tmp_path, kernel):
 
 def test_a_batch_may_be_held_out_whole(phimap, tmp_path):
     # The last of the batches has one row, which is held out.
-    rows = batch_rows(64, 4, None)
+    rows = batch_rows(64, 4, None, kept=0)
     start = next(k for k in range(rows, 9 * rows, rows) if holdout_mask(k, 1, 0.5)[0])
     lines = "\n".join(f"{i % 17},{i % 5},{i % 17 * 0.5}" for i in range(start + 1))
     (tmp_path / "data.csv").write_text(f"a,b,y\n{lines}\n")

@@ -45,16 +45,21 @@ def test_help_loads_nothing_heavy():
     assert "--target" in done.stdout
 
 
-@pytest.mark.parametrize("option", ["--model", "--report"])
-def test_full_disk_leaves_nothing(phimap, tables, tmp_path, option):
-    # A run without limits first: it fills the caches of compiled kernels and fonts, which the limit would stop.
+@pytest.fixture(scope="module")
+def fitted(phimap, tables) -> tuple:
+    """The words of a fit that was run once: it has filled the caches of compiled kernels and fonts."""
     fit = ("fit", tables / "numbers.csv", "--target", "y", "--features", "64", "-q")
-    assert phimap(*fit, "--report", tables / "unlimited.html").exit_code == 0
+    assert phimap(*fit, "--report", tables / "unlimited.html", "--model", tables / "unlimited.phimap").exit_code == 0
+    return fit
+
+
+@pytest.mark.parametrize("option", ["--model", "--report"])
+def test_full_disk_leaves_nothing(fitted, tmp_path, option):
     # A limit on the size of files raises where a full disk would, at a write. The model takes 30 kB, the report 60.
     limit = {"--model": 4_000, "--report": 45_000}[option]
     words = ("--model", tmp_path / "m.phimap", "--report", tmp_path / "r.html")
     before = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
-    code, out, err = finish(phimap_process(*fit, *words, preexec_fn=before))
+    code, out, err = finish(phimap_process(*fitted, *words, preexec_fn=before))
     assert code == 2, err
     assert out == ""
     assert len(err.splitlines()) == 1
@@ -92,10 +97,9 @@ def test_interrupt_leaves_nothing(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["data.csv"]
 
 
-def test_closed_pipe_is_no_error(phimap, tables, tmp_path):
-    model = tmp_path / "m.phimap"
-    phimap("fit", tables / "numbers.csv", "--target", "y", "--features", "16", "-q", "--model", model)
-    process = phimap_process("predict", model, tables / "numbers.csv")
+@pytest.mark.usefixtures("fitted")
+def test_closed_pipe_is_no_error(tables):
+    process = phimap_process("predict", tables / "unlimited.phimap", tables / "numbers.csv")
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None

@@ -69,7 +69,7 @@ def test_labels_come_back_in_their_dtype(labels, tmp_path):
 
 
 def test_statistics_are_kept_on_request(tmp_path, monkeypatch):
-    monkeypatch.setattr("phimap.learn.base.LEAVE_ONE_OUT_ROWS", 0)
+    monkeypatch.setattr("phimap.learn.ridge.solver.LEAVE_ONE_OUT_ROWS", 0)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 3)), rng.standard_normal(300)
     whole = pm.KernelRegressor(n_components=16, alpha=0.1, random_state=0)

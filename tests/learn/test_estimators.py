@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -14,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import phimap as pm
 from phimap.learn.ridge import solve as ridge
+from tests.learn.problems import problem
 
 
 @parametrize_with_checks(
@@ -27,19 +26,6 @@ from phimap.learn.ridge import solve as ridge
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
-
-
-def problem(n: int, d: int = 4, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((n, d))
-    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n)
-    return X.astype(dtype), y
-
-
-@pytest.fixture
-def streamed(monkeypatch):
-    """Send problems of a few hundred rows down the road of large ones: statistics and held-out rows."""
-    monkeypatch.setattr("phimap.learn.base.LEAVE_ONE_OUT_ROWS", 0)
 
 
 def test_fit_is_ridge_on_the_features(streamed):
@@ -56,7 +42,7 @@ def test_fit_is_ridge_on_the_features(streamed):
 def test_primal_and_dual_agree(monkeypatch):
     X, y = problem(500)
     dual = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0).fit(X, y)
-    monkeypatch.setattr("phimap.learn.base.LEAVE_ONE_OUT_ROWS", 0)
+    monkeypatch.setattr("phimap.learn.ridge.solver.LEAVE_ONE_OUT_ROWS", 0)
     primal = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0).fit(X, y)
     assert (dual.solution_.form, primal.solution_.form) == ("dual", "primal")
     np.testing.assert_allclose(dual.predict(X), primal.predict(X), atol=1e-8)
@@ -73,93 +59,6 @@ def test_number_of_threads_changes_no_bit(streamed, kernel, dtype):
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
     assert one.predict(X).dtype == dtype
-
-
-def test_few_rows_are_fitted_with_the_exact_neural_tangent_kernel():
-    X, y = problem(200)
-    model = pm.KernelRegressor("ntk", n_components=300, alpha=0.1, standardize=False, random_state=0).fit(
-        X[:150], y[:150]
-    )
-    assert model.coef_.shape == (300,)
-    K, k = pm.kernels.NTK(1)(X[:150]), pm.kernels.NTK(1)(X[150:], X[:150])
-    centring = np.eye(150) - 1 / 150
-    dual = np.linalg.solve(centring @ K @ centring + 0.1 * np.eye(150), y[:150] - y[:150].mean())
-    expected = y[:150].mean() + (k - K.mean(axis=0)) @ centring @ dual
-    np.testing.assert_allclose(model.predict(X[150:]), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("case", ["more rows than features", "more rows to come", "a map"])
-def test_other_rows_are_fitted_with_features_of_the_neural_tangent_kernel(case):
-    X, y = problem(200)
-    kernel = pm.NTKFeatures(n_components=300, random_state=0) if case == "a map" else "ntk"
-    model = pm.KernelRegressor(kernel, n_components=100 if case == "more rows than features" else 300, random_state=0)
-    model = model.partial_fit(X, y) if case == "more rows to come" else model.fit(X, y)
-    assert isinstance(model.feature_map_, pm.NTKFeatures)
-
-
-def test_partial_fits_merges_and_batches_add_up(streamed):
-    X, y = problem(900)
-    whole = pm.KernelRegressor(n_components=60, alpha=0.2, random_state=0).fit(X, y)
-    streamed_model = clone(whole).fit_batches([(X[:350], y[:350]), (X[350:], y[350:])])
-    np.testing.assert_allclose(streamed_model.predict(X), whole.predict(X), atol=1e-9)
-
-    first = clone(whole).partial_fit(X[:300], y[:300])
-    copies = [copy.deepcopy(first) for _ in range(3)]
-    for model, part in zip(copies, (slice(300, 500), slice(500, 600), slice(600, 900)), strict=True):
-        model.partial_fit(X[part], y[part])
-    merged = copies[0].merge(copies[1], shared=first).merge(copies[2], shared=first)
-    assert merged.n_samples_seen_ == 900
-    at_once = clone(whole).partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
-    np.testing.assert_allclose(merged.predict(X), at_once.predict(X), atol=1e-9)
-    # Each row was kept once, of those from which alpha is chosen.
-    for kept in (merged._sample.X, merged._far.X):
-        assert len(np.unique(kept, axis=0)) == len(kept)
-    assert len(merged._sample.X) == 900
-
-
-def test_rows_that_both_have_seen_are_noticed(streamed):
-    X, y = problem(300)
-    first = pm.KernelRegressor(n_components=20, random_state=0).partial_fit(X, y)
-    one, two = copy.deepcopy(first).partial_fit(X, y), copy.deepcopy(first)
-    with pytest.raises(ValueError, match=r"`shared` must be the model that both are copies of, got None"):
-        one.merge(two)
-    # The same map without a common beginning: nothing is shared.
-    fixed = pm.KernelRegressor(
-        pm.FourierFeatures(n_components=20, random_state=0), alpha=0.1, standardize=False, random_state=0
-    )
-    apart = clone(fixed).partial_fit(X[:200], y[:200]).merge(clone(fixed).partial_fit(X[200:], y[200:]))
-    np.testing.assert_allclose(apart.predict(X), clone(fixed).partial_fit(X, y).predict(X), atol=1e-9)
-
-
-def test_merging_different_maps_is_an_error(streamed):
-    X, y = problem(300)
-    one = pm.KernelRegressor(n_components=20, random_state=0).partial_fit(X, y)
-    other = pm.KernelRegressor(n_components=20, random_state=1).partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"`other` must share"):
-        one.merge(other)
-
-
-def test_partial_fit_goes_on_after_a_dual_fit():
-    X, y = problem(500)
-    model = pm.KernelRegressor(n_components=80, alpha=0.2, random_state=0).fit(X[:300], y[:300])
-    assert model.solution_.form == "dual"
-    model.partial_fit(X[300:], y[300:])
-    assert model.n_samples_seen_ == 500
-    Z = model.feature_map_.transform((X - model.scaling_.shift) * model.scaling_.factor)
-    np.testing.assert_allclose(model.predict(X), Ridge(alpha=0.2, solver="svd").fit(Z, y).predict(Z), atol=1e-8)
-
-
-def test_one_shot_iterators_are_refused():
-    X, y = problem(50)
-    with pytest.raises(TypeError, match=r"iterable more than once"):
-        pm.KernelRegressor(n_components=8).fit_batches(iter([(X, y)]))
-
-
-def test_batches_are_pairs():
-    X, y = problem(50)
-    for batches in ((X, y), [(X,)], X):
-        with pytest.raises(TypeError, match=r"`batches` must hold pairs \(X, y\)"):
-            pm.KernelRegressor(n_components=8).fit_batches(batches)
 
 
 def test_batches_have_the_same_targets():

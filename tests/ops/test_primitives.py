@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import phimap as pm
-from phimap.kernels.convolutional import _inverse_roots
+from phimap.kernels.images import inverse_roots
 from phimap.ops import Ops, host, ops_for, primitives, to_host
 from phimap.ops.activations import NAMES
 from phimap.ops.primitive import PRIMITIVES, Primitive
@@ -221,7 +221,7 @@ def pixel_pairs(run, draw):
     for height, width, size, flat in [(1, 1, 1, False), (3, 5, 3, False), (4, 3, 5, True)]:
         X, Y = (draw.floats(n, 2, height, width) for n in (2, 3))
         X[0, :, :2] = 0
-        inverse = [_inverse_roots(images, 3, size) for images in (X, Y)]
+        inverse = [inverse_roots(images, 3, size) for images in (X, Y)]
         pairs = draw.rng.integers((2, 3), size=(draw.rows, 2))
         yield run("pixel_pairs", *run.constant(X, Y, *inverse), size, flat, pairs)
 

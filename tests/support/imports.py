@@ -39,10 +39,28 @@ def _imports(name: str, path: Path, files: Mapping[str, Path]) -> Iterator[str]:
             # A name that is no module of its own is defined in the file it is taken from.
             if origin in files and not members <= files.keys():
                 yield origin
-        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called in ("import_module", "__import__") and node.args[0].value in files:
-                yield str(node.args[0].value)
+        elif isinstance(node, ast.Call) and _is_import_call(node):
+            yield from (
+                str(word.value) for word in node.args[:1] if isinstance(word, ast.Constant) and word.value in files
+            )
+
+
+def unnamed(root: Path) -> list[str]:
+    """Files that import modules by names made while they run, which no picture shows."""
+    return [
+        path.relative_to(root).as_posix()
+        for path in modules(root).values()
+        if any(
+            _is_import_call(node) and not (node.args and isinstance(node.args[0], ast.Constant))
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call)
+        )
+    ]
+
+
+def _is_import_call(node: ast.Call) -> bool:
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return called in ("import_module", "__import__")
 
 
 def room(module: str) -> str:

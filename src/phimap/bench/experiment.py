@@ -89,5 +89,5 @@ def mean_and_standard_deviation(values: Sequence[float] | np.ndarray) -> str:
     mean = sum(values) / len(values)
     if len(values) == 1:
         return f"{mean:.4g}"
-    deviation = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
-    return f"{mean:.4g} ± {deviation:.1g}"
+    standard_deviation = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
+    return f"{mean:.4g} ± {standard_deviation:.1g}"

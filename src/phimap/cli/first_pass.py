@@ -144,4 +144,4 @@ class _Target:
 
 
 def _mean_and_standard_deviation(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
-    return moments.mean, np.sqrt(moments.deviations / max(moments.n, 1))
+    return moments.mean, np.sqrt(moments.squared_deviations / max(moments.n, 1))

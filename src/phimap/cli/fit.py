@@ -24,6 +24,7 @@ from phimap.io.model import save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.data.batches import batch_rows
+from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 
 # Kernels of networks, and the options that shape them.
@@ -88,7 +89,8 @@ def _check(options: FitOptions) -> None:
 
 def _fit(options: FitOptions) -> Result:
     start = time.perf_counter()
-    rows = batch_rows(options.features, np.dtype(options.dtype).itemsize, options.memory)
+    kept = RidgeSolver.memory(options.features)
+    rows = batch_rows(options.features, np.dtype(options.dtype).itemsize, options.memory, kept)
     images = {"size": options.size, "channels": options.channels}
     table = open_selected(options.data, options.target, options.columns, options.drop, dtype=options.dtype, **images)
     rows = min(rows, table.batch_rows)

@@ -73,8 +73,7 @@ def _learner(model: Any) -> list[tuple[str, str]]:
     rows.append(("columns", f"{model.n_features_in_}: {names}"))
     if len(getattr(model, "sample_shape_", ())) > 1:
         rows.append(("images", times(model.sample_shape_)))
-    # A fit of few rows keeps the rows' features in place of their sums.
-    kept = getattr(model, "statistics_", None) is not None or hasattr(model, "_dual_rows")
+    kept = hasattr(model, "solver_")
     rows.append(("statistics", "kept, training can go on" if kept else "not kept (fit --statistics keeps them)"))
     return rows
 

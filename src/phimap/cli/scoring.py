@@ -82,7 +82,7 @@ class Scores:
 
     @property
     def r2(self) -> float:
-        total = float(self._moments.deviations[0])
+        total = float(self._moments.squared_deviations[0])
         return 1 - self._wrong / total if total > 0 else float("nan")
 
     @property

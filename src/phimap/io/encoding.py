@@ -139,6 +139,7 @@ class Decoder:
     def _estimator(self, node: dict[str, Any]) -> Any:
         params = {name: self.decode(item) for name, item in node["params"].items()}
         estimator = self._classes[node["name"]](**params)
-        for name, item in node["state"].items():
-            setattr(estimator, legacy.current_attribute(name), self.decode(item))
+        state = {name: self.decode(item) for name, item in node["state"].items()}
+        for name, value in legacy.current_state(state).items():
+            setattr(estimator, name, value)
         return estimator

@@ -67,7 +67,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    skipped = () if statistics else ("statistics_", "_dual_rows", "_sample", "_far")
+    skipped = () if statistics else ("solver_", "_sample", "_outlying")
     tree = Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {

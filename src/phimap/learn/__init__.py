@@ -1,4 +1,13 @@
-"""Learners: linear models on the features of a kernel, fitted from streams of batches."""
+"""Learners: linear models on the features of a kernel, fitted from streams of batches.
+
+The rooms in their order, each importing from those above it in this list alone:
+
+- ``data``: what is taken from a stream of batches: scales, samples of the rows, blocks of features and their sums.
+- ``ridge``: the solver, which sees blocks of features and targets as numbers.
+- ``search``: what is chosen before the fit: kernel, width, map. What is judged by held-out error fits with ``ridge``.
+- ``linear``, ``streamed``, ``base``: outputs, training in two passes, and the estimator over both.
+- ``regressor``, ``classifier``: what a target is, and what an output means.
+"""
 
 from phimap.learn.classifier import KernelClassifier
 from phimap.learn.regressor import KernelRegressor

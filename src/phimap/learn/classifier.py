@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
-from phimap.learn.data.first_pass import Survey
+from phimap.learn.data.first_pass import FirstPass
 from phimap.ops import to_host
 
 # Up to this number of rows every row may well be a class of its own.
@@ -28,33 +28,16 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel : str, Kernel or feature map, default="gaussian"
-        As in `KernelRegressor`.
-    n_components : int, default=4096
-        Number m of features.
+    kernel, n_components, length_scale, standardize, device, memory, n_jobs, random_state, verbose : optional
+        As in `KernelRegressor`, with the same defaults.
     alpha : float or "auto", default="auto"
         Regularisation, as in `KernelRegressor`, by the squared error over all classes.
-    length_scale : float or "auto", default="auto"
-        Width of a stationary kernel named by text, in standardised units; ``"auto"`` is the median distance
-        between 1,000 random rows.
-    standardize : {"columns", "global", False}, default="columns"
-        Scaling of the inputs, as in `KernelRegressor`.
-    device : str, default="auto"
-        ``"auto"`` computes features where the input lives; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
-    memory : int, str or None, default=None
-        Byte budget such as ``"2GB"``; None is the configured one.
-    n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
-    random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
-    verbose : bool, default=False
-        Show progress on standard error.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels, sorted.
-    feature_map_, kernel_, alpha_, coef_, intercept_, solution_, scaling_, statistics_, n_features_in_, \
+    feature_map_, kernel_, alpha_, coef_, intercept_, solution_, scaling_, solver_, statistics_, n_features_in_, \
 n_samples_seen_
         As in `KernelRegressor`.
 
@@ -100,15 +83,15 @@ n_samples_seen_
             )
         return y
 
-    def _learn_targets(self, survey: Survey) -> None:
-        labels = survey.labels
+    def _learn_targets(self, first_pass: FirstPass) -> None:
+        labels = first_pass.labels
         if labels is None or labels.size < 2:
             raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
         # Told of all rows at once: a short batch may hold many classes.
-        if survey.n_rows > _FEW_ROWS and 2 * labels.size > survey.n_rows:
+        if first_pass.n_rows > _FEW_ROWS and 2 * labels.size > first_pass.n_rows:
             warnings.warn(
-                f"`y` holds {labels.size} classes in {survey.n_rows} rows, which look like a regression target. Use "
-                "KernelRegressor if they are numbers.",
+                f"`y` holds {labels.size} classes in {first_pass.n_rows} rows, which look like a regression target. "
+                "Use KernelRegressor if they are numbers.",
                 stacklevel=2,
             )
         self.classes_ = labels
@@ -124,6 +107,10 @@ n_samples_seen_
         if self.classes_.size == 2:
             return np.where(index == 1, 1.0, -1.0)[:, None]
         return np.eye(self.classes_.size)[index]
+
+    def _decode(self, scores: np.ndarray) -> np.ndarray:
+        index = (scores[:, 0] > 0).astype(np.intp) if self.classes_.size == 2 else scores.argmax(axis=1)
+        return self.classes_[index]
 
     @property
     def _has_labels(self) -> bool:
@@ -157,7 +144,7 @@ n_samples_seen_
                 f"`classes` must be those of the first call, {self.classes_.tolist()}, got {list(classes)}. "
                 "Leave it out in later calls."
             )
-        return super().partial_fit(X, y, classes=classes)
+        return self._add_rows(X, y, classes)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the linear model.
@@ -173,28 +160,6 @@ n_samples_seen_
         """
         scores = self._scores(X)
         return scores[:, 0] if self.classes_.size == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels of the kind that `fit` saw.
-
-        Raises
-        ------
-        ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
-        """
-        check_is_fitted(self, "feature_map_")
-        scores = self.decision_function(X)
-        index = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[index]
 
 
 def _check_objects(y: np.ndarray) -> None:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
-from phimap.learn.data.first_pass import Survey
+from phimap.learn.data.first_pass import FirstPass
 
 
 class KernelRegressor(RegressorMixin, KernelModel):
@@ -63,6 +63,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         Coefficients with the path of the regularisation.
     scaling_ : Scaling
         Shift and factor of each column.
+    solver_ : RidgeSolver
+        What is kept of the rows, to which `partial_fit` and `merge` add: sums, or the features in dual form.
     statistics_ : RidgeStatistics or None
         Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form.
     n_features_in_ : int
@@ -112,11 +114,14 @@ class KernelRegressor(RegressorMixin, KernelModel):
             )
         return y.reshape(n_rows) if self._single_column else y.reshape(n_rows, n_targets)
 
-    def _learn_targets(self, survey: Survey) -> None:
+    def _learn_targets(self, first_pass: FirstPass) -> None:
         """Nothing: the first rows have told their number."""
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         return y.reshape(y.shape[0], -1)
+
+    def _decode(self, scores: np.ndarray) -> np.ndarray:
+        return scores[:, 0] if self._single_column else scores
 
     def _same_targets(self, other: KernelModel) -> bool:
         return isinstance(other, KernelRegressor) and self.n_targets_ == other.n_targets_
@@ -125,33 +130,25 @@ class KernelRegressor(RegressorMixin, KernelModel):
     def _has_labels(self) -> bool:
         return False
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict targets.
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Add rows to the training data.
+
+        The first call fixes the scaling, the length scale and the feature map from its rows, so they should be
+        typical; after `fit` the map stays as it is. The coefficients are computed when they are next needed.
 
         Parameters
         ----------
         X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-            float32 for float32 input, else float64.
-
-        Raises
-        ------
-        ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
+        self : object
         """
-        scores = self._scores(X)
-        return scores[:, 0] if self._single_column else scores
+        return self._add_rows(X, y)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags
-
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        return super().partial_fit(X, y)
-
-    partial_fit.__doc__ = KernelModel.partial_fit.__doc__

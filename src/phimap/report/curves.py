@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
-from phimap.learn.ridge.solve import solve_ridge, solve_ridge_dual
 from phimap.ops import ops_for
 
 # Halving the width divides the cost of a solution by eight, so all narrower models together cost 1/7 of the model's.
@@ -106,13 +105,9 @@ def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndar
     t = model.solution_.coef.shape[1]
     coef = np.zeros((model.feature_map_.record_.n_components, t))
     # The narrower map is `factor` times the columns, so their ridge problem has alpha / factor^2.
-    arguments = {"alpha": alpha / factor**2, "rng": np.random.default_rng(0), "n_jobs": model.n_jobs}
+    narrow = model.solver_.subset(columns)
     try:
-        if model.statistics_ is not None:
-            solution = solve_ridge(model.statistics_.subset(columns), **arguments)
-        else:
-            Z, Y = model._dual_rows
-            solution = solve_ridge_dual(np.ascontiguousarray(Z[:, columns]), Y, **arguments)
+        solution = narrow.finish(alpha / factor**2, None, np.random.default_rng(0), model.n_jobs)
     except NotPositiveDefiniteError:
         # So little regularisation is below the rounding of the sums: the curve has no such point.
         return coef, np.full(t, np.nan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
@@ -51,15 +52,15 @@ def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -
 
 
 def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
-    """Histogram of what is left, with the middle 80 percent marked."""
-    left = predicted - true
-    low, high = np.quantile(left, [0.1, 0.9])
+    """Histogram of the errors, with the middle 80 percent marked."""
+    errors = predicted - true
+    low, high = np.quantile(errors, [0.1, 0.9])
     alt = f"Histogram of residuals of {name}; 80 percent lie between {low:.3g} and {high:.3g}."
     with Plot("residuals", alt, size=(5.4, 4.5)) as plot:
         axes = plot.axes
-        # The outermost thousandth would squeeze the rest into a few bars.
-        first, last = np.quantile(left, [0.001, 0.999])
-        axes.hist(left, bins=48, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
+        # The outermost thousandth would squeeze all others into a few bars.
+        first, last = np.quantile(errors, [0.001, 0.999])
+        axes.hist(errors, bins=48, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
         axes.axvline(0, color=INK, linewidth=1)
         for edge, label, side in ((low, f"10 %: {low:.3g}", "right"), (high, f"90 %: {high:.3g}", "left")):
             axes.axvline(edge, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
@@ -134,18 +135,7 @@ def found_per_class(true: np.ndarray, predicted: np.ndarray) -> Plot:
         axes.hlines(places, accuracy, found[order], color=MAIN, linewidth=2)
         axes.plot(found[order], places, "o", color=MAIN, markersize=7)
         axes.axvline(accuracy, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
-        axes.annotate(
-            "accuracy",
-            (accuracy, 1),
-            (0, 4),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            color=SECOND,
-            fontsize=9.5,
-            annotation_clip=False,
-        )
+        _label_above(axes, accuracy, "accuracy", 4, SECOND)
         axes.set_yticks(places, [_short(labels[i]) for i in order])
         axes.xaxis.set_major_formatter(_percent)
         axes.locator_params(axis="x", nbins=5)
@@ -178,17 +168,7 @@ def against_alpha(
         for axes in plot.panels:
             axes.axvline(chosen, color=INK, linewidth=1)
             axes.locator_params(axis="y", nbins=6 // rows + 1)
-        top.annotate(
-            f"{'chosen' if alphas.size > 1 else 'given'}: {chosen:.3g}",
-            (chosen, 1),
-            (0, 3),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=9.5,
-            annotation_clip=False,
-        )
+        _label_above(top, chosen, f"{'chosen' if alphas.size > 1 else 'given'}: {chosen:.3g}", 3, INK)
         if same_unit:
             top.set_ylabel("RMSE")
             top.legend(loc="best")
@@ -252,6 +232,12 @@ def time_and_memory(stages: Sequence[Stage]) -> Plot:
         left.set_yticks(places, names, color=INK)
         left.invert_yaxis()
     return plot
+
+
+def _label_above(axes: Axes, x: float, text: str, points: float, colour: str) -> None:
+    """Write `text` some points above the axes, centred at `x`."""
+    place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "annotation_clip": False}
+    axes.annotate(text, (x, 1), (0, points), ha="center", va="bottom", color=colour, fontsize=9.5, **place)
 
 
 def _percent(share: float, _: object) -> str:

@@ -26,7 +26,7 @@ def test_batches_add_up_to_the_whole(cuts, rng):
     assert found.n == 300
     # Every merge rounds the mean and the sum once or twice.
     np.testing.assert_allclose(found.mean, X.mean(axis=0), rtol=0, atol=4 * 300 * EPS * np.abs(X).max())
-    np.testing.assert_allclose(found.deviations, 300 * X.var(axis=0), rtol=8 * 300 * EPS)
+    np.testing.assert_allclose(found.squared_deviations, 300 * X.var(axis=0), rtol=8 * 300 * EPS)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix, sparse.csr_array])
@@ -37,7 +37,7 @@ def test_layouts_agree(layout, dtype, rng):
     # Squares of CSR entries are formed in their dtype; 200 of them are added.
     rtol = 200 * np.finfo(dtype).eps
     np.testing.assert_allclose(found.mean, X.mean(axis=0, dtype=float), rtol=0, atol=rtol)
-    np.testing.assert_allclose(found.deviations, 200 * X.astype(float).var(axis=0), rtol=rtol)
+    np.testing.assert_allclose(found.squared_deviations, 200 * X.astype(float).var(axis=0), rtol=rtol)
     assert found.sparse == sparse.issparse(layout(X))
 
 
@@ -46,7 +46,7 @@ def test_large_offset_does_not_cancel(rng):
     found = moments(*np.split(X, 10))
     centred = X - 1e8
     # Means are known to the rounding of numbers near 1e8, that is to 1.5e-8, and spreads to twice that.
-    np.testing.assert_allclose(found.deviations, 1000 * centred.var(axis=0), rtol=8 * EPS * 1e8)
+    np.testing.assert_allclose(found.squared_deviations, 1000 * centred.var(axis=0), rtol=8 * EPS * 1e8)
     naive = np.square(X).sum(axis=0) - 1000 * X.mean(axis=0) ** 2
     assert not np.allclose(naive, 1000 * centred.var(axis=0), rtol=8 * EPS * 1e8)
     assert found.constant_columns().size == 0

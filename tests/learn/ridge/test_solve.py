@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.ridge import alpha as search
-from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
+from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse
 from phimap.learn.ridge.solve import solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -45,14 +46,14 @@ def test_given_alpha_is_scikit_learns(alpha):
 
 
 def test_functions_of_every_shift_from_one_factorisation():
-    Z, Y = problem(900, 400)
+    Z, Y = problem(500, 200)
     statistics = statistics_of(Z, Y)
     matrix, B = statistics.centred_gram(), statistics.centred_cross()
-    P = np.random.default_rng(1).standard_normal((20, 400))
+    P = np.random.default_rng(1).standard_normal((20, 200))
     exact = ExactShiftedInverse(matrix, B, lambda vectors: P @ vectors)
     shifts = np.geomspace(1e-3, 1e-1, 7)
     factor = BlockedCholesky(matrix, 1e-2)
-    probes = np.sqrt(400) * np.eye(400)
+    probes = np.sqrt(200) * np.eye(200)
     lanczos = LanczosShiftedInverse(factor, 1e-2, B, lambda _: False, project=lambda V: P @ V, probes=probes)
     for name in ("images", "quadratic", "quadratic_squared"):
         expected = getattr(exact, name)(shifts)
@@ -70,10 +71,10 @@ def test_random_probes_estimate_the_trace_as_stated():
     probes = 2.0 * np.random.default_rng(5).integers(2, size=(400, 8)) - 1
     B = np.ones((400, 1))
     lanczos = LanczosShiftedInverse(BlockedCholesky(matrix, shift), shift, B, lambda _: False, probes=probes)
-    deviation = np.sqrt(2 / 8 * (theta**2).sum()) / theta.sum()
+    standard_deviation = np.sqrt(2 / 8 * (theta**2).sum()) / theta.sum()
     error = lanczos.trace(np.array([shift]))[0] / theta.sum() - 1
-    assert abs(error) < 6 * deviation
-    assert deviation < 0.05
+    assert abs(error) < 6 * standard_deviation
+    assert standard_deviation < 0.05
 
 
 def test_generalised_cross_validation_is_its_formula(searched):
@@ -100,13 +101,14 @@ def test_held_out_error_is_that_of_a_fit_without_the_rows(searched):
     np.testing.assert_allclose(solution.coef, whole.coef_.T, atol=1e-8 * np.abs(whole.coef_).max())
 
 
-# By all eigenvalues, and by recurrences of four steps: 2 % of what each far row leaves free, twice that of its square.
+# By all eigenvalues, and by recurrences of four steps: 2 % of what each of these rows leaves free, twice that of its
+# square.
 @pytest.mark.parametrize(("order", "rtol"), [(768, 1e-8), (40, 0.04)])
-def test_far_rows_are_judged_by_leaving_each_out(order, rtol, monkeypatch):
+def test_outlying_rows_are_judged_by_leaving_each_out(order, rtol, monkeypatch):
     Z, Y = problem(400, 100)
     Z[80:90] *= 3
     monkeypatch.setattr(search, "_EXACT_ORDER", order)
-    solution = solve_ridge(statistics_of(Z, Y), held_out=(Z[:80], Y[:80]), far=(Z[80:90], Y[80:90]))
+    solution = solve_ridge(statistics_of(Z, Y), held_out=(Z[:80], Y[:80]), outlying=(Z[80:90], Y[80:90]))
     assert solution.criterion == "held-out"
     rest = np.arange(80, 400)
     at = int(np.argmin(solution.scores))
@@ -151,14 +153,14 @@ def test_leave_one_out_is_leaving_one_out():
     )
 
 
-def test_far_rows_fool_generalised_cross_validation_and_not_held_out_rows(searched):
+def test_outlying_rows_fool_generalised_cross_validation_and_not_held_out_rows(searched):
     """A few rows far from all others, on which a weakly regularised fit fails."""
     rng = np.random.default_rng(0)
     Z, Y = problem(800, 120)
-    far = rng.choice(800, 24, replace=False)
-    Z[far] = np.cos(rng.uniform(0, 6, (24, 120))) * np.sqrt(2 / 120)
-    Y[far] = rng.standard_normal((24, 2)) * 3
-    rows = np.concatenate([far[:8], np.setdiff1d(np.arange(800), far)[:72]])
+    outlying = rng.choice(800, 24, replace=False)
+    Z[outlying] = np.cos(rng.uniform(0, 6, (24, 120))) * np.sqrt(2 / 120)
+    Y[outlying] = rng.standard_normal((24, 2)) * 3
+    rows = np.concatenate([outlying[:8], np.setdiff1d(np.arange(800), outlying)[:72]])
     statistics = statistics_of(Z, Y)
     assert solve_ridge(statistics, held_out=(Z[rows], Y[rows])).alpha > solve_ridge(statistics).alpha
 
@@ -240,8 +242,8 @@ def test_rounding_in_single_precision_never_fails_the_search(order, length_scale
 def test_number_of_threads_changes_no_bit(searched):
     Z, Y = problem(200, 150)
     statistics = statistics_of(Z, Y)
-    held_out, far = (Z[:40], Y[:40]), (Z[40:60], Y[40:60])
-    for rows in ((None, None), (held_out, None), (held_out, far)):
-        one, two = (solve_ridge(statistics, held_out=rows[0], far=rows[1], n_jobs=n_jobs) for n_jobs in (1, 2))
+    held_out, outlying = (Z[:40], Y[:40]), (Z[40:60], Y[40:60])
+    for rows in ((None, None), (held_out, None), (held_out, outlying)):
+        one, two = (solve_ridge(statistics, held_out=rows[0], outlying=rows[1], n_jobs=n_jobs) for n_jobs in (1, 2))
         assert one.alpha == two.alpha
         np.testing.assert_array_equal(one.coef, two.coef)

@@ -80,7 +80,7 @@ def summary(found: Sequence[Measurement]) -> list[dict[str, Any]]:
         for name in _AXES:
             measures = values(draws, name)
             entry[name] = float(measures.mean())
-            entry[f"{name}_deviation"] = float(measures.std(ddof=1)) if len(measures) > 1 else 0.0
+            entry[f"{name}_standard_deviation"] = float(measures.std(ddof=1)) if len(measures) > 1 else 0.0
         entries.append(entry)
     return entries
 
@@ -124,7 +124,7 @@ def _table(entries: Sequence[dict[str, Any]], dataset: Dataset, measure: str) ->
         cells = []
         for width in widths:
             entry = by_key.get((projection, width))
-            cells.append(f"{entry[measure]:.4g} ± {entry[f'{measure}_deviation']:.1g}" if entry else "-")
+            cells.append(f"{entry[measure]:.4g} ± {entry[f'{measure}_standard_deviation']:.1g}" if entry else "-")
         lines.append((projection, *cells))
     columns = ("projection", *(f"s = {_width(width, dataset)}" for width in widths))
     return Table(f"{dataset.name}: {_TITLES[measure]}", columns, lines)
@@ -177,13 +177,15 @@ def _figure(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None
     for axis, name in zip(axes, measures, strict=True):
         for projection, style in lines.items():
             points = sorted((e for e in entries if e["projection"] == projection), key=lambda e: e["n_directions"])
-            x, mean, deviation = (
-                np.array([point[key] for point in points]) for key in ("n_directions", name, f"{name}_deviation")
+            x, mean, standard_deviation = (
+                np.array([point[key] for point in points])
+                for key in ("n_directions", name, f"{name}_standard_deviation")
             )
             # Of the same width below the mean as above it on a logarithmic axis, where a difference could be negative.
-            low = mean**2 / (mean + deviation) if name in _LOGARITHMIC else mean - deviation
+            low = mean**2 / (mean + standard_deviation) if name in _LOGARITHMIC else mean - standard_deviation
             axis.plot(x, mean, marker="o", markersize=3, label=projection, **style)
-            axis.fill_between(x, low, mean + deviation, color=style["color"], alpha=0.6 / (4 + len(lines)), linewidth=0)
+            band = {"color": style["color"], "alpha": 0.6 / (4 + len(lines)), "linewidth": 0}
+            axis.fill_between(x, low, mean + standard_deviation, **band)
         axis.set(xscale="log", xlabel="directions s", ylabel=_AXES[name])
         if name in _LOGARITHMIC:
             axis.set_yscale("log")

@@ -1,1 +1,1 @@
-"""What a learner takes from a stream of batches: scales, samples of the rows, features."""
+"""What a learner takes from a stream of batches: scales, rows that are kept, blocks of features and their sums."""

@@ -38,21 +38,27 @@ def feature_rows(n_components: int, itemsize: int) -> int:
     return int(np.clip(_BATCH_BYTES // (n_components * itemsize), _LEAST_ROWS, _MOST_ROWS))
 
 
-def batch_rows(n_components: int, itemsize: int, memory: int | str | None) -> int:
+def batch_rows(n_components: int, itemsize: int, memory: int | str | None, kept: int) -> int:
     """Rows of a batch: fixed by the width alone, unless the byte budget forces fewer.
+
+    Parameters
+    ----------
+    n_components, itemsize : int
+    memory : int, str or None
+        Byte budget; None is the configured one.
+    kept : int
+        Bytes that the solver keeps beside a batch.
 
     Raises
     ------
     MemoryError
-        If the ridge statistics and their factorisation do not fit the budget with the smallest batch.
+        If these do not fit the budget with the smallest batch.
     """
     rows = feature_rows(n_components, itemsize)
     budget = memory_budget(memory)
-    # Packed triangles in float64: the statistics, those without the held-out rows, and a factor.
-    statistics = 3 * 4 * n_components**2
-    while rows > _LEAST_ROWS and statistics + rows * n_components * itemsize > budget:
+    while rows > _LEAST_ROWS and kept + rows * n_components * itemsize > budget:
         rows //= 2
-    needed = statistics + rows * n_components * itemsize
+    needed = kept + rows * n_components * itemsize
     if needed > budget:
         raise MemoryError(
             f"ridge regression on `n_components`={n_components} needs {needed / 2**30:.2f} GB, over the budget of "

@@ -12,7 +12,7 @@ from phimap.learn.data.scaling import Moments
 from phimap.ops import Array
 
 
-class Survey:
+class FirstPass:
     """What one pass over batches ``(X, y)`` tells.
 
     Parameters

@@ -44,7 +44,7 @@ class Moments:
     def __init__(self, n_features: int):
         self.n = 0
         self.mean = np.zeros(n_features)
-        self.deviations = np.zeros(n_features)
+        self.squared_deviations = np.zeros(n_features)
         self.sparse = False
 
     def update(self, X: Array) -> None:
@@ -61,13 +61,13 @@ class Moments:
             deviations = np.square(host - mean).sum(axis=0)
         total = self.n + rows
         step = mean - self.mean
-        self.deviations += deviations + step**2 * (self.n * rows / total)
+        self.squared_deviations += deviations + step**2 * (self.n * rows / total)
         self.mean += step * (rows / total)
         self.n = total
 
     def constant_columns(self) -> np.ndarray:
         """Indices of the columns whose spread is below the rounding of their mean."""
-        spread = np.sqrt(self.deviations / max(self.n, 1))
+        spread = np.sqrt(self.squared_deviations / max(self.n, 1))
         return np.flatnonzero(spread <= 8 * np.finfo(np.float64).eps * np.abs(self.mean))
 
     def scaling(self, kind: str | bool) -> Scaling:
@@ -79,9 +79,19 @@ class Moments:
         d = self.mean.shape[0]
         if kind is False:
             return Scaling(np.zeros(d), np.ones(d))
-        variances = self.deviations / max(self.n, 1)
+        variances = self.squared_deviations / max(self.n, 1)
         variances[self.constant_columns()] = 0
         if kind == "global":
             variances = np.full(d, variances.mean())
         factor = np.divide(1, np.sqrt(variances), out=np.ones(d), where=variances > 0)
         return Scaling(np.zeros(d) if self.sparse else self.mean.copy(), factor)
+
+
+def check_standardisation(kind: str | bool) -> str | bool:
+    """`kind` if `Moments.scaling` knows it."""
+    if kind not in ("columns", "global") and kind is not False:
+        raise ValueError(
+            f"`standardize` must be one of 'columns', 'global' or False, got {kind!r}. "
+            "Use 'columns' to scale each column."
+        )
+    return kind

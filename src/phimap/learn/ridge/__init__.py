@@ -1,1 +1,1 @@
-"""Ridge regression from sufficient statistics or from rows, and the choice of its regularisation."""
+"""Ridge regression: what is kept of the rows, the choice of the regularisation, the solution."""

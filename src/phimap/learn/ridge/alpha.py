@@ -8,7 +8,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from phimap._random import RandomState, named_streams
-from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
+from phimap._validation import check_choice, check_real
+from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 from phimap.learn.ridge.criteria import System
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse, ShiftedInverse
 from phimap.sketches.signs import fair_word_factors
@@ -42,6 +44,13 @@ class Choice:
     criterion: str
     # Memory that the next factorisation may overwrite.
     buffer: np.ndarray | None
+
+
+def check_alpha(alpha: float | str) -> float | str:
+    """`alpha` as a positive number, or ``"auto"``."""
+    if isinstance(alpha, str):
+        return check_choice("alpha", alpha, ("auto",))
+    return check_real("alpha", alpha, above=0.0)
 
 
 def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:

@@ -1,153 +1,20 @@
-"""Packed symmetric matrices in blocks, and their Cholesky factorisation on threads."""
+"""Cholesky factorisation of packed symmetric matrices on threads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from phimap.ops.threads import run_tasks, single_threaded_blas
-from phimap.records import Record
+from phimap.learn.data.triangle import BlockTriangle
+from phimap.ops import run_tasks, single_threaded_blas
 
-# Three float64 blocks of this side fill a 6 MB share of cache, and a product of two is still near peak speed.
-BLOCK = 512
 # Columns of a factor's block row that one task takes in a triangular solve: enough work to pay for the task.
 _STRIP = 2048
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """The matrix plus its shift has a pivot that is not positive."""
-
-
-@dataclass(frozen=True, eq=False)
-class BlockTriangle(Record):
-    """A symmetric float64 matrix, stored as its upper block triangle, minus an optional rank-one term.
-
-    The matrix is ``T - v v^T``: T lies packed in one flat array, block row after block row, each in C order
-    from its diagonal block to the right edge; v is `downdate`. Blocks on the diagonal are stored whole.
-
-    Parameters
-    ----------
-    size : int
-        Rows and columns, m.
-    data : ndarray of shape (n_entries,), float64
-        The packed entries; shared, not copied. ``BlockTriangle.zeros`` makes one of the right length.
-    block : int, default=512
-        Side of a block; the last one may be smaller.
-    downdate : ndarray of shape (m,), float64, optional
-        The vector v.
-
-    Raises
-    ------
-    ValueError
-        If `data` or `downdate` has another shape.
-
-    Notes
-    -----
-    **Error.** None: storage only. **Cost.** 4 m (m + `block`) bytes, half of the square array.
-    **Differs from the source.** LAPACK packs column by column, which no matrix product can read.
-    """
-
-    size: int
-    data: np.ndarray
-    block: int = BLOCK
-    downdate: np.ndarray | None = None
-
-    def __post_init__(self):
-        expected = (packed_entries(self.size, self.block),)
-        if self.data.shape != expected or self.data.dtype != np.float64:
-            raise ValueError(
-                f"`data` must be float64 of shape {expected} for size {self.size}, got {self.data.dtype} "
-                f"of shape {self.data.shape}. Use BlockTriangle.zeros."
-            )
-        if self.downdate is not None and self.downdate.shape != (self.size,):
-            raise ValueError(f"`downdate` must have shape ({self.size},), got {self.downdate.shape}.")
-
-    @classmethod
-    def zeros(cls, size: int, block: int = BLOCK) -> BlockTriangle:
-        """Return the zero matrix of `size` rows."""
-        return cls(size, np.zeros(packed_entries(size, block)), block)
-
-    @classmethod
-    def from_dense(cls, matrix: np.ndarray, block: int = BLOCK) -> BlockTriangle:
-        """Pack the upper block triangle of a symmetric array of shape (m, m)."""
-        triangle = cls.zeros(matrix.shape[0], block)
-        for i in range(triangle.n_blocks):
-            rows = triangle.rows(i)
-            triangle.panel(i)[...] = matrix[rows, rows.start :]
-        return triangle
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of block rows."""
-        return -(-self.size // self.block)
-
-    def rows(self, i: int) -> slice:
-        """Rows of block row `i`."""
-        return slice(i * self.block, min((i + 1) * self.block, self.size))
-
-    def panel(self, i: int) -> np.ndarray:
-        """Return block row `i` of T from its diagonal block rightwards, a view of shape (height, m - i block)."""
-        rows = self.rows(i)
-        start = _panel_offset(self.size, self.block, i)
-        shape = (rows.stop - rows.start, self.size - rows.start)
-        return self.data[start : start + shape[0] * shape[1]].reshape(shape)
-
-    def tile(self, i: int, j: int) -> np.ndarray:
-        """Block (i, j) of T, i <= j, a view."""
-        left, columns = i * self.block, self.rows(j)
-        return self.panel(i)[:, columns.start - left : columns.stop - left]
-
-    def read_panel(self, i: int) -> np.ndarray:
-        """Block row `i` of the matrix, downdate applied, a new array."""
-        panel = self.panel(i).copy()
-        if self.downdate is not None:
-            rows = self.rows(i)
-            panel -= np.outer(self.downdate[rows], self.downdate[rows.start :])
-        return panel
-
-    def diagonal(self) -> np.ndarray:
-        """Diagonal, shape (m,)."""
-        diagonal = np.concatenate([self.panel(i).diagonal() for i in range(self.n_blocks)])
-        return diagonal if self.downdate is None else diagonal - self.downdate**2
-
-    def to_dense(self) -> np.ndarray:
-        """Return the matrix as a full array of shape (m, m): for tests and for small m."""
-        dense = np.empty((self.size, self.size))
-        for i in range(self.n_blocks):
-            rows, panel = self.rows(i), self.read_panel(i)
-            dense[rows, rows.start :] = panel
-            dense[rows.start :, rows] = panel.T
-        return dense
-
-    def entries(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Entries of T at `rows` x `columns` (index arrays), shape (n_rows, n_columns)."""
-        low = np.minimum(rows[:, None], columns)
-        high = np.maximum(rows[:, None], columns)
-        left = low - low % self.block
-        # Every block row above holds `block` full rows, from its own left edge on.
-        offset = left * self.size - self.block * (left // self.block) * (left // self.block - 1) // 2 * self.block
-        return self.data[offset + (low - left) * (self.size - left) + (high - left)]
-
-    def matmul(self, B: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
-        """Matrix times `B` of shape (m, k), all blocks read once."""
-        X = np.ascontiguousarray(B.T)
-
-        def products(i: int) -> tuple[np.ndarray, np.ndarray]:
-            rows, panel = self.rows(i), self.panel(i)
-            height = rows.stop - rows.start
-            return X[:, rows] @ panel, X[:, rows.stop :] @ panel[:, height:].T
-
-        result = np.zeros(X.shape)
-        for i, (right, own) in enumerate(run_tasks(products, range(self.n_blocks), n_jobs)):
-            rows = self.rows(i)
-            result[:, rows.start :] += right
-            result[:, rows] += own
-        if self.downdate is not None:
-            # A sum in a fixed order: a product with one column could be threaded.
-            result -= np.sum(X * self.downdate, axis=1)[:, None] * self.downdate
-        return result.T
 
 
 class BlockedCholesky:
@@ -309,16 +176,3 @@ class BlockedCholesky:
         self._log_pivots[i] = np.log(np.diagonal(lower)).sum()
         # The transpose of C order is the Fortran order LAPACK wants: U itself, upper triangular.
         tile[...] = np.triu(dtrtri(lower.T, lower=0)[0])
-
-
-def packed_entries(size: int, block: int = BLOCK) -> int:
-    """Entries of the packed upper block triangle of a matrix of `size` rows."""
-    return _panel_offset(size, block, -(-size // block))
-
-
-def _panel_offset(size: int, block: int, i: int) -> int:
-    """Entries before block row `i`; `i` may be the number of block rows."""
-    full, short = divmod(size, block)
-    above = min(i, full)
-    offset = block * (above * size - block * above * (above - 1) // 2)
-    return offset + short * short * (i > full)

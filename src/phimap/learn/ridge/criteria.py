@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from phimap._random import RandomState, named_streams
-from phimap.learn.ridge.cholesky import BlockTriangle
+from phimap.learn.data.blocks import DenseBlock, FeatureBlock
+from phimap.learn.data.centred_rows import CentredRows
+from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, Images, ShiftedInverse
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.ops import Array, ops_for
-from phimap.packed import PackedArray
 
-# Standard deviations of the estimated degrees of freedom that must be left to the residuals for GCV to mean anything:
+#: Features of some rows and their targets (r, t).
+Rows = tuple[FeatureBlock, np.ndarray]
+
+# Standard deviations of the estimated degrees of freedom that the fit must leave over for GCV to mean anything:
 # the score divides by their square, which is then known within a fifth.
 _TRUSTED = 10.0
 # Leverages are known to this from a few Lanczos steps.
@@ -49,10 +52,10 @@ def gcv_system(statistics: RidgeStatistics) -> System:
         rss = squares - inverse.quadratic(shifts) - shifts * inverse.quadratic_squared(shifts)
         dof = np.clip(statistics.n_components - shifts * inverse.trace(shifts), 0, None)
         free = 1 - (dof + 1) / n
-        # With no degree of freedom left the residuals vanish and say nothing; with few, their number is not known.
-        least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_deviation(shifts)) / n
+        # With no degree of freedom over the errors vanish and say nothing; with few, their number is not known.
+        least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_standard_deviation(shifts)) / n
         nothing = np.full(shifts.shape, np.inf)
-        # Residuals below the rounding of what they are the difference of are not known either.
+        # Errors below the rounding of what they are the difference of are not known either.
         rss = np.maximum(rss, statistics.eps * squares)
         return np.divide(rss / n, np.square(free), out=nothing, where=free > least)
 
@@ -63,116 +66,79 @@ def gcv_system(statistics: RidgeStatistics) -> System:
     return System(matrix, rhs, statistics.gram, statistics.eps, "gcv", score, coarse=coarse)
 
 
-def held_out_system(
-    statistics: RidgeStatistics,
-    Z: Array | PackedArray,
-    Y: np.ndarray,
-    far: tuple[Array | PackedArray, np.ndarray] | None,
-    n_jobs: int | None,
-) -> System:
-    """Give the primal system without the rows (Z, Y) of the statistics, judged by the squared error on them.
+def held_out_system(statistics: RidgeStatistics, held_out: Rows, outlying: Rows | None, n_jobs: int | None) -> System:
+    """Give the primal system without the rows `held_out` of the statistics, judged by the squared error on them.
 
-    Rows `far`, none of them among (Z, Y), stay, and are judged by their leave-one-out errors; (Z, Y) then stand for
-    all rows but these.
+    Rows `outlying`, none of them held out, stay, and are judged by their leave-one-out errors; those held out then
+    stand for all rows but these.
     """
-    rest = statistics.without(Z, Y, n_jobs)
-    far_rows = None
-    if far is not None:
-        features = far[0].to_dense() if isinstance(far[0], PackedArray) else far[0]
-        far_rows = np.asarray(ops_for(features).to_host(features), dtype=np.float64), far[1]
-    return _system_without(rest, Z.to_dense() if isinstance(Z, PackedArray) else Z, Y, far_rows, n_jobs)
+    block, Y = held_out
+    others = statistics.without(block, Y, n_jobs)
+    if outlying is None:
+        outlying_rows = np.empty((0, statistics.n_components)), np.empty((0, Y.shape[1]))
+    else:
+        outlying_rows = np.asarray(outlying[0].to_host(), dtype=np.float64), outlying[1]
+    return _system_without(others, (block.to_dense(), Y), outlying_rows, n_jobs)
 
 
 def _system_without(
-    rest: RidgeStatistics, Z: Array, Y: np.ndarray, far: tuple[np.ndarray, np.ndarray] | None, n_jobs: int | None
+    others: RidgeStatistics, held_out: Rows, outlying: tuple[np.ndarray, np.ndarray], n_jobs: int | None
 ) -> System:
-    """The system of the rows that are left, judged on the rows (Z, Y), which are not, and on those `far`, which are."""
-    ops = ops_for(Z)
-    mean_z, mean_y = rest.sum_z / rest.n, rest.sum_y / rest.n
-    n, n_held_out = rest.n + Y.shape[0], Y.shape[0]
-    Z_far, Y_far = far if far is not None else (np.empty((0, rest.n_components)), np.empty((0, Y.shape[1])))
-    n_far, targets = Y_far.shape[0], np.concatenate([Y, Y_far]) - mean_y
+    """The system of the rows that were not `held_out`, judged on those that were and on those `outlying`."""
+    (block, Y), (Z_outlying, Y_outlying) = held_out, outlying
+    mean_z, mean_y = others.sum_z / others.n, others.sum_y / others.n
+    n, n_held_out, n_outlying = others.n + Y.shape[0], Y.shape[0], Y_outlying.shape[0]
+    targets = np.concatenate([Y, Y_outlying]) - mean_y
 
     def project(vectors: np.ndarray) -> np.ndarray:
         vectors = np.ascontiguousarray(vectors)
-        products = ops.to_host(ops.matmul_rows(Z, ops.constant(vectors), n_jobs))
-        of_far = ops_for(Z_far).matmul_rows(Z_far, vectors, n_jobs)
-        return np.concatenate([products, of_far]) - mean_z @ vectors
+        products = [rows.times(vectors, n_jobs) for rows in (block, DenseBlock(Z_outlying))]
+        return np.concatenate(products) - mean_z @ vectors
 
     def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
         squares = np.square(inverse.images(shifts) - targets).sum(axis=2)
-        of_others = squares[:, :n_held_out].mean(axis=1)
-        if n_far == 0:
-            return of_others
+        of_most = squares[:, :n_held_out].mean(axis=1)
+        if n_outlying == 0:
+            return of_most
         # 1 less the leverage; 0 for a row that alone determines its own fit.
-        free = np.maximum(1 - inverse.forms(shifts) - 1 / rest.n, _LEAST_FREE)
-        return ((n - n_far) * of_others + (squares[:, n_held_out:] / np.square(free)).sum(axis=1)) / n
+        free = np.maximum(1 - inverse.forms(shifts) - 1 / others.n, _LEAST_FREE)
+        return ((n - n_outlying) * of_most + (squares[:, n_held_out:] / np.square(free)).sum(axis=1)) / n
 
     def coarse(columns: np.ndarray) -> System:
-        far_rows = None if far is None else (Z_far[:, columns], Y_far)
-        return _system_without(rest.subset(columns), ops.contiguous(Z[:, columns]), Y, far_rows, n_jobs)
+        narrow = Z_outlying[:, columns], Y_outlying
+        return _system_without(others.subset(columns), (block.columns(columns), Y), narrow, n_jobs)
 
-    matrix, rhs = rest.centred_gram(), rest.centred_cross()
-    rows = (Z_far - mean_z).T if n_far else None
-    return System(matrix, rhs, rest.gram, rest.eps, "held-out", score, project, rows=rows, coarse=coarse)
-
-
-def held_out_rows(centred: np.ndarray, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> System:
-    """As `held_out_system`, in the dual form: a tenth of the rows held out of those given."""
-    order = named_streams(rng, "held-out")["held-out"].permutation(centred.shape[0])
-    tested, kept = np.split(order, [centred.shape[0] // 10])
-    mean_z, mean_y = centred[kept].mean(axis=0), Y[kept].mean(axis=0)
-    rows = centred[kept] - mean_z
-    between = ops_for(rows).matmul_rows(centred[tested] - mean_z, np.ascontiguousarray(rows.T), n_jobs)
-    return _held_out_dual(gram_of_rows(rows, n_jobs), between, Y[kept] - mean_y, Y[tested] - mean_y, eps, n_jobs)
+    matrix, rhs = others.centred_gram(), others.centred_cross()
+    rows = (Z_outlying - mean_z).T if n_outlying else None
+    return System(matrix, rhs, others.gram, others.eps, "held-out", score, project, rows=rows, coarse=coarse)
 
 
-def held_out_gram(products: np.ndarray, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> System:
-    """As `held_out_rows`, from the inner products (n, n) of the rows."""
-    order = named_streams(rng, "held-out")["held-out"].permutation(products.shape[0])
-    tested, kept = np.split(order, [products.shape[0] // 10])
-    matrix, between = products[np.ix_(kept, kept)], products[np.ix_(tested, kept)]
-    means, mean_y = matrix.mean(axis=0), Y[kept].mean(axis=0)
-    matrix += means.mean() - means - means[:, None]
-    between += means.mean() - means - between.mean(axis=1, keepdims=True)
-    gram = BlockTriangle.from_dense(matrix)
-    return _held_out_dual(gram, between, Y[kept] - mean_y, Y[tested] - mean_y, eps, n_jobs)
-
-
-def _held_out_dual(
-    matrix: BlockTriangle, between: np.ndarray, rhs: np.ndarray, wanted: np.ndarray, eps: float, n_jobs: int | None
-) -> System:
-    """The system of the kept rows; `between` (h, k) are products of held-out and kept ones, all centred."""
-    ops = ops_for(between)
+def held_out_dual_system(rows: CentredRows, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> System:
+    """Give the dual system of all but a random tenth of the rows, judged by the squared error on that tenth."""
+    order = named_streams(rng, "held-out")["held-out"].permutation(Y.shape[0])
+    tested, kept = np.split(order, [Y.shape[0] // 10])
+    matrix, between = rows.split(kept, tested)
+    mean_y = Y[kept].mean(axis=0)
+    wanted = Y[tested] - mean_y
 
     def project(vectors: np.ndarray) -> np.ndarray:
-        return ops.matmul_rows(between, np.ascontiguousarray(vectors), n_jobs)
+        return DenseBlock(between).times(vectors, n_jobs)
 
-    return System(matrix, rhs, matrix, eps, "held-out", _squared_error(wanted), project)
-
-
-def _squared_error(targets: np.ndarray) -> Callable[[ShiftedInverse, np.ndarray], np.ndarray]:
     def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        return np.square(inverse.images(shifts) - targets).sum(axis=2).mean(axis=1)
+        return np.square(inverse.images(shifts) - wanted).sum(axis=2).mean(axis=1)
 
-    return score
+    return System(matrix, Y[kept] - mean_y, matrix, eps, "held-out", score, project)
 
 
-def leave_one_out(n: int) -> Callable[[ExactShiftedInverse, np.ndarray], np.ndarray]:
-    """Give the score of the dual system of n rows by the exact leave-one-out error."""
+def leave_one_out_system(matrix: BlockTriangle, rhs: np.ndarray, eps: float) -> System:
+    """Give the dual system, judged by the exact leave-one-out error."""
+    n = rhs.shape[0]
 
     def score(inverse: ExactShiftedInverse, shifts: np.ndarray) -> np.ndarray:
         inverse_diagonals = inverse.diagonals(shifts) * shifts[:, None]
         # 1 - h_i; for a row that alone determines its own fit rounding could leave it below zero.
         free = np.maximum(inverse_diagonals - 1 / n, np.finfo(np.float64).eps)
-        residuals = shifts[:, None, None] * inverse.images(shifts) / free[:, :, None]
-        return np.square(residuals).sum(axis=2).mean(axis=1)
+        errors = shifts[:, None, None] * inverse.images(shifts) / free[:, :, None]
+        return np.square(errors).sum(axis=2).mean(axis=1)
 
-    return score
-
-
-def gram_of_rows(rows: np.ndarray, n_jobs: int | None) -> BlockTriangle:
-    """``rows rows^T`` (n, n): the sum over columns that `RidgeStatistics` forms over rows."""
-    sums = RidgeStatistics.empty(rows.shape[0], 1)
-    sums.update(rows.T, np.zeros((rows.shape[1], 1)), n_jobs)
-    return sums.gram
+    return System(matrix, rhs, matrix, eps, "leave-one-out", score, exact=True)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle
+from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.ops import single_threaded_blas
 
 _MOST_STEPS = 96
@@ -53,7 +54,7 @@ class ShiftedInverse(ABC):
         """``tr (A + lam I)^{-1}`` (g,)."""
 
     @abstractmethod
-    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+    def trace_standard_deviation(self, shifts: np.ndarray) -> np.ndarray:
         """Estimated standard deviation of `trace` (g,)."""
 
 
@@ -107,7 +108,7 @@ class ExactShiftedInverse(ShiftedInverse):
     def trace(self, shifts: np.ndarray) -> np.ndarray:
         return self._inverses(shifts).sum(axis=1)
 
-    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+    def trace_standard_deviation(self, shifts: np.ndarray) -> np.ndarray:
         return np.zeros(np.shape(shifts))
 
     def diagonals(self, shifts: np.ndarray) -> np.ndarray:
@@ -212,7 +213,7 @@ class LanczosShiftedInverse(ShiftedInverse):
     def trace(self, shifts: np.ndarray) -> np.ndarray:
         return self._traces(shifts).mean(axis=1)
 
-    def trace_deviation(self, shifts: np.ndarray) -> np.ndarray:
+    def trace_standard_deviation(self, shifts: np.ndarray) -> np.ndarray:
         traces = self._traces(shifts)
         return traces.std(axis=1, ddof=1) / np.sqrt(traces.shape[1])
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from phimap._random import RandomState
+from phimap.learn.data.blocks import FeatureBlock, Features, feature_block
+from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.ridge.alpha import Choice, choose
-from phimap.learn.ridge.cholesky import BlockedCholesky, BlockTriangle, NotPositiveDefiniteError
-from phimap.learn.ridge.criteria import System, gcv_system, held_out_system, leave_one_out
-from phimap.learn.ridge.rows import DenseRows, PackedRows
+from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from phimap.learn.ridge.criteria import (
+    System,
+    gcv_system,
+    held_out_dual_system,
+    held_out_system,
+    leave_one_out_system,
+)
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.ops import Array
-from phimap.packed import PackedArray
 from phimap.records import Record
 
 #: Up to this number of rows the leave-one-out error is computed exactly, by an eigendecomposition of that order.
@@ -56,8 +62,8 @@ def solve_ridge(
     statistics: RidgeStatistics,
     alpha: float | str = "auto",
     *,
-    held_out: tuple[Array, np.ndarray] | None = None,
-    far: tuple[Array, np.ndarray] | None = None,
+    held_out: tuple[FeatureBlock | Features, np.ndarray] | None = None,
+    outlying: tuple[FeatureBlock | Features, np.ndarray] | None = None,
     rng: RandomState = 0,
     n_jobs: int | None = None,
 ) -> RidgeSolution:
@@ -68,13 +74,12 @@ def solve_ridge(
     statistics : RidgeStatistics
     alpha : float or "auto", default="auto"
         Regularisation in the units of ``sklearn.linear_model.Ridge``, or to be chosen.
-    held_out : tuple of arrays (r, m) and (r, t), optional
-        Features and targets of some of the rows of the statistics. They are taken out while alpha is chosen by the
-        squared error on them; the solution is that of all rows. Without them alpha minimises generalised
-        cross-validation.
-    far : tuple of arrays (k, m) and (k, t), optional
-        Features and targets of other rows of the statistics, those farthest from all others: they stay in, and their
-        leave-one-out errors count beside the held-out ones.
+    held_out : tuple of features (r, m) and targets (r, t), optional
+        Some of the rows of the statistics. They are taken out while alpha is chosen by the squared error on them; the
+        solution is that of all rows. Without them alpha minimises generalised cross-validation.
+    outlying : tuple of features (k, m) and targets (k, t), optional
+        Other rows of the statistics, those that lie farthest out: they stay in, and their leave-one-out errors count
+        beside the held-out ones.
     rng : int, Generator, RandomState, SeedSequence or None, default=0
         Seed of the probes that estimate traces for generalised cross-validation.
     n_jobs : int, optional
@@ -98,16 +103,15 @@ def solve_ridge(
     It replaces every row's leverage by the mean one, and so misses a few rows far from all others, on which a
     weakly regularised fit fails: there its choice can be far too small, and held-out rows show it.
 
-    Held-out rows show it only where some of these few are among them. With S the r held-out rows, F the k far ones
-    and ``h_i(lam) = z_i^T (A + lam I)^{-1} z_i + 1 / (n - r)`` their leverages, rows centred and A without S, the score
-    is ``((n - k) mean_S e_i^2 + sum_F (e_i / (1 - h_i))^2) / n``: every row of F counts once, S stands for all others.
-    It is the mean over two strata, and the far one, which has most of the variance at small lam, adds none.
+    Held-out rows show it only where some of these few are among them. With S the r held-out rows, F the k outlying
+    ones and ``h_i(lam) = z_i^T (A + lam I)^{-1} z_i + 1 / (n - r)`` their leverages, rows centred and A without S, the
+    score is ``((n - k) mean_S e_i^2 + sum_F (e_i / (1 - h_i))^2) / n``: every row of F counts once, S stands for all
+    others. It is the mean over two strata; the outlying one, which has most of the variance at small lam, adds none.
 
-    **Error.** Below the noise floor of the Gram matrix no alpha is tried. Four Lanczos steps know ``1 - h_i`` to 2 %
-    within a factor of ten of the shift that was factorised, to 20 % at the ends of the part of the curve looked at.
+    **Error.** Below the noise floor of the Gram matrix no alpha is tried. ``1 - h_i`` comes from four Lanczos steps.
 
-    **Cost.** Two factorisations, ``2 m^3 / 3`` flops in all, and triangular solves, ``8 m^2`` flops for each far row;
-    as much memory again as the statistics, twice that with held-out rows.
+    **Cost.** Two factorisations, ``2 m^3 / 3`` flops in all, and triangular solves, ``8 m^2`` flops for each outlying
+    row; as much memory again as the statistics, twice that with held-out rows.
 
     **Differs from the source in** the intercept, and in the stochastic trace.
 
@@ -115,19 +119,22 @@ def solve_ridge(
     ----------
     Golub, Heath, Wahba (1979), *Generalized cross-validation as a method for choosing a good ridge parameter*.
     """
-    chosen = None
-    if alpha == "auto":
-        system = held_out_system(statistics, *held_out, far, n_jobs) if held_out else gcv_system(statistics)
-        chosen = choose(system, rng, n_jobs)
-        alpha = chosen.alpha
+
+    def system() -> System:
+        if held_out is None:
+            return gcv_system(statistics)
+        block, Y = held_out
+        judges = None if outlying is None else (feature_block(outlying[0]), outlying[1])
+        return held_out_system(statistics, (feature_block(block), Y), judges, n_jobs)
+
     matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
-    W, residual, alpha = _solve(matrix, rhs, float(alpha), n_jobs, chosen)
+    W, residual, chosen = _solve(matrix, rhs, alpha, system, rng, n_jobs)
     intercept = (statistics.sum_y - statistics.sum_z @ W) / statistics.n
-    return _solution(W, intercept, alpha, chosen, residual, "primal")
+    return _solution(W, intercept, chosen, residual, "primal")
 
 
 def solve_ridge_dual(
-    Z: np.ndarray | PackedArray,
+    Z: FeatureBlock | Features,
     Y: np.ndarray,
     alpha: float | str = "auto",
     *,
@@ -138,8 +145,9 @@ def solve_ridge_dual(
 
     Parameters
     ----------
-    Z : ndarray or PackedArray of shape (n, m)
-        Features, float32 or float64; packed ones are unpacked tile by tile where their products are no counts.
+    Z : FeatureBlock, ndarray or PackedArray of shape (n, m)
+        Features on the host, float32 or float64; packed ones are unpacked tile by tile where their products are no
+        counts.
     Y : ndarray of shape (n, t)
     alpha, rng, n_jobs
         As in `solve_ridge`. ``"auto"`` minimises the exact leave-one-out error for up to 2,048 rows, the error on a
@@ -152,47 +160,49 @@ def solve_ridge_dual(
     Raises
     ------
     NotPositiveDefiniteError
-        If `alpha` is below the rounding of the Gram matrix.
+        As `solve_ridge`.
 
     Notes
     -----
-    With K the Gram matrix of the centred rows, ``W = Z_c^T (K + lam I)^{-1} Y_c``. The leave-one-out residual of
-    row i is ``lam a_i / (1 - h_i)`` with ``a = (K + lam I)^{-1} Y_c`` and its leverage
+    With K the Gram matrix of the centred rows, ``W = Z_c^T (K + lam I)^{-1} Y_c``. The leave-one-out error of row i
+    is ``lam a_i / (1 - h_i)`` with ``a = (K + lam I)^{-1} Y_c`` and its leverage
     ``h_i = 1 - lam [(K + lam I)^{-1}]_ii + 1 / n``, the last term that of the intercept.
 
     **Cost.** n^2 m flops for K, and factorisations of order n.
     """
-    n = Z.shape[0]
-    rows = PackedRows(Z, n_jobs) if isinstance(Z, PackedArray) else DenseRows(Z, n_jobs)
+    block = feature_block(Z)
+    rows = block.centred(n_jobs)
     mean_y = Y.mean(axis=0)
-    eps = float(np.finfo(Z.dtype).eps)
     matrix, rhs = rows.gram(), Y - mean_y
-    chosen = None
-    if alpha == "auto":
-        if n <= LEAVE_ONE_OUT_ROWS:
-            system = System(matrix, rhs, matrix, eps, "leave-one-out", leave_one_out(n), exact=True)
-        else:
-            system = rows.held_out(Y, eps, rng)
-        chosen = choose(system, rng, n_jobs)
-        alpha = chosen.alpha
-    A, residual, alpha = _solve(matrix, rhs, float(alpha), n_jobs, chosen)
+
+    def system() -> System:
+        if Y.shape[0] <= LEAVE_ONE_OUT_ROWS:
+            return leave_one_out_system(matrix, rhs, block.eps)
+        return held_out_dual_system(rows, Y, block.eps, rng, n_jobs)
+
+    A, residual, chosen = _solve(matrix, rhs, alpha, system, rng, n_jobs)
     W = rows.combine(A)
-    return _solution(W, mean_y - rows.mean @ W, alpha, chosen, residual, "dual")
+    return _solution(W, mean_y - rows.mean @ W, chosen, residual, "dual")
 
 
-def _solution(
-    W: np.ndarray, intercept: np.ndarray, alpha: float, chosen: Choice | None, residual: float, form: str
-) -> RidgeSolution:
-    if chosen is None:
-        chosen = Choice(alpha, np.empty(0), np.empty(0), "given", None)
-    return RidgeSolution(W, intercept, alpha, chosen.alphas, chosen.scores, chosen.criterion, residual, form)
+def _solution(W: np.ndarray, intercept: np.ndarray, chosen: Choice, residual: float, form: str) -> RidgeSolution:
+    return RidgeSolution(W, intercept, chosen.alpha, chosen.alphas, chosen.scores, chosen.criterion, residual, form)
 
 
 def _solve(
-    matrix: BlockTriangle, rhs: np.ndarray, alpha: float, n_jobs: int | None, chosen: Choice | None
-) -> tuple[np.ndarray, float, float]:
-    """Solution (order, t), relative residual, and alpha: one that was chosen is raised where it must be."""
-    buffer, retries = (chosen.buffer, _RETRIES) if chosen else (None, 0)
+    matrix: BlockTriangle,
+    rhs: np.ndarray,
+    alpha: float | str,
+    system: Callable[[], System],
+    rng: RandomState,
+    n_jobs: int | None,
+) -> tuple[np.ndarray, float, Choice]:
+    """Solution (order, t), its relative residual, and alpha: as given, or as chosen by the criterion of `system`."""
+    if alpha == "auto":
+        chosen, retries = choose(system(), rng, n_jobs), _RETRIES
+    else:
+        chosen, retries = Choice(float(alpha), np.empty(0), np.empty(0), "given", None), 0
+    alpha, buffer = chosen.alpha, chosen.buffer
     if buffer is not None and buffer.shape != matrix.data.shape:
         # In dual form the search has fewer rows.
         buffer = None
@@ -208,6 +218,6 @@ def _solve(
     W = factor.solve(rhs)
     # One step of refinement: the explicit inverses of the factor's diagonal blocks cost a few digits.
     W = W + factor.solve(rhs - matrix.matmul(W, n_jobs) - alpha * W)
-    left = rhs - matrix.matmul(W, n_jobs) - alpha * W
-    size = np.linalg.norm(rhs)
-    return np.ascontiguousarray(W), float(np.linalg.norm(left) / size) if size > 0 else 0.0, alpha
+    residual, size = rhs - matrix.matmul(W, n_jobs) - alpha * W, np.linalg.norm(rhs)
+    relative = float(np.linalg.norm(residual) / size) if size > 0 else 0.0
+    return np.ascontiguousarray(W), relative, replace(chosen, alpha=alpha)

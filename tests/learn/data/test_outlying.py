@@ -1,4 +1,4 @@
-"""The farthest rows of a stream: the same however it is cut, and the rows on which a choice of alpha hangs."""
+"""The outlying rows of a stream: the same however it is cut, and the rows on which a choice of alpha hangs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import phimap as pm
-from phimap.learn.data import far
-from phimap.learn.data.far import FarRows
+from phimap.learn.data import outlying
+from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import Reservoir
 from phimap.learn.ridge.solve import solve_ridge
 
@@ -18,11 +18,11 @@ CAPACITY = 20
 @pytest.fixture
 def few(monkeypatch):
     """Keep few rows against streams of a few hundred."""
-    monkeypatch.setattr(far, "_CAPACITY", CAPACITY)
+    monkeypatch.setattr(outlying, "_CAPACITY", CAPACITY)
 
 
-def collect(X, cuts, seed: int = 1, centre=(0.5, -1.0, 0.0), factor=(1.0, 2.0, 0.1)) -> FarRows:
-    rows = FarRows(seed, np.array(centre), np.array(factor))
+def collect(X, cuts, seed: int = 1, centre=(0.5, -1.0, 0.0), factor=(1.0, 2.0, 0.1)) -> OutlyingRows:
+    rows = OutlyingRows(seed, centre=np.array(centre), factor=np.array(factor))
     for start, stop in zip([0, *cuts], [*cuts, X.shape[0]], strict=True):
         rows.update(X[start:stop], np.arange(start, stop))
     return rows
@@ -30,7 +30,7 @@ def collect(X, cuts, seed: int = 1, centre=(0.5, -1.0, 0.0), factor=(1.0, 2.0, 0
 
 @pytest.mark.parametrize("cuts", [[1], [19, 20, 21], list(range(7, 300, 7))])
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
-def test_farthest_rows_whatever_the_batches(few, cuts, layout, rng):
+def test_outlying_rows_whatever_the_batches(few, cuts, layout, rng):
     X = rng.standard_normal((300, 3)) * (rng.random((300, 3)) < 0.7)
     distances = np.square((X - [0.5, -1.0, 0.0]) * [1.0, 2.0, 0.1]).sum(axis=1)
     rows = collect(layout(X), cuts)
@@ -56,29 +56,29 @@ def test_rows_have_the_keys_of_the_random_sample(few, rng):
     assert set(others) == set(range(200)) - set(indices)
 
 
-def test_merged_rows_are_the_farthest_of_both(few, rng):
+def test_merged_rows_are_the_most_outlying_of_both(few, rng):
     X = rng.standard_normal((200, 3))
     one, other = collect(X[:80], []), collect(X[80:], [40], seed=2)
     one.merge(other)
-    one.merge(FarRows(3, one.centre, one.factor))
+    one.merge(OutlyingRows(3, centre=one.centre, factor=one.factor))
     assert one.n_seen == 200
     np.testing.assert_array_equal(one.first(CAPACITY)[0], collect(X, []).first(CAPACITY)[0])
 
 
-def two_scales(n: int, n_far: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs of which `n_far` spread over four times the width of the others."""
+def two_scales(n: int, n_outlying: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs of which `n_outlying` spread over four times the width of the others."""
     X = rng.standard_normal((n, 3))
-    X[:n_far] *= 4
+    X[:n_outlying] *= 4
     X = X[rng.permutation(n)]
     return X, np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.5 * rng.standard_normal(n)
 
 
-# With these seeds the held-out tenth has few of the far rows.
-@pytest.mark.parametrize(("n_far", "seed"), [(30, 7), (60, 2)])
-def test_far_rows_keep_alpha_large_enough(n_far, seed):
+# With these seeds the held-out tenth has few of the outlying rows.
+@pytest.mark.parametrize(("n_outlying", "seed"), [(30, 7), (60, 2)])
+def test_outlying_rows_keep_alpha_large_enough(n_outlying, seed):
     rng = np.random.default_rng(seed)
-    X, y = two_scales(2400, n_far, rng)
-    X_new, y_new = two_scales(8000, 4 * n_far, rng)
+    X, y = two_scales(2400, n_outlying, rng)
+    X_new, y_new = two_scales(8000, 4 * n_outlying, rng)
     model = pm.KernelRegressor(n_components=200, random_state=seed).fit(X, y)
     statistics, map_rows = model.statistics_, model.feature_map_.transform
     assert statistics is not None

@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 import phimap as pm
-from phimap.advice import _Law
 
 
 @pytest.fixture
@@ -94,22 +93,6 @@ def test_input_is_left_alone(X):
     np.testing.assert_array_equal(X, before)
     assert phi.n_components == 32
     assert not hasattr(phi, "record_")
-
-
-def test_widths_and_errors_agree():
-    law = _Law((128, 512), (0.2, 0.1), 0.5)
-    assert law.needed_width(0.5) == 128
-    assert law.needed_width(0.05) == 2048
-    between = law.needed_width(0.15)
-    assert 128 < between < 512
-    assert law.predicted_error(between) <= 0.15 < law.predicted_error(between - 1)
-    assert law.predicted_error(2048) == pytest.approx(0.05)
-    assert law.predicted_error(32) == pytest.approx(0.4)
-    # An error of zero takes no logarithm of it.
-    assert _Law((128, 512), (0.2, 0.0), 0.5).needed_width(0.01) <= 512
-    # Nor does an error too small for any width overflow.
-    assert law.needed_width(1e-300) > 10**15
-    assert _Law((128, 512), (0.2, 0.1), 0.25).needed_width(0.05) == 512 * 16
 
 
 def test_slow_nystroem_features_are_not_promised_a_fast_rate(rng):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from phimap.features.low_precision.packable import PackableRecord, pack_rows
+from phimap.learn.data.blocks import FeatureBlock, feature_block
 from phimap.learn.data.scaling import Scaling
 from phimap.ops import Array, ops_for, to_device
-from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, evaluate
 
 
-class FeatureStream:
+class BatchFeatures:
     """A scaling and a map, bound once to the backend and dtype of the batches.
 
     Parameters
@@ -30,7 +28,7 @@ class FeatureStream:
         self._bound: Any = None
         self._buffer: Any = None
 
-    def __call__(self, X: Array) -> Array | PackedArray:
+    def __call__(self, X: Array) -> FeatureBlock:
         """Features (r, m) of the rows of `X`; dense ones are overwritten by the next call."""
         X = to_device(X, self._device)
         ops = ops_for(X)
@@ -39,17 +37,9 @@ class FeatureStream:
             self._buffer = None
         ops, scaling, record = self._bound
         if isinstance(record, PackableRecord) and record.packed:
-            return pack_rows(record, ops, scaling.apply(ops, X), self._n_jobs)
+            return feature_block(pack_rows(record, ops, scaling.apply(ops, X), self._n_jobs))
         if self._buffer is None or self._buffer.shape[0] < X.shape[0]:
             self._buffer = ops.empty((X.shape[0], record.n_components))
         out = self._buffer[: X.shape[0]]
         evaluate(record, ops, scaling.apply(ops, X), out, self._n_jobs)
-        return out
-
-    def times(self, X: Array, coef: np.ndarray) -> np.ndarray:
-        """Features of the rows of `X` times `coef` (m, t): (r, t) on the host."""
-        Z = self(X)
-        if isinstance(Z, PackedArray):
-            return Z.dot(coef, self._n_jobs)
-        ops = self._bound[0]
-        return ops.to_host(ops.matmul_rows(Z, ops.constant(coef), self._n_jobs))
+        return feature_block(out)

@@ -1,0 +1,130 @@
+"""A map measured at two small widths, and the width that it needs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from phimap.advice.error_law import ErrorLaw, measured_rate
+from phimap.features import NystroemFeatures
+from phimap.metrics import relative_error
+from phimap.random_map import RandomMap
+
+#: The larger of the two widths, where there are rows enough, and how many times it is the smaller.
+WIDE = 512
+_NARROWING = 4
+_LEAST_RATE = 0.05
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A map that was measured.
+
+    Attributes
+    ----------
+    feature_map : RandomMap
+        Not fitted, of the width advised. Not compared.
+    method : str
+        Its class.
+    widths : tuple of int
+        The two small widths.
+    errors : tuple of float
+        Relative errors measured there: root mean squares over draws.
+    rate : float
+        Exponent b of error ~ 1/m^b between the two; 1/2 for independent features.
+    n_components : int
+        Width advised.
+    predicted_error : float
+        Relative error there.
+    n_bytes : int
+        Size of the features of all rows.
+    operations : float
+        Multiplications and additions of the features of all rows and of their Gram matrix.
+    seconds : float
+        Time of the features of all rows, scaled from a measurement on this machine. Not compared.
+    """
+
+    feature_map: RandomMap = field(compare=False, repr=False)
+    method: str
+    widths: tuple[int, int]
+    errors: tuple[float, float]
+    rate: float
+    n_components: int
+    predicted_error: float
+    n_bytes: int
+    operations: float
+    seconds: float = field(compare=False)
+
+    def __str__(self) -> str:
+        measured = ", ".join(f"{e:.2g} at {w:,}" for w, e in zip(self.widths, self.errors, strict=True))
+        return (
+            f"{self.method}: {self.n_components:,} components, relative error {self.predicted_error:.2g}, "
+            f"{readable(self.n_bytes)}, about {self.seconds:.2g} s (measured {measured}; rate m^-{self.rate:.2f})"
+        )
+
+
+def measure(
+    feature_map: RandomMap, fitting: Any, measuring: Any, seeds: list[int], error: float, widest: int, n_rows: int
+) -> Candidate:
+    """The map at two small widths, and the width that the error needs."""
+    # Landmarks are rows: more components than rows to choose from would measure a narrower map.
+    wide = min(WIDE, fitting.shape[0])
+    widths = (max(wide // _NARROWING, 1), wide)
+    errors, seconds = [], 0.0
+    for width in widths:
+        squares = []
+        for seed in seeds:
+            drawn = variant(feature_map, n_components=width, random_state=seed).fit(fitting)
+            squares.append(relative_error(drawn, measuring, n_subset=measuring.shape[0]) ** 2)
+            # The last of the draws at the larger width counts: earlier ones may still have compiled.
+            start = time.perf_counter()
+            drawn.transform(measuring)
+            seconds = time.perf_counter() - start
+        errors.append(float(np.sqrt(np.mean(squares))))
+    rate = measured_rate(widths, (errors[0], errors[1]))
+    nystroem = isinstance(feature_map, NystroemFeatures)
+    # A rate of zero would ask for infinitely many; the rows end before.
+    law = ErrorLaw(widths, (errors[0], errors[1]), min(max(rate, _LEAST_RATE), 0.5) if nystroem else 0.5)
+    needed = law.needed_width(error)
+    most = min(widest, n_rows) if nystroem else widest
+    n_components = min(needed + needed % 2, most)
+    features = _feature_operations(feature_map, n_rows, fitting.shape[1], n_components)
+    measured = _feature_operations(feature_map, measuring.shape[0], fitting.shape[1], widths[1])
+    return Candidate(
+        feature_map=variant(feature_map, n_components=n_components),
+        method=type(feature_map).__name__,
+        widths=widths,
+        errors=law.errors,
+        rate=rate,
+        n_components=n_components,
+        predicted_error=law.predicted_error(n_components),
+        n_bytes=n_rows * n_components * fitting.dtype.itemsize,
+        operations=features + float(n_rows) * n_components**2,
+        seconds=seconds * features / measured,
+    )
+
+
+def variant(feature_map: RandomMap, **parameters: Any) -> RandomMap:
+    """A clone with other parameters, not fitted."""
+    copy: Any = clone(feature_map)
+    return copy.set_params(**parameters)
+
+
+def _feature_operations(feature_map: RandomMap, n: int, d: int, n_components: int) -> float:
+    """Multiplications and additions of dense features; Nystroem features pass through one more square matrix."""
+    whitening = 2.0 * n_components if isinstance(feature_map, NystroemFeatures) else 0.0
+    return float(n) * n_components * (2.0 * d + whitening)
+
+
+def readable(n_bytes: int) -> str:
+    """Bytes in the largest unit of 1024 that they fill."""
+    size = float(n_bytes)
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GB"

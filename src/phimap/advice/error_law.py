@@ -1,0 +1,51 @@
+"""How the error of a map depends on its width, from measurements at two widths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, exp, log
+
+import numpy as np
+
+# No memory holds e^40 components.
+_MOST_GROWTH = 40.0
+
+
+@dataclass(frozen=True)
+class ErrorLaw:
+    """Error by width: `errors` at two `widths`, a straight line between them on log scales, `exponent` outside."""
+
+    widths: tuple[int, int]
+    errors: tuple[float, float]
+    exponent: float
+
+    def needed_width(self, error: float) -> int:
+        """Least width whose predicted error is at most `error`, but not less than the smaller of `widths`."""
+        narrow, wide = self.widths
+        if self.errors[0] <= error:
+            return narrow
+        if self.errors[1] <= error:
+            inverse_rate = log(wide / narrow) / log(_ratio(*self.errors))
+            return min(ceil(narrow * (self.errors[0] / error) ** inverse_rate), wide)
+        return ceil(wide * exp(min(log(self.errors[1] / error) / self.exponent, _MOST_GROWTH)))
+
+    def predicted_error(self, n_components: int) -> float:
+        """Error at a width."""
+        narrow, wide = self.widths
+        if n_components >= wide:
+            return self.errors[1] * (wide / n_components) ** self.exponent
+        if n_components <= narrow:
+            return self.errors[0] * (narrow / n_components) ** self.exponent
+        share = log(n_components / narrow) / log(wide / narrow)
+        return self.errors[0] * _ratio(*self.errors) ** -share
+
+
+def measured_rate(widths: tuple[int, int], errors: tuple[float, float]) -> float:
+    """Exponent b of error ~ 1/m^b between the two widths; 1/2, that of independent features, where they are equal."""
+    return log(_ratio(*errors)) / log(widths[1] / widths[0]) if widths[1] > widths[0] else 0.5
+
+
+def _ratio(larger: float, smaller: float) -> float:
+    """Quotient of two errors, where one that is all rounding counts as one rounding."""
+    floor = float(np.finfo(np.float64).eps)
+    return max(larger, floor) / max(smaller, floor)

@@ -1,0 +1,84 @@
+"""Rows of a stream that are kept, a bounded number of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from phimap._random import row_uniforms
+from phimap.ops import Array, ops_for
+from phimap.records import Record
+
+
+@dataclass
+class KeptRows(Record, ABC):
+    """The rows of least rank, which does not depend on how the stream is cut into batches.
+
+    Attributes
+    ----------
+    seed : int
+    n_seen : int
+        Rows offered.
+    keys : ndarray of shape (n_kept,)
+        Of the rows kept: a row's key is a hash of its index in the stream and of the seed.
+    X : array or CSR matrix of shape (n_kept, n_features)
+    y : ndarray
+    """
+
+    seed: int
+    n_seen: int = 0
+    keys: np.ndarray = field(default_factory=lambda: np.empty(0))
+    X: Array = None
+    y: Any = None
+
+    @property
+    @abstractmethod
+    def ranks(self) -> np.ndarray:
+        """Ranks of the rows kept (n_kept,)."""
+
+    @abstractmethod
+    def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
+        """Ranks of the rows of `X`, which have these keys."""
+
+    @abstractmethod
+    def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
+        """Indices, ascending, of the rows to keep of those with `ranks`; the last of them come like `X`."""
+
+    def update(self, X: Array, y: np.ndarray) -> None:
+        """Offer rows; those taken are copied."""
+        keys = row_uniforms(self.n_seen, X.shape[0], self.seed)
+        self.n_seen += X.shape[0]
+        self._take(X, y, keys, self._ranks_of(X, keys))
+
+    def merge(self, other: Self, *, without: Any = ()) -> None:
+        """Offer the rows that another record has, less those with keys in `without`."""
+        self.n_seen += other.n_seen
+        if other.X is not None:
+            new = np.flatnonzero(~np.isin(other.keys, without))
+            self._take(other.X[new], other.y[new], other.keys[new], other.ranks[new])
+
+    def _take(self, X: Array, y: np.ndarray, keys: np.ndarray, ranks: np.ndarray) -> None:
+        """Keep those of the rows offered that rank among the least, and of the others as many as stay so."""
+        ranks, n_held = np.concatenate([self.ranks, ranks]), self.keys.size
+        chosen = self._least(ranks, X)
+        old, new = chosen[chosen < n_held], chosen[chosen >= n_held] - n_held
+        if new.size or old.size < n_held:
+            self.X, self.y = _stacked(self.X, self.y, old, X, y, new)
+            self._keep(np.concatenate([self.keys, keys])[chosen], ranks[chosen])
+
+    def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:
+        """Store keys and ranks of the rows kept."""
+        self.keys = keys
+
+
+def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: np.ndarray) -> tuple[Array, Any]:
+    """Rows `old` of (X, y), which may be None, and copies of the rows `new` of ``(more, targets)`` below them."""
+    fresh = more[new] if sparse.issparse(more) else np.asarray(ops_for(more).to_host(more[new]))
+    if X is None:
+        return fresh, targets[new]
+    stacked = sparse.vstack([X[old], fresh]).tocsr() if sparse.issparse(fresh) else np.concatenate([X[old], fresh])
+    return stacked, np.concatenate([y[old], targets[new]])

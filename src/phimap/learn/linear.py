@@ -1,0 +1,100 @@
+"""Outputs and coefficients of a fitted linear model on the features of a kernel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from phimap._validation import check_samples
+from phimap.kernels import Kernel
+from phimap.learn.data.batch_features import BatchFeatures
+from phimap.learn.data.batches import feature_rows
+from phimap.learn.data.scaling import Scaling
+from phimap.learn.ridge.solve import RidgeSolution
+from phimap.ops import ops_for
+from phimap.random_map import RandomMap
+
+
+class LinearOutputs(ABC):
+    """The fitted half of a learner: what its coefficients are, and what they give on new rows."""
+
+    scaling_: Scaling
+    feature_map_: RandomMap
+    n_features_in_: int
+    device: str
+    n_jobs: int | None
+
+    @abstractmethod
+    def _current_solution(self) -> RidgeSolution:
+        """The solution for all rows seen so far."""
+
+    @abstractmethod
+    def _decode(self, scores: np.ndarray) -> np.ndarray:
+        """Outputs (n, t) of the linear model as targets."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or, for regression, (n_samples, n_targets)
+            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64.
+
+        Raises
+        ------
+        ValueError
+            If `X` has another width than in `fit`, is empty or is not finite.
+        """
+        return self._decode(self._scores(X))
+
+    def _features(self) -> BatchFeatures:
+        return BatchFeatures(self.scaling_, self.feature_map_.record_, self.device, self.n_jobs)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Outputs (n, t) of the linear model, batch by batch."""
+        check_is_fitted(self, "feature_map_")
+        X = check_samples(self, X, reset=False)
+        solution = self._current_solution()
+        rows = feature_rows(self.feature_map_.record_.n_components, X.dtype.itemsize)
+        features = self._features()
+        scores = np.empty((X.shape[0], solution.coef.shape[1]), ops_for(X).dtype)
+        coef = solution.coef.astype(scores.dtype)
+        for start in range(0, X.shape[0], rows):
+            part = slice(start, start + rows)
+            scores[part] = features(X[part]).times(coef, self.n_jobs)
+        scores += solution.intercept.astype(scores.dtype)
+        return scores
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel that the features estimate."""
+        check_is_fitted(self, "feature_map_")
+        return self.feature_map_.kernel_
+
+    @property
+    def alpha_(self) -> float:
+        """The regularisation: as given, or as chosen; `solution_.criterion` says by what."""
+        return self._fitted().alpha
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients (m,), or (t, m) for several targets."""
+        coef = self._fitted().coef
+        return coef[:, 0] if coef.shape[1] == 1 else coef.T
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept, a float or (t,) for several targets."""
+        intercept = self._fitted().intercept
+        return float(intercept[0]) if intercept.shape[0] == 1 else intercept
+
+    def _fitted(self) -> RidgeSolution:
+        check_is_fitted(self, "feature_map_")
+        return self._current_solution()

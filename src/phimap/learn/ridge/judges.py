@@ -1,0 +1,42 @@
+"""The rows on which the regularisation is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.learn.data.outlying import OutlyingRows
+from phimap.learn.data.reservoir import Reservoir
+from phimap.learn.ridge.criteria import Rows
+from phimap.ops import Array
+
+# Shares of all rows: those at random, and at most of those that lie farthest out.
+_HELD_OUT_SHARE = 10
+_OUTLYING_SHARE = 16
+
+
+@dataclass(frozen=True)
+class Judges:
+    """Rows kept of a stream, from which those that judge are taken when they are needed.
+
+    Attributes
+    ----------
+    sample : Reservoir
+    outlying : OutlyingRows
+    mapped : callable
+        ``mapped(X, y)`` gives the block of features and the targets (r, t) of rows.
+    """
+
+    sample: Reservoir
+    outlying: OutlyingRows
+    mapped: Callable[[Array, np.ndarray], Rows]
+
+    def of(self, n_rows: int) -> tuple[Rows | None, Rows | None]:
+        """Random rows and outlying ones, no row being both, of `n_rows` in all; None where they are too few."""
+        X_outlying, y_outlying, keys = self.outlying.first(n_rows // _OUTLYING_SHARE)
+        X, y = self.sample.first(n_rows // _HELD_OUT_SHARE, without=keys)
+        if len(y) < 2:
+            return None, None
+        return self.mapped(X, y), self.mapped(X_outlying, y_outlying) if len(y_outlying) else None

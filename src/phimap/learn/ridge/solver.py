@@ -1,0 +1,107 @@
+"""Ridge regression by Cholesky factorisation, from a stream of blocks of features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from phimap._random import RandomState
+from phimap.learn.data.blocks import FeatureBlock, feature_block
+from phimap.learn.ridge.judges import Judges
+from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
+from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.records import Record
+
+
+@dataclass
+class RidgeSolver(Record):
+    """What ridge regression keeps of the rows it has seen, and its solution.
+
+    In primal form that is sums over rows, of m x m numbers; in dual form the features themselves, where the rows are
+    fewer than these or few altogether. They become sums if more rows come than were expected.
+
+    Attributes
+    ----------
+    statistics : RidgeStatistics or None
+        The sums; None in dual form.
+    rows : tuple of (features, targets)
+        In dual form, arrays or packed arrays (r, m) and arrays (r, t) of the rows so far; else empty.
+    n_expected : int
+        Rows that were announced, in dual form.
+    """
+
+    #: Passes over the rows.
+    passes: ClassVar[int] = 1
+
+    statistics: RidgeStatistics | None
+    rows: tuple[tuple[Any, np.ndarray], ...] = ()
+    n_expected: int = 0
+
+    @staticmethod
+    def memory(n_components: int) -> int:
+        """Bytes that many rows take: packed triangles of the sums, of those without the held-out rows, of a factor."""
+        return 3 * 4 * n_components**2
+
+    @classmethod
+    def start(cls, n_components: int, n_targets: int, n_rows: int | None = None) -> RidgeSolver:
+        """Return a solver that has seen nothing; `n_rows` are to come, None if that is not known."""
+        if n_rows is not None and (n_rows < n_components or n_rows <= LEAVE_ONE_OUT_ROWS):
+            return cls(None, n_expected=n_rows)
+        return cls(RidgeStatistics.empty(n_components, n_targets))
+
+    @property
+    def form(self) -> str:
+        """``"primal"`` or ``"dual"``."""
+        return "dual" if self.statistics is None else "primal"
+
+    @property
+    def n_rows(self) -> int:
+        """Rows seen."""
+        return sum(len(Y) for _, Y in self.rows) if self.statistics is None else self.statistics.n
+
+    def update(self, block: FeatureBlock, targets: np.ndarray, n_jobs: int | None) -> None:
+        """Add rows with their targets (r, t); the memory of `block` may be written to afterwards."""
+        # The first block is kept however long: it says how many targets there are.
+        if self.statistics is None and (not self.rows or self.n_rows + len(targets) <= self.n_expected):
+            self.rows = (*self.rows, (block.kept().features, np.array(targets)))
+        else:
+            self._sums(n_jobs).update(block, targets, n_jobs)
+
+    def merge(self, other: RidgeSolver, n_jobs: int | None, *, sign: int = 1) -> None:
+        """Add the rows of another solver, or with `sign` -1 take them away."""
+        self.statistics = self._sums(n_jobs).merge(other._sums(n_jobs), sign=sign)
+
+    def finish(self, alpha: float | str, judges: Judges | None, rng: RandomState, n_jobs: int | None) -> RidgeSolution:
+        """Solve with `alpha`; ``"auto"`` is chosen by the rows kept in dual form, else by those of `judges`."""
+        if self.statistics is None:
+            Z, Y = self._joined()
+            return solve_ridge_dual(Z, Y, alpha, rng=rng, n_jobs=n_jobs)
+        held_out, outlying = judges.of(self.statistics.n) if judges and alpha == "auto" else (None, None)
+        return solve_ridge(self.statistics, alpha, held_out=held_out, outlying=outlying, rng=rng, n_jobs=n_jobs)
+
+    def subset(self, columns: np.ndarray) -> RidgeSolver:
+        """Return the solver of some of the features, in the order of `columns`."""
+        if self.statistics is None:
+            Z, Y = self._joined()
+            return RidgeSolver(None, ((Z.columns(columns).features, Y),), self.n_expected)
+        return RidgeSolver(self.statistics.subset(columns))
+
+    def _joined(self) -> tuple[FeatureBlock, np.ndarray]:
+        """All rows kept, in one block."""
+        blocks, targets = [feature_block(Z) for Z, _ in self.rows], [Y for _, Y in self.rows]
+        if len(blocks) > 1:
+            joined = type(blocks[0]).joined(blocks)
+            self.rows = ((joined.features, np.concatenate(targets)),)
+            return self._joined()
+        return blocks[0], targets[0]
+
+    def _sums(self, n_jobs: int | None) -> RidgeStatistics:
+        """The sums; in dual form the rows kept become sums first."""
+        if self.statistics is None:
+            Z, Y = self._joined()
+            self.statistics = RidgeStatistics.empty(Z.shape[1], Y.shape[1])
+            self.statistics.update(Z, Y, n_jobs)
+            self.rows, self.n_expected = (), 0
+        return self.statistics

@@ -1,0 +1,113 @@
+"""Blocks of features of every kind: the products of the same numbers in a dense array."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import phimap as pm
+from phimap.learn.data.blocks import CountedBlock, DenseBlock, FeatureBlock, PackedBlock, TensorBlock, feature_block
+from phimap.learn.data.triangle import BlockTriangle
+
+# More than one block of columns and of the triangle, the last one short.
+ROWS, WIDTH = 70, 530
+KINDS = {
+    "dense": DenseBlock,
+    "tensor": TensorBlock,
+    "signs": CountedBlock,
+    "bits": CountedBlock,
+    "four bits": PackedBlock,
+}
+
+
+def block_of(kind: str) -> FeatureBlock:
+    rng = np.random.default_rng(2)
+    if kind == "dense":
+        return feature_block(rng.standard_normal((ROWS, WIDTH)) + 0.3)
+    if kind == "tensor":
+        torch = pytest.importorskip("torch")
+        return feature_block(torch.tensor(rng.standard_normal((ROWS, WIDTH)) + 0.3))
+    X = rng.standard_normal((ROWS, 6))
+    maps = {
+        "signs": pm.TernaryFeatures("relu", WIDTH, sparsity=0.2, packed=True, random_state=0),
+        "bits": pm.TernaryFeatures("step", WIDTH, sparsity=0.2, packed=True, random_state=0),
+        "four bits": pm.QuantizedFeatures(pm.FourierFeatures(n_components=WIDTH), bits=4, packed=True, random_state=0),
+    }
+    return feature_block(maps[kind].fit_transform(X))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def block(request) -> FeatureBlock:
+    found = block_of(request.param)
+    assert type(found) is KINDS[request.param]
+    return found
+
+
+def close(found, expected) -> None:
+    """Equal to the rounding of sums of a few hundred float64 products."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * max(1, np.abs(expected).max()) * WIDTH)
+
+
+def test_a_block_is_its_own(block):
+    assert feature_block(block) is block
+    assert block.shape == (ROWS, WIDTH)
+    assert block.dtype == np.float64
+    assert block.eps == np.finfo(np.float64).eps
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_gram_matrix(block, sign):
+    Z, gram = block.to_host(), BlockTriangle.zeros(WIDTH)
+    block.add_gram(gram, sign, 2)
+    close(gram.to_dense(), sign * Z.T @ Z)
+
+
+def test_products_with_targets_and_weights(block, rng):
+    Z, Y, W = block.to_host(), rng.standard_normal((ROWS, 2)) + 5, rng.standard_normal((WIDTH, 3))
+    cross, sums = block.cross_products(Y, 2)
+    close(cross, Z.T @ Y)
+    close(sums, Z.sum(axis=0))
+    close(block.times(W, 2), Z @ W)
+
+
+def test_columns_copies_and_stacks(block):
+    Z, index = block.to_host(), np.array([5, 3, 528])
+    np.testing.assert_array_equal(block.columns(index).to_host(), Z[:, index])
+    kept = block.kept()
+    np.testing.assert_array_equal(kept.to_host(), Z)
+    np.testing.assert_array_equal(type(kept).joined([kept, kept]).to_host(), np.concatenate([Z, Z]))
+    np.testing.assert_array_equal(block.to_dense().to_host(), Z)
+
+
+def test_kept_blocks_have_memory_of_their_own():
+    Z = np.ones((3, 2))
+    kept = feature_block(Z).kept()
+    Z[...] = 7
+    np.testing.assert_array_equal(kept.to_host(), np.ones((3, 2)))
+
+
+def test_centred_rows(block, rng):
+    centred, Z = block.kept().centred(2), block.to_host()
+    C = Z - Z.mean(axis=0)
+    A = rng.standard_normal((ROWS, 2))
+    close(centred.mean, Z.mean(axis=0))
+    close(centred.gram().to_dense(), C @ C.T)
+    close(centred.combine(A), C.T @ A)
+    tested, kept = np.arange(7), np.arange(7, ROWS)
+    gram, between = centred.split(kept, tested)
+    mean = Z[kept].mean(axis=0)
+    close(gram.to_dense(), (Z[kept] - mean) @ (Z[kept] - mean).T)
+    close(between, (Z[tested] - mean) @ (Z[kept] - mean).T)
+
+
+def test_single_precision_comes_back_as_it_was():
+    X = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+    packed = pm.TernaryFeatures("relu", 64, sparsity=0.2, packed=True, random_state=0).fit_transform(X)
+    for features in (X, packed):
+        block = feature_block(features)
+        assert block.dtype == block.times(np.ones((block.shape[1], 1)), 1).dtype == np.float32
+        cross, sums = block.cross_products(np.ones((40, 1)), 1)
+        assert cross.dtype == sums.dtype == np.float64
+    assert feature_block(replace(packed, dtype=np.dtype(np.float64))).dtype == np.float64
