@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from phimap.ops.numpy_ops import NumpyOps
+from phimap.ops import host
 from phimap.random_map import MapRecord
 
-OPS = NumpyOps(np.dtype(np.float64))
+OPS = host()
 
 
 def apply(record: MapRecord, X: np.ndarray) -> np.ndarray:
