@@ -159,7 +159,7 @@ class StationaryKernel(Kernel):
 
     @abstractmethod
     def spectral_law(self, n_features: int) -> SpectralLaw:
-        """Give the law of w with ``E[cos(w . (x - y))] = k(x, y)``.
+        """Give the law of w with ``E[cos(<w, x - y>)] = k(x, y)``.
 
         Parameters
         ----------
