@@ -36,7 +36,7 @@ ORDER = (
 FILES = sorted(SOURCE.rglob("*.py"))
 BACKENDS = {"numba", "torch"}
 UNSAFE = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
-FAMILIES = ("features", "learn", "projections", "sketches")
+FAMILIES = ("features", "kernels", "learn", "projections", "sketches")
 SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}$", re.MULTILINE)
 NOTES = ("**Error", "**Cost", "**Differs from the source")
 
@@ -298,6 +298,14 @@ def test_long_files_and_abstract_methods_are_seen(house):
     assert imports.long_files(root, 6) == ["ops.py: 6 lines"]
     assert imports.long_files(root, 7) == []
     assert imports.abstract_methods(root / "ops.py") == ["size"]
+
+
+def test_reference_lists_every_public_class_and_name():
+    page = Path(__file__).parents[1] / "docs" / "reference.rst"
+    listed = set(re.findall(r"^   ([\w.]+)$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    modules = {name for name in pm.__all__ if inspect.ismodule(getattr(pm, name))}
+    assert not set(pm.__all__) - modules - listed
+    assert not {name for name in CLASSES if not {name, name.partition(".")[2]} & listed}
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -215,3 +215,6 @@ DATA_DEPENDENT_MAPS = {
     "quantized",
 }
 """Maps whose randomness is in the choice among the data, so that averages over seeds say nothing."""
+
+ZERO_ROW_VARIES = {"fourier-offset", "quantized", "dot-product-gaussian", "ternary-mixture"}
+"""Maps whose features of a zero row are random, so that their norm is the kernel's in the mean alone."""

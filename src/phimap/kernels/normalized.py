@@ -17,6 +17,19 @@ class NormalizedInput(Kernel):
     ----------
     kernel : Kernel
 
+    Notes
+    -----
+    **Error.** That of the kernel inside; unit rows are formed in float64, without overflow or underflow on the way.
+
+    **Cost.** That of the kernel inside, and one pass over the rows for their norms.
+
+    **Differs from the source in** nothing.
+
+    References
+    ----------
+    Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation: a survey on algorithms, theory, and
+    beyond*, Section 3.1.
+
     Examples
     --------
     >>> import phimap as pm
