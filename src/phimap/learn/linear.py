@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ class LinearOutputs(ABC):
     device: str
     n_jobs: int | None
     #: Units in which the solver saw the targets; None where it saw them as they are.
-    _target_units: TargetUnits | None = None
+    target_units_: TargetUnits | None = None
 
     @abstractmethod
     def _current_solution(self) -> RidgeSolution:
@@ -69,7 +68,7 @@ class LinearOutputs(ABC):
         solution = self._current_solution()
         rows = feature_rows(self.feature_map_.record_.n_components, X.dtype.itemsize)
         features = self._features()
-        dtype, units = ops_for(X).dtype, self._target_units
+        dtype, units = ops_for(X).dtype, self.target_units_
         scores = np.empty((X.shape[0], solution.coef.shape[1]), dtype if units is None else np.float64)
         # Within the range of float32, whatever the targets are.
         coef = (solution.coef if units is None else np.ldexp(solution.coef, -units.exponent)).astype(dtype)
@@ -80,21 +79,6 @@ class LinearOutputs(ABC):
             scores = np.ldexp(scores, units.exponent)
         scores += solution.intercept.astype(scores.dtype)
         return scores
-
-    @property
-    def predicts_in_float64(self) -> bool:
-        """Whether predictions are in float64 for float32 rows too, which could not hold them."""
-        return self._target_units is not None
-
-    def in_target_units(self, solution: RidgeSolution) -> RidgeSolution:
-        """A solution for the numbers that the solver saw, as one for the targets."""
-        units = self._target_units
-        if units is None:
-            return solution
-        # The criterion is a square, in units of the targets' as far as float64 goes.
-        scores = np.ldexp(solution.scores, 2 * units.exponent)
-        coef, intercept = units.coefficients(solution.coef), units.intercept(solution.intercept)
-        return replace(solution, coef=coef, intercept=intercept, scores=scores)
 
     @property
     def kernel_(self) -> Kernel:

@@ -72,6 +72,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         What is kept of the rows, to which `partial_fit` and `merge` add: sums, or the features in dual form.
     statistics_ : RidgeStatistics or None
         Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form.
+    target_units_ : TargetUnits or None
+        Units in which the solver saw targets that lie far from 0 beside their range, or outside 2^-64 to 2^64.
     n_features_in_ : int
     n_samples_seen_ : int
 
@@ -127,11 +129,11 @@ class KernelRegressor(RegressorMixin, KernelModel):
         assert first_pass.low is not None
         assert first_pass.high is not None
         units = TargetUnits.of_range(first_pass.low, first_pass.high)
-        self._target_units = None if units.plain else units
+        self.target_units_ = None if units.plain else units
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         y = y.reshape(y.shape[0], -1)
-        return check_range(y) if self._target_units is None else self._target_units.apply(y)
+        return check_range(y) if self.target_units_ is None else self.target_units_.apply(y)
 
     def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
         return weights
@@ -143,7 +145,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
         return (
             isinstance(other, KernelRegressor)
             and self.n_targets_ == other.n_targets_
-            and equal_records(self._target_units, other._target_units)
+            and equal_records(self.target_units_, other.target_units_)
         )
 
     @property

@@ -140,7 +140,7 @@ class StreamedFit(LinearOutputs):
             judges = Judges(self._sample, self._outlying, self._mapped)
             rng = self._streams()["probes"]
             solution = self.solver_.finish(check_alpha(self.alpha), judges, rng, self.n_jobs)
-            self.solution_ = self.in_target_units(solution)
+            self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
 
     def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
         """What the solver sees of some rows."""

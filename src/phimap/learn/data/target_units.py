@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from phimap.records import Record
+
+Solution = TypeVar("Solution", bound=Any)
 
 # A mean of this many half-widths of the range costs float32 ten of its 24 bits.
 _FAR = 2.0**10
@@ -53,13 +56,12 @@ class TargetUnits(Record):
         """Targets (r, t) in these units."""
         return check_range(np.ldexp(y - self.shift, -self.exponent))
 
-    def coefficients(self, coef: np.ndarray) -> np.ndarray:
-        """Coefficients (m, t), or an intercept, of targets in these units as those of y less `shift`."""
-        return np.ldexp(coef, self.exponent) if self.exponent else coef
-
-    def intercept(self, intercept: np.ndarray) -> np.ndarray:
-        """An intercept (t,) of targets in these units as that of y."""
-        return self.coefficients(intercept) + self.shift if not self.plain else intercept
+    def restore(self, solution: Solution) -> Solution:
+        """A linear model of targets in these units as one of the targets: any record with the fields named here."""
+        coef, intercept = (np.ldexp(part, self.exponent) for part in (solution.coef, solution.intercept))
+        # The criterion is a square, as far as float64 goes.
+        scores = np.ldexp(solution.scores, 2 * self.exponent)
+        return replace(solution, coef=coef, intercept=intercept + self.shift, scores=scores)
 
 
 def check_range(y: np.ndarray) -> np.ndarray:

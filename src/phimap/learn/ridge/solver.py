@@ -104,8 +104,10 @@ class RidgeSolver(Record):
             blocks = [feature_block(Z) for Z in features]
             every = joined_weights(weights, [len(Y) for Y in targets])
             self.rows = ((type(blocks[0]).joined(blocks).features, np.concatenate(targets), every),)
-        (row,) = self.rows
-        return feature_block(row[0]), row[1], row[2]
+            return self._joined()
+        for Z, Y, weights in self.rows:
+            return feature_block(Z), Y, weights
+        raise ValueError("the training data are empty: no rows were given. Give at least 2 rows.")
 
     def _sums(self, n_jobs: int | None) -> RidgeStatistics:
         """The sums; in dual form the rows kept become sums first."""
