@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from phimap._progress import Stages
 from phimap._validation import check_samples
 from phimap.kernels import Kernel
-from phimap.learn.data.batches import ArrayBatches, CheckedBatches, batch_rows, require_reiterable
+from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, batch_rows, require_reiterable
+from phimap.learn.data.weights import check_weights, positive_rows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.streamed import StreamedFit
 from phimap.ops import Array, ops_for
@@ -65,13 +66,16 @@ class KernelModel(StreamedFit, BaseEstimator):
 
     # Training --------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit on rows in memory.
 
         Parameters
         ----------
         X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts like w equal rows, one of weight 0 is as if it were not there, its class included;
+            where alpha is chosen, a row is left out with its whole weight.
 
         Returns
         -------
@@ -80,7 +84,8 @@ class KernelModel(StreamedFit, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, or the data are empty, of one row, or not finite.
+            If a parameter is out of range, the data are empty, of one row, or not finite, or weights are negative or
+            all zero.
         MemoryError
             If the ridge statistics exceed the byte budget.
 
@@ -91,14 +96,14 @@ class KernelModel(StreamedFit, BaseEstimator):
         is at most 2,048). Memory: three packed triangles of 4 m^2 bytes and one batch of features; the n x m feature
         matrix is held in the dual form only.
         """
-        return self._fit(self._batches_of(*self._check_training(X, y, reset=True)))
+        return self._fit(self._batches_of(*self._check_training(X, y, sample_weight, reset=True, rows_wanted=True)))
 
-    def fit_batches(self, batches: Iterable[tuple[Any, Any]]) -> Self:
+    def fit_batches(self, batches: Iterable[tuple[Any, ...]]) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the statistics.
 
         Parameters
         ----------
-        batches : iterable of (X, y)
+        batches : iterable of (X, y) or (X, y, sample_weight)
             Iterable more than once, the same each time: a list, or an object that opens its file anew.
 
         Returns
@@ -115,11 +120,11 @@ class KernelModel(StreamedFit, BaseEstimator):
         require_reiterable(batches)
         return self._fit(CheckedBatches(self._check_training, batches))
 
-    def _add_rows(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """What `partial_fit` does; `classes` are labels to come."""
         first = not hasattr(self, "feature_map_")
-        X, y = self._check_training(X, y, reset=first)
-        batches = self._batches_of(X, y)
+        X, y, weights = self._check_training(X, y, sample_weight, reset=first, rows_wanted=True)
+        batches = self._batches_of(X, y, weights)
         if first:
             solver = self._prepare(self._first_pass(batches, classes))
         elif not hasattr(self, "solver_"):
@@ -129,7 +134,7 @@ class KernelModel(StreamedFit, BaseEstimator):
             )
         else:
             solver = self.solver_
-            self._sample.update(X, y)
+            self._sample.update(X, y, weights)
         self._gather(solver, batches, Stages(bool(self.verbose)), X.shape[0])
         return self
 
@@ -184,7 +189,10 @@ class KernelModel(StreamedFit, BaseEstimator):
 
     # Shared small things ---------------------------------------------------------------------------------------
 
-    def _check_training(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, np.ndarray]:
+    def _check_training(
+        self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool, rows_wanted: bool = False
+    ) -> Batch:
+        """Rows of positive weight, of which there must be one where `rows_wanted`, their targets and weights."""
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass the targets."
@@ -195,12 +203,18 @@ class KernelModel(StreamedFit, BaseEstimator):
         elif self._sparse != sparse.issparse(X):
             # The scaling was fixed for rows of one kind, and a sample of all is kept.
             X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(ops_for(X).to_host(X))
-        return X, self._check_targets(y, X.shape[0], reset=reset)
+        y = self._check_targets(y, X.shape[0], reset=reset)
+        weights = check_weights(sample_weight, X.shape[0])
+        if weights is not None and (positive := positive_rows(weights)) is not None:
+            if rows_wanted and not positive.size:
+                raise ValueError("`sample_weight` must not be zero at all rows. Give one row a positive weight.")
+            X, y, weights = X[positive], y[positive], weights[positive]
+        return X, y, weights
 
-    def _batches_of(self, X: Array, y: np.ndarray) -> ArrayBatches:
+    def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> ArrayBatches:
         """Rows in memory as batches that fit the byte budget."""
         m = self._width()
-        return ArrayBatches(X, y, batch_rows(m, X.dtype.itemsize, self.memory, RidgeSolver.memory(m)))
+        return ArrayBatches(X, y, weights, batch_rows(m, X.dtype.itemsize, self.memory, RidgeSolver.memory(m)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "feature_map_")

@@ -12,9 +12,13 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from phimap._validation import check_finite
+from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
+from phimap.learn.data.class_weights import class_factors
 from phimap.learn.data.first_pass import FirstPass
 from phimap.ops import to_host
+from phimap.random_map import RandomMap
+from phimap.records import equal_records
 
 # Up to this number of rows every row may well be a class of its own.
 _FEW_ROWS = 20
@@ -32,6 +36,10 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         As in `KernelRegressor`, with the same defaults.
     alpha : float or "auto", default="auto"
         Regularisation, as in `KernelRegressor`, by the squared error over all classes.
+    class_weight : dict, "balanced" or None, default=None
+        Weights by which those of the rows of a class are multiplied in the fit and where alpha is chosen, by the
+        conventions of scikit-learn: ``"balanced"`` takes n / (n_classes n_c) with n_c the (weighted) rows of a class; a
+        class that a dict lacks has weight 1. They change neither the scales of the columns nor the length scale.
 
     Attributes
     ----------
@@ -65,6 +73,38 @@ n_samples_seen_
     True
     """
 
+    #: Weights of the classes, in their order; None where all are one.
+    _class_factors: np.ndarray | None = None
+
+    def __init__(
+        self,
+        kernel: str | Kernel | RandomMap = "gaussian",
+        n_components: int = 4096,
+        *,
+        alpha: float | str = "auto",
+        length_scale: float | str = "auto",
+        standardize: str | bool = "columns",
+        class_weight: dict[Any, float] | str | None = None,
+        device: str = "auto",
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        super().__init__(
+            kernel,
+            n_components,
+            alpha=alpha,
+            length_scale=length_scale,
+            standardize=standardize,
+            device=device,
+            memory=memory,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
     def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
         y = column_or_1d(to_host(y), warn=True)
         if y.dtype.kind == "f":
@@ -95,6 +135,13 @@ n_samples_seen_
                 stacklevel=2,
             )
         self.classes_ = labels
+        self._class_factors = class_factors(self.class_weight, labels, first_pass.label_weights)
+
+    def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
+        if self._class_factors is None:
+            return weights
+        factors = self._class_factors[np.searchsorted(self.classes_, y)]
+        return factors if weights is None else weights * factors
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         index = np.searchsorted(self.classes_, y)
@@ -117,9 +164,13 @@ n_samples_seen_
         return True
 
     def _same_targets(self, other: KernelModel) -> bool:
-        return isinstance(other, KernelClassifier) and np.array_equal(self.classes_, other.classes_)
+        return (
+            isinstance(other, KernelClassifier)
+            and np.array_equal(self.classes_, other.classes_)
+            and equal_records(self._class_factors, other._class_factors)
+        )
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the training data.
 
         Parameters
@@ -129,6 +180,8 @@ n_samples_seen_
         y : array-like of shape (n_samples,)
         classes : array-like, optional
             All labels to come; needed in the first call unless its rows have all of them.
+        sample_weight : array-like of shape (n_samples,), optional
+            As in `fit`.
 
         Returns
         -------
@@ -137,14 +190,20 @@ n_samples_seen_
         Raises
         ------
         ValueError
-            If a label is not among the classes of the first call, or `classes` changes.
+            If a label is not among the classes of the first call, `classes` changes, or `class_weight` is
+            ``"balanced"``, which needs all rows.
         """
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"`class_weight` {self.class_weight!r} is not known before all rows are, so partial_fit cannot use it. "
+                "Give a dict, for example from sklearn.utils.class_weight.compute_class_weight."
+            )
         if classes is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 f"`classes` must be those of the first call, {self.classes_.tolist()}, got {list(classes)}. "
                 "Leave it out in later calls."
             )
-        return self._add_rows(X, y, classes)
+        return self._add_rows(X, y, sample_weight, classes)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the linear model.

@@ -13,6 +13,7 @@ from phimap.kernels import Kernel
 from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import feature_rows
 from phimap.learn.data.scaling import Scaling
+from phimap.learn.data.target_units import TargetUnits
 from phimap.learn.ridge.solve import RidgeSolution
 from phimap.ops import ops_for
 from phimap.random_map import RandomMap
@@ -26,6 +27,8 @@ class LinearOutputs(ABC):
     n_features_in_: int
     device: str
     n_jobs: int | None
+    #: Units in which the solver saw the targets; None where it saw them as they are.
+    target_units_: TargetUnits | None = None
 
     @abstractmethod
     def _current_solution(self) -> RidgeSolution:
@@ -45,7 +48,8 @@ class LinearOutputs(ABC):
         Returns
         -------
         ndarray of shape (n_samples,) or, for regression, (n_samples, n_targets)
-            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64.
+            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64. Targets that
+            float32 does not hold to three digits of their range, such as times in seconds, are predicted in float64.
 
         Raises
         ------
@@ -64,11 +68,15 @@ class LinearOutputs(ABC):
         solution = self._current_solution()
         rows = feature_rows(self.feature_map_.record_.n_components, X.dtype.itemsize)
         features = self._features()
-        scores = np.empty((X.shape[0], solution.coef.shape[1]), ops_for(X).dtype)
-        coef = solution.coef.astype(scores.dtype)
+        dtype, units = ops_for(X).dtype, self.target_units_
+        scores = np.empty((X.shape[0], solution.coef.shape[1]), dtype if units is None else np.float64)
+        # Within the range of float32, whatever the targets are.
+        coef = (solution.coef if units is None else np.ldexp(solution.coef, -units.exponent)).astype(dtype)
         for start in range(0, X.shape[0], rows):
             part = slice(start, start + rows)
             scores[part] = features(X[part]).times(coef, self.n_jobs)
+        if units is not None:
+            scores = np.ldexp(scores, units.exponent)
         scores += solution.intercept.astype(scores.dtype)
         return scores
 

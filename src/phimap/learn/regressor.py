@@ -11,6 +11,11 @@ from sklearn.utils.validation import check_array
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
 from phimap.learn.data.first_pass import FirstPass
+from phimap.learn.data.target_units import TargetUnits, check_range
+from phimap.records import equal_records
+
+# Sums of squares of larger targets overflow, so that no error could be told.
+_LARGEST = 1e150
 
 
 class KernelRegressor(RegressorMixin, KernelModel):
@@ -67,6 +72,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
         What is kept of the rows, to which `partial_fit` and `merge` add: sums, or the features in dual form.
     statistics_ : RidgeStatistics or None
         Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form.
+    target_units_ : TargetUnits or None
+        Units in which the solver saw targets that lie far from 0 beside their range, or outside 2^-64 to 2^64.
     n_features_in_ : int
     n_samples_seen_ : int
 
@@ -104,6 +111,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
                 f"X has {n_rows}."
             )
         check_finite(y, "y")
+        if y.size and (largest := np.abs(y).max()) > _LARGEST:
+            raise ValueError(
+                f"`y` must lie within {_LARGEST:g} of 0, whose squares float64 holds, got {largest:g}. Rescale y."
+            )
         n_targets = 1 if y.ndim == 1 else y.shape[1]
         if reset:
             self.n_targets_, self._single_column = n_targets, y.ndim == 1
@@ -115,22 +126,33 @@ class KernelRegressor(RegressorMixin, KernelModel):
         return y.reshape(n_rows) if self._single_column else y.reshape(n_rows, n_targets)
 
     def _learn_targets(self, first_pass: FirstPass) -> None:
-        """Nothing: the first rows have told their number."""
+        assert first_pass.low is not None
+        assert first_pass.high is not None
+        units = TargetUnits.of_range(first_pass.low, first_pass.high)
+        self.target_units_ = None if units.plain else units
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
-        return y.reshape(y.shape[0], -1)
+        y = y.reshape(y.shape[0], -1)
+        return check_range(y) if self.target_units_ is None else self.target_units_.apply(y)
+
+    def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
+        return weights
 
     def _decode(self, scores: np.ndarray) -> np.ndarray:
         return scores[:, 0] if self._single_column else scores
 
     def _same_targets(self, other: KernelModel) -> bool:
-        return isinstance(other, KernelRegressor) and self.n_targets_ == other.n_targets_
+        return (
+            isinstance(other, KernelRegressor)
+            and self.n_targets_ == other.n_targets_
+            and equal_records(self.target_units_, other.target_units_)
+        )
 
     @property
     def _has_labels(self) -> bool:
         return False
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the training data.
 
         The first call fixes the scaling, the length scale and the feature map from its rows, so they should be
@@ -140,12 +162,14 @@ class KernelRegressor(RegressorMixin, KernelModel):
         ----------
         X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), optional
+            As in `fit`.
 
         Returns
         -------
         self : object
         """
-        return self._add_rows(X, y)
+        return self._add_rows(X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

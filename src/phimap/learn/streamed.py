@@ -13,12 +13,14 @@ from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_integer
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
+from phimap.learn.data.batches import Batch
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import Reservoir, fingerprint
 from phimap.learn.data.scaling import check_standardisation
 from phimap.learn.linear import LinearOutputs
 from phimap.learn.ridge.alpha import check_alpha
+from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges
 from phimap.learn.ridge.solve import RidgeSolution
 from phimap.learn.ridge.solver import RidgeSolver
@@ -58,6 +60,10 @@ class StreamedFit(LinearOutputs):
     def _encode(self, y: np.ndarray) -> np.ndarray:
         """Checked targets as numbers (r, t)."""
 
+    @abstractmethod
+    def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
+        """What rows with these targets count in the fit, for their own weights (r,); None where all count one."""
+
     @property
     @abstractmethod
     def _has_labels(self) -> bool:
@@ -68,7 +74,7 @@ class StreamedFit(LinearOutputs):
         """Sums over all rows seen; None where the solver keeps the rows themselves."""
         return self.solver_.statistics
 
-    def _fit(self, batches: Iterable[tuple[Array, np.ndarray]]) -> Self:
+    def _fit(self, batches: Iterable[Batch]) -> Self:
         stages = Stages(bool(self.verbose))
         with stages.stage("scales"):
             first_pass = self._first_pass(batches)
@@ -79,7 +85,7 @@ class StreamedFit(LinearOutputs):
         self.stages_: list[Stage] = stages.finished
         return self
 
-    def _first_pass(self, batches: Iterable[tuple[Array, np.ndarray]], classes: Any = None) -> FirstPass:
+    def _first_pass(self, batches: Iterable[Batch], classes: Any = None) -> FirstPass:
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         first_pass = FirstPass(batches, seed, collect_labels=self._has_labels)
@@ -98,7 +104,7 @@ class StreamedFit(LinearOutputs):
         self.scaling_ = first_pass.moments.scaling(check_standardisation(self.standardize))
         self._sample = first_pass.sample
         self._outlying = OutlyingRows(self._sample.seed, centre=first_pass.moments.mean, factor=self.scaling_.factor)
-        rows, targets = self._sample.first(_LENGTH_SCALE_ROWS)
+        rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
         self._origin = fingerprint(rows, targets)
         ops = ops_for(rows)
         rows = self.scaling_.bind(ops).apply(ops, rows)
@@ -110,21 +116,20 @@ class StreamedFit(LinearOutputs):
             random_state=self._streams()["map"],
             n_jobs=self.n_jobs,
             complete=complete and rows.shape[0] == n_rows,
+            weights=weights,
         )
         self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(rows)
         n_targets = self._encode(targets[:1]).shape[1]
         return RidgeSolver.start(self._width(), n_targets, n_rows if complete else None)
 
-    def _gather(
-        self, solver: RidgeSolver, batches: Iterable[tuple[Array, np.ndarray]], stages: Stages, n_rows: int
-    ) -> None:
+    def _gather(self, solver: RidgeSolver, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
         """Give the solver the features of all batches."""
         work = "features" if solver.form == "dual" else "features and Gram matrix"
         with stages.stage(work, n_rows) as advance:
             features = self._features()
-            for X, y in batches:
-                solver.update(features(X), self._encode(y), self.n_jobs)
-                self._outlying.update(X, y)
+            for X, y, weights in batches:
+                solver.update(features(X), self._encode(y), self.n_jobs, self._row_weights(y, weights))
+                self._outlying.update(X, y, weights)
                 advance(X.shape[0])
         self.solver_ = solver
         self.n_samples_seen_ = solver.n_rows
@@ -132,9 +137,14 @@ class StreamedFit(LinearOutputs):
 
     def _solve(self, stages: Stages) -> None:
         with stages.stage("regularisation"):
-            judges = Judges(self._sample, self._outlying, lambda X, y: (self._features()(X), self._encode(y)))
+            judges = Judges(self._sample, self._outlying, self._mapped)
             rng = self._streams()["probes"]
-            self.solution_ = self.solver_.finish(check_alpha(self.alpha), judges, rng, self.n_jobs)
+            solution = self.solver_.finish(check_alpha(self.alpha), judges, rng, self.n_jobs)
+            self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
+
+    def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
+        """What the solver sees of some rows."""
+        return Rows(self._features()(X), self._encode(y), self._row_weights(y, weights))
 
     def _current_solution(self) -> RidgeSolution:
         if not hasattr(self, "solution_"):

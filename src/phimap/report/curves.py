@@ -108,6 +108,7 @@ def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndar
     narrow = model.solver_.subset(columns)
     try:
         solution = narrow.finish(alpha / factor**2, None, np.random.default_rng(0), model.n_jobs)
+        solution = solution if model.target_units_ is None else model.target_units_.restore(solution)
     except NotPositiveDefiniteError:
         # So little regularisation is below the rounding of the sums: the curve has no such point.
         return coef, np.full(t, np.nan)
@@ -126,6 +127,8 @@ def _held_out_errors(
     for X, y in held_out:
         ops = ops_for(X)
         Z = model.feature_map_.transform(model.scaling_.bind(ops).apply(ops, X))
+        if model.target_units_ is not None:
+            Z = Z.astype(np.float64)
         scores = Z @ coef.astype(Z.dtype) + intercept.astype(Z.dtype)
         scores = scores.reshape(len(X), n_models, n_outputs)
         if hasattr(model, "classes_"):

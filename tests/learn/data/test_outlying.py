@@ -36,7 +36,7 @@ def test_outlying_rows_whatever_the_batches(few, cuts, layout, rng):
     rows = collect(layout(X), cuts)
     assert rows.n_seen == 300
     for n_rows in (0, 5, CAPACITY, 300):
-        kept, indices, keys = rows.first(n_rows)
+        (kept, indices, _), keys = rows.first(n_rows)
         np.testing.assert_array_equal(indices, np.argsort(-distances)[: min(n_rows, CAPACITY)])
         np.testing.assert_array_equal(kept.toarray() if sparse.issparse(kept) else kept, X[indices])
         assert keys.shape == indices.shape
@@ -44,15 +44,15 @@ def test_outlying_rows_whatever_the_batches(few, cuts, layout, rng):
 
 def test_among_equals_the_first_to_come(few):
     for cuts in ([], [3, 30, 31]):
-        np.testing.assert_array_equal(collect(np.ones((100, 3)), cuts).first(CAPACITY)[1], np.arange(CAPACITY))
+        np.testing.assert_array_equal(collect(np.ones((100, 3)), cuts).first(CAPACITY)[0].y, np.arange(CAPACITY))
 
 
 def test_rows_have_the_keys_of_the_random_sample(few, rng):
     X = rng.standard_normal((200, 3))
     sample = Reservoir(1)
     sample.update(X, np.arange(200))
-    _, indices, keys = collect(X, [50]).first(CAPACITY)
-    _, others = sample.first(200, without=keys)
+    (_, indices, _), keys = collect(X, [50]).first(CAPACITY)
+    others = sample.first(200, without=keys).y
     assert set(others) == set(range(200)) - set(indices)
 
 
@@ -62,7 +62,7 @@ def test_merged_rows_are_the_most_outlying_of_both(few, rng):
     one.merge(other)
     one.merge(OutlyingRows(3, centre=one.centre, factor=one.factor))
     assert one.n_seen == 200
-    np.testing.assert_array_equal(one.first(CAPACITY)[0], collect(X, []).first(CAPACITY)[0])
+    np.testing.assert_array_equal(one.first(CAPACITY)[0].X, collect(X, []).first(CAPACITY)[0].X)
 
 
 def two_scales(n: int, n_outlying: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -91,6 +91,6 @@ def test_outlying_rows_keep_alpha_large_enough(n_outlying, seed):
         return float(np.square(features(X_new) @ solution.coef[:, 0] + solution.intercept - y_new).mean())
 
     least = min(error(alpha) for alpha in np.geomspace(1e-3, 1e2, 11))
-    rows, targets = model._sample.first(240)
+    rows, targets, _ = model._sample.first(240)
     assert error(solve_ridge(statistics, held_out=(features(rows), targets[:, None])).alpha) > 1.15 * least
     assert error(model.alpha_) < 1.05 * least

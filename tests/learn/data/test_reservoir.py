@@ -37,7 +37,7 @@ def test_sample_does_not_depend_on_the_batches(cuts, layout):
     whole, parts = (collect(layout(X), y, c) for c in ([], cuts))
     assert whole.n_seen == parts.n_seen == 400
     for n_rows in (1, 20, CAPACITY):
-        (X_whole, y_whole), (X_parts, y_parts) = whole.first(n_rows), parts.first(n_rows)
+        (X_whole, y_whole, _), (X_parts, y_parts, _) = whole.first(n_rows), parts.first(n_rows)
         np.testing.assert_array_equal(y_whole, y_parts)
         assert sparse.issparse(X_parts) == (layout is sparse.csr_matrix)
         dense = X_parts.toarray() if sparse.issparse(X_parts) else X_parts
@@ -82,7 +82,7 @@ def test_merged_samples_hold_the_smallest_keys_of_both():
     one.merge(other)
     assert one.n_seen == 400
     np.testing.assert_array_equal(np.sort(one.keys), keys)
-    X_kept, y_kept = one.first(CAPACITY)
+    X_kept, y_kept, _ = one.first(CAPACITY)
     np.testing.assert_array_equal(X_kept[:, 0], y_kept)
     assert (y_kept < 150).any()
     assert (y_kept >= 150).any()

@@ -1,4 +1,4 @@
-"""Batches of training rows: re-iterable streams of (X, y)."""
+"""Batches of training rows: re-iterable streams of (X, y, weights)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,23 @@ _LEAST_ROWS = 256
 _BATCH_BYTES = 256 * 2**20
 
 
+#: Rows, their targets, and their weights, which are positive, or None where all are one.
+Batch = tuple[Array, Any, np.ndarray | None]
+
+
 @dataclass(frozen=True)
 class ArrayBatches:
     """Rows in memory as batches; slices are views."""
 
     X: Array
     y: Any
+    weights: np.ndarray | None
     rows: int
 
-    def __iter__(self) -> Iterator[tuple[Array, Any]]:
+    def __iter__(self) -> Iterator[Batch]:
         for start in range(0, self.X.shape[0], self.rows):
             part = slice(start, start + self.rows)
-            yield self.X[part], self.y[part]
+            yield self.X[part], self.y[part], None if self.weights is None else self.weights[part]
 
 
 def feature_rows(n_components: int, itemsize: int) -> int:
@@ -67,7 +72,7 @@ def batch_rows(n_components: int, itemsize: int, memory: int | str | None, kept:
     return rows
 
 
-def require_reiterable(batches: Iterable[tuple[Array, Any]]) -> None:
+def require_reiterable(batches: Iterable[Any]) -> None:
     """Raise if `batches` can be gone through once only."""
     if iter(batches) is batches:
         raise TypeError(
@@ -82,21 +87,24 @@ class CheckedBatches:
     Parameters
     ----------
     check : callable
-        ``check(X, y, reset=...)`` gives the checked pair; the very first pair sets the width of all others.
-    batches : iterable of (X, y)
+        ``check(X, y, sample_weight, reset=...)`` gives the checked batch; the very first sets the width of all others.
+    batches : iterable of (X, y) or (X, y, sample_weight)
+        Those of no weight at all are left out.
     """
 
-    def __init__(self, check: Callable[..., tuple[Array, Any]], batches: Iterable[tuple[Any, Any]]):
+    def __init__(self, check: Callable[..., Batch], batches: Iterable[tuple[Any, ...]]):
         self._check = check
         self._batches = batches
         self._seen = False
 
-    def __iter__(self) -> Iterator[tuple[Array, Any]]:
+    def __iter__(self) -> Iterator[Batch]:
         for batch in self._batches:
-            if not isinstance(batch, tuple | list) or len(batch) != 2:
+            if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
                 raise TypeError(
-                    f"`batches` must hold pairs (X, y), got {type(batch).__name__} as one of them. "
-                    "Put a single pair into a list, [(X, y)], or call fit(X, y)."
+                    f"`batches` must hold pairs (X, y), or (X, y, sample_weight), got {type(batch).__name__} as one of "
+                    "them. Put a single pair into a list, [(X, y)], or call fit(X, y)."
                 )
-            yield self._check(*batch, reset=not self._seen)
+            X, y, weights = self._check(*batch, reset=not self._seen)
             self._seen = True
+            if X.shape[0]:
+                yield X, y, weights

@@ -10,6 +10,7 @@ import numpy as np
 
 from phimap.learn.data.centred_rows import CentredRows, DenseRows, PackedRows
 from phimap.learn.data.triangle import BLOCK, STRIP, BlockTriangle, add_to
+from phimap.learn.data.weights import weighted_mean
 from phimap.ops import Array, is_tensor, ops_for, run_tasks
 from phimap.packed import PackedArray
 
@@ -50,12 +51,21 @@ class FeatureBlock(ABC):
         """Add `sign`, 1 or -1, times ``Z^T Z`` (m, m) to `gram`."""
 
     @abstractmethod
-    def cross_products(self, Y: np.ndarray, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """``Z^T Y`` (m, t) for float64 `Y` (r, t), and the sums of the columns (m,); both on the host, float64."""
+    def cross_products(
+        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``Z^T Y`` (m, t) for float64 `Y` (r, t), and the sums of the columns (m,); both on the host, float64.
+
+        Rows with `weights` (r,) count as often.
+        """
 
     @abstractmethod
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """``Z W`` (r, t) on the host, in the dtype of the features."""
+
+    @abstractmethod
+    def scaled(self, factors: np.ndarray) -> FeatureBlock:
+        """The block with its rows times `factors` (r,), in its dtype."""
 
     @abstractmethod
     def columns(self, index: np.ndarray) -> FeatureBlock:
@@ -79,8 +89,8 @@ class FeatureBlock(ABC):
         """Blocks that were kept, one below the other."""
 
     @abstractmethod
-    def centred(self, n_jobs: int | None) -> CentredRows:
-        """The rows less their mean, for the dual form of a problem."""
+    def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
+        """The rows, of `weights` (r,), less their mean, for the dual form of a problem."""
 
 
 def feature_block(features: Features | FeatureBlock) -> FeatureBlock:
@@ -103,15 +113,20 @@ class DenseBlock(FeatureBlock):
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add_products(self.features, sign, n_jobs)
 
-    def cross_products(self, Y: np.ndarray, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        Z, mean = self.features, Y.mean(axis=0)
+    def cross_products(
+        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        Z, mean = self.features, weighted_mean(Y, weights)
         # The rounding of products in float32 then does not grow with a constant in Y.
-        deviations = (Y - mean).astype(Z.dtype, copy=False)
+        deviations = _weighted(Y - mean, weights).astype(Z.dtype, copy=False)
         cross, sums = np.empty((Z.shape[1], Y.shape[1])), np.empty(Z.shape[1])
 
         def multiply(first: int) -> None:
             columns = slice(first, first + BLOCK)
-            sums[columns] = Z[:, columns].sum(axis=0, dtype=np.float64)
+            if weights is None:
+                sums[columns] = Z[:, columns].sum(axis=0, dtype=np.float64)
+            else:
+                sums[columns] = weights @ Z[:, columns].astype(np.float64, copy=False)
             cross[columns] = Z[:, columns].T @ deviations + np.outer(sums[columns], mean)
 
         run_tasks(multiply, range(0, Z.shape[1], BLOCK), n_jobs)
@@ -120,6 +135,9 @@ class DenseBlock(FeatureBlock):
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         ops = ops_for(self.features)
         return ops.to_host(ops.matmul_rows(self.features, ops.constant(W), n_jobs))
+
+    def scaled(self, factors: np.ndarray) -> FeatureBlock:
+        return type(self)(self.features * ops_for(self.features).constant(factors)[:, None])
 
     def columns(self, index: np.ndarray) -> FeatureBlock:
         return type(self)(ops_for(self.features).contiguous(self.features[:, index]))
@@ -137,8 +155,8 @@ class DenseBlock(FeatureBlock):
     def joined(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
         return cls(np.concatenate([block.to_host() for block in blocks]))
 
-    def centred(self, n_jobs: int | None) -> CentredRows:
-        return DenseRows(self.to_host(), n_jobs)
+    def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
+        return DenseRows(self.to_host(), n_jobs, weights)
 
 
 class TensorBlock(DenseBlock):
@@ -149,10 +167,13 @@ class TensorBlock(DenseBlock):
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add(ops_for(self.features).cross_products(self.features, self.features), sign)
 
-    def cross_products(self, Y: np.ndarray, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        ops, mean = ops_for(self.features), Y.mean(axis=0)
-        sums = ops.column_sums(self.features)
-        return ops.cross_products(self.features, ops.constant(Y - mean)) + np.outer(sums, mean), sums
+    def cross_products(
+        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        ops, mean = ops_for(self.features), weighted_mean(Y, weights)
+        sums = ops.column_sums(self.features if weights is None else self.scaled(weights).features)
+        deviations = ops.constant(_weighted(Y - mean, weights))
+        return ops.cross_products(self.features, deviations) + np.outer(sums, mean), sums
 
 
 class PackedBlock(FeatureBlock):
@@ -167,11 +188,16 @@ class PackedBlock(FeatureBlock):
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         self.to_dense().add_gram(gram, sign, n_jobs)
 
-    def cross_products(self, Y: np.ndarray, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        return self.to_dense().cross_products(Y, n_jobs)
+    def cross_products(
+        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self.to_dense().cross_products(Y, n_jobs, weights)
 
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         return self.features.dot(W, n_jobs)
+
+    def scaled(self, factors: np.ndarray) -> FeatureBlock:
+        return self.to_dense().scaled(factors)
 
     def columns(self, index: np.ndarray) -> FeatureBlock:
         return self.to_dense().columns(index)
@@ -191,8 +217,8 @@ class PackedBlock(FeatureBlock):
     def joined(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
         return cls(PackedArray.concatenate([block.features for block in blocks]))
 
-    def centred(self, n_jobs: int | None) -> CentredRows:
-        return PackedRows(self.features, n_jobs)
+    def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
+        return PackedRows(self.features, n_jobs, weights)
 
 
 class CountedBlock(PackedBlock):
@@ -215,8 +241,10 @@ class CountedBlock(PackedBlock):
         tasks = [(i, left) for i in range(gram.n_blocks) for left in range(gram.rows(i).start, gram.size, STRIP)]
         run_tasks(add, tasks, n_jobs)
 
-    def cross_products(self, Y: np.ndarray, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        products = self._columns(n_jobs).dot(np.column_stack([Y, np.ones(len(Y))]), n_jobs)
+    def cross_products(
+        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        products = self._columns(n_jobs).dot(_weighted(np.column_stack([Y, np.ones(len(Y))]), weights), n_jobs)
         return products[:, :-1], products[:, -1]
 
     def _columns(self, n_jobs: int | None) -> PackedArray:
@@ -224,3 +252,8 @@ class CountedBlock(PackedBlock):
         if self._transposed is None:
             self._transposed = replace(self.features.transposed(n_jobs), dtype=np.dtype(np.float64))
         return self._transposed
+
+
+def _weighted(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """The rows of `Y` (r, t) times their weights."""
+    return Y if weights is None else Y * weights[:, None]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.data.weights import weighted_mean
 from phimap.ops import ops_for, run_tasks
 from phimap.packed import PackedArray
 
@@ -16,7 +17,7 @@ _COLUMNS = 512
 
 
 class CentredRows(ABC):
-    """Rows of features (n, m) less their mean.
+    """Rows of features (n, m) less their weighted mean, times the roots of their weights.
 
     Attributes
     ----------
@@ -37,28 +38,31 @@ class CentredRows(ABC):
     def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
         """Inner products of the rows `kept` (k, k), and of the rows `tested` with them (h, k).
 
-        All less the mean of the rows kept; `kept` and `tested` are indices.
+        All less the weighted mean of the rows kept; those tested are not multiplied by roots of weights. `kept` and
+        `tested` are indices.
         """
 
 
 class DenseRows(CentredRows):
     """The rows of a dense array (n, m), in float64."""
 
-    def __init__(self, Z: np.ndarray, n_jobs: int | None):
-        self.mean = Z.mean(axis=0, dtype=np.float64)
+    def __init__(self, Z: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None):
+        self.mean = Z.mean(axis=0, dtype=np.float64) if weights is None else weighted_mean(Z, weights)
         self._centred = Z.astype(np.float64) - self.mean
-        self._n_jobs = n_jobs
+        self._weights, self._n_jobs = weights, n_jobs
 
     def gram(self) -> BlockTriangle:
-        return _gram(self._centred, self._n_jobs)
+        return _gram(times_root(self._centred, self._weights), self._n_jobs)
 
     def combine(self, A: np.ndarray) -> np.ndarray:
+        A = times_root(A, self._weights)
         blocks = np.array_split(self._centred, -(-self._centred.shape[1] // _COLUMNS), axis=1)
         return np.concatenate(run_tasks(lambda block: block.T @ A, blocks, self._n_jobs))
 
     def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
-        mean = self._centred[kept].mean(axis=0)
-        rows = self._centred[kept] - mean
+        weights = None if self._weights is None else self._weights[kept]
+        mean = weighted_mean(self._centred[kept], weights)
+        rows = times_root(self._centred[kept] - mean, weights)
         others = self._centred[tested] - mean
         between = ops_for(rows).matmul_rows(others, np.ascontiguousarray(rows.T), self._n_jobs)
         return _gram(rows, self._n_jobs), between
@@ -67,25 +71,36 @@ class DenseRows(CentredRows):
 class PackedRows(CentredRows):
     """The rows of a packed array (n, m), which stay packed: means are taken from their inner products."""
 
-    def __init__(self, Z: PackedArray, n_jobs: int | None):
-        self._n_jobs = n_jobs
+    def __init__(self, Z: PackedArray, n_jobs: int | None, weights: np.ndarray | None = None):
+        self._weights, self._n_jobs = weights, n_jobs
         self._columns = replace(Z.transposed(n_jobs), dtype=np.dtype(np.float64))
-        self.mean = self._columns.dot(np.full(len(Z), 1 / len(Z)), n_jobs)
+        shares = np.full(len(Z), 1 / len(Z)) if weights is None else weights / weights.sum()
+        self.mean = self._columns.dot(shares, n_jobs)
         self._products = replace(Z, dtype=np.dtype(np.float64)).gram(n_jobs=n_jobs)
 
     def gram(self) -> BlockTriangle:
-        means = self._products.mean(axis=0)
-        return BlockTriangle.from_dense(self._products - means - means[:, None] + means.mean())
+        means = weighted_mean(self._products, self._weights)
+        matrix = self._products - means - means[:, None] + weighted_mean(means, self._weights)
+        return BlockTriangle.from_dense(times_root(times_root(matrix, self._weights).T, self._weights))
 
     def combine(self, A: np.ndarray) -> np.ndarray:
+        A = times_root(A, self._weights)
         return self._columns.dot(A, self._n_jobs) - np.outer(self.mean, A.sum(axis=0))
 
     def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
         matrix, between = self._products[np.ix_(kept, kept)], self._products[np.ix_(tested, kept)]
-        means = matrix.mean(axis=0)
-        matrix += means.mean() - means - means[:, None]
-        between += means.mean() - means - between.mean(axis=1, keepdims=True)
-        return BlockTriangle.from_dense(matrix), between
+        weights = None if self._weights is None else self._weights[kept]
+        means = weighted_mean(matrix, weights)
+        middle = weighted_mean(means, weights)
+        matrix += middle - means - means[:, None]
+        between += middle - means - weighted_mean(between, weights, axis=1)[:, None]
+        matrix = times_root(times_root(matrix, weights).T, weights)
+        return BlockTriangle.from_dense(matrix), times_root(between.T, weights).T
+
+
+def times_root(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """`rows` (n, m) times the roots of their weights."""
+    return rows if weights is None else rows * np.sqrt(weights)[:, None]
 
 
 def _gram(rows: np.ndarray, n_jobs: int | None) -> BlockTriangle:

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from phimap.learn.data.batches import Batch
 from phimap.learn.data.reservoir import Reservoir
 from phimap.learn.data.scaling import Moments
-from phimap.ops import Array
 
 
 class FirstPass:
-    """What one pass over batches ``(X, y)`` tells.
+    """What one pass over batches ``(X, y, weights)`` tells.
 
     Parameters
     ----------
-    batches : iterable of (X, y)
+    batches : iterable of (X, y, weights)
     seed : int
         Seed of the sample.
     collect_labels : bool
@@ -27,30 +27,48 @@ class FirstPass:
     ----------
     moments : Moments
     sample : Reservoir
+    n_rows : int
+        Rows seen.
     labels : ndarray or None
         The distinct targets, sorted; None unless they are labels.
+    label_weights : ndarray or None
+        What the rows of each label count.
+    low, high : ndarray of shape (t,) or None
+        Range of the targets; None where they are labels.
     """
 
-    def __init__(self, batches: Iterable[tuple[Array, Any]], seed: int, *, collect_labels: bool):
+    def __init__(self, batches: Iterable[Batch], seed: int, *, collect_labels: bool):
         self.sample = Reservoir(seed)
+        self.n_rows = 0
+        self.low = self.high = None
         labels: list[np.ndarray] = []
+        counts: list[np.ndarray] = []
         moments = None
-        for X, y in batches:
+        for X, y, weights in batches:
             moments = Moments(X.shape[1]) if moments is None else moments
-            moments.update(X)
-            self.sample.update(X, y)
+            moments.update(X, weights)
+            self.sample.update(X, y, weights)
+            self.n_rows += X.shape[0]
             if collect_labels:
-                labels.append(np.unique(y))
+                found, index = np.unique(y, return_inverse=True)
+                labels.append(found)
+                counts.append(np.bincount(index.ravel(), weights))
+            else:
+                low, high = (np.atleast_1d(end(y, axis=0)) for end in (np.min, np.max))
+                self.low = low if self.low is None else np.minimum(self.low, low)
+                self.high = high if self.high is None else np.maximum(self.high, high)
         if moments is None:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         self.moments = moments
-        self.labels = np.unique(np.concatenate(labels)) if collect_labels else None
-
-    @property
-    def n_rows(self) -> int:
-        """Rows seen."""
-        return self.moments.n
+        self.labels = self.label_weights = None
+        if collect_labels:
+            self._count_labels(labels, counts)
 
     def add_labels(self, labels: Any) -> None:
         """Add labels that are to come."""
-        self.labels = np.unique(np.concatenate([np.asarray(labels), self.labels]))  # pyright: ignore
+        labels, known = np.asarray(labels), self.labels
+        self._count_labels([labels, known], [np.zeros(labels.size), self.label_weights])  # pyright: ignore
+
+    def _count_labels(self, labels: list[np.ndarray], counts: list[np.ndarray]) -> None:
+        self.labels, index = np.unique(np.concatenate(labels), return_inverse=True)
+        self.label_weights = np.bincount(index.ravel(), np.concatenate(counts))

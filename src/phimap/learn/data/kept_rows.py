@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
 from phimap._random import row_uniforms
+from phimap.learn.data.weights import joined_weights
 from phimap.ops import Array, ops_for
 from phimap.records import Record
+
+
+class WeightedRows(NamedTuple):
+    """Rows (r, d), their targets and weights (r,), which may be None."""
+
+    X: Array
+    y: Any
+    weights: np.ndarray | None
 
 
 @dataclass
@@ -27,6 +36,8 @@ class KeptRows(Record, ABC):
         Of the rows kept: a row's key is a hash of its index in the stream and of the seed.
     X : array or CSR matrix of shape (n_kept, n_features)
     y : ndarray
+    weights : ndarray of shape (n_kept,) or None
+        None where all are one.
     """
 
     seed: int
@@ -34,6 +45,11 @@ class KeptRows(Record, ABC):
     keys: np.ndarray = field(default_factory=lambda: np.empty(0))
     X: Array = None
     y: Any = None
+    weights: np.ndarray | None = None
+
+    def rows(self, chosen: np.ndarray) -> WeightedRows:
+        """Some of the rows kept, in this order."""
+        return WeightedRows(self.X[chosen], self.y[chosen], None if self.weights is None else self.weights[chosen])
 
     @property
     @abstractmethod
@@ -48,26 +64,29 @@ class KeptRows(Record, ABC):
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
         """Indices, ascending, of the rows to keep of those with `ranks`; the last of them come like `X`."""
 
-    def update(self, X: Array, y: np.ndarray) -> None:
-        """Offer rows; those taken are copied."""
+    def update(self, X: Array, y: np.ndarray, weights: np.ndarray | None = None) -> None:
+        """Offer rows, with positive weights; those taken are copied."""
         keys = row_uniforms(self.n_seen, X.shape[0], self.seed)
         self.n_seen += X.shape[0]
-        self._take(X, y, keys, self._ranks_of(X, keys))
+        self._take(X, y, weights, keys, self._ranks_of(X, keys))
 
     def merge(self, other: Self, *, without: Any = ()) -> None:
         """Offer the rows that another record has, less those with keys in `without`."""
         self.n_seen += other.n_seen
         if other.X is not None:
             new = np.flatnonzero(~np.isin(other.keys, without))
-            self._take(other.X[new], other.y[new], other.keys[new], other.ranks[new])
+            weights = None if other.weights is None else other.weights[new]
+            self._take(other.X[new], other.y[new], weights, other.keys[new], other.ranks[new])
 
-    def _take(self, X: Array, y: np.ndarray, keys: np.ndarray, ranks: np.ndarray) -> None:
+    def _take(self, X: Array, y: np.ndarray, weights: np.ndarray | None, keys: np.ndarray, ranks: np.ndarray) -> None:
         """Keep those of the rows offered that rank among the least, and of the others as many as stay so."""
         ranks, n_held = np.concatenate([self.ranks, ranks]), self.keys.size
         chosen = self._least(ranks, X)
         old, new = chosen[chosen < n_held], chosen[chosen >= n_held] - n_held
         if new.size or old.size < n_held:
             self.X, self.y = _stacked(self.X, self.y, old, X, y, new)
+            every = joined_weights([self.weights, weights], [n_held, keys.size])
+            self.weights = None if every is None else every[chosen]
             self._keep(np.concatenate([self.keys, keys])[chosen], ranks[chosen])
 
     def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from phimap.learn.data.kept_rows import KeptRows
+from phimap.learn.data.kept_rows import KeptRows, WeightedRows
 from phimap.ops import Array, ops_for
 
 # Rows that are kept. Of 6,000 to 35,000 rows, 64 leave the choice of alpha a little more noise, 256 no less.
@@ -35,10 +35,10 @@ class OutlyingRows(KeptRows):
     def ranks(self) -> np.ndarray:
         return -self.distances
 
-    def first(self, n_rows: int) -> tuple[Array, np.ndarray, np.ndarray]:
-        """The `n_rows` most outlying rows, their targets and their keys."""
+    def first(self, n_rows: int) -> tuple[WeightedRows, np.ndarray]:
+        """The `n_rows` most outlying rows and their keys."""
         chosen = np.argsort(self.ranks, kind="stable")[:n_rows]
-        return self.X[chosen], self.y[chosen], self.keys[chosen]
+        return self.rows(chosen), self.keys[chosen]
 
     def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
         if sparse.issparse(X):

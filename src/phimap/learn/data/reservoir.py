@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from phimap.learn.data.kept_rows import KeptRows
+from phimap.learn.data.kept_rows import KeptRows, WeightedRows
 from phimap.ops import Array, ops_for
 
 #: Rows that are kept: the mean of their squared errors is known to some 3 %, its differences along a flat curve far
@@ -28,11 +28,11 @@ class Reservoir(KeptRows):
     def ranks(self) -> np.ndarray:
         return self.keys
 
-    def first(self, n_rows: int, *, without: Any = ()) -> tuple[Array, np.ndarray]:
+    def first(self, n_rows: int, *, without: Any = ()) -> WeightedRows:
         """The `n_rows` rows with the smallest keys, in the order of their keys, less those with keys in `without`."""
         chosen = np.argsort(self.keys, kind="stable")[:n_rows]
         chosen = chosen[~np.isin(self.keys[chosen], without)]
-        return self.X[chosen], self.y[chosen]
+        return self.rows(chosen)
 
     def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
         return keys

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from phimap.learn.data.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record
 
@@ -36,21 +37,30 @@ class Scaling(Record):
 
 
 class Moments:
-    """Count, means and sums of squared deviations of columns, batch by batch.
+    """Weight, means and sums of squared deviations of columns, batch by batch.
 
-    Batches are merged by the update of Chan, Golub and LeVeque (1983), which does not cancel.
+    The weight of rows that have none is their number. Batches are merged by the update of Chan, Golub and LeVeque
+    (1983), which does not cancel.
     """
 
     def __init__(self, n_features: int):
-        self.n = 0
+        self.n: float = 0
         self.mean = np.zeros(n_features)
         self.squared_deviations = np.zeros(n_features)
         self.sparse = False
 
-    def update(self, X: Array) -> None:
-        """Add the rows of `X` (r, d), dense, CSR or tensor."""
-        rows = X.shape[0]
-        if sparse.issparse(X):
+    def update(self, X: Array, weights: np.ndarray | None = None) -> None:
+        """Add the rows of `X` (r, d), dense, CSR or tensor, with positive `weights` (r,)."""
+        rows = total_weight(weights, X.shape[0])
+        if weights is not None and sparse.issparse(X):
+            self.sparse = True
+            mean = X.T @ weights / rows
+            deviations = np.maximum(X.multiply(X).T @ weights - rows * mean**2, 0)
+        elif weights is not None:
+            host = ops_for(X).to_host(X)
+            mean = weighted_mean(host, weights)
+            deviations = weighted_sum(np.square(host - mean), weights)
+        elif sparse.issparse(X):
             self.sparse = True
             mean = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / rows
             squares = np.asarray(X.multiply(X).sum(axis=0, dtype=np.float64)).ravel()
@@ -67,7 +77,7 @@ class Moments:
 
     def constant_columns(self) -> np.ndarray:
         """Indices of the columns whose spread is below the rounding of their mean."""
-        spread = np.sqrt(self.squared_deviations / max(self.n, 1))
+        spread = np.sqrt(self.squared_deviations / (self.n or 1))
         return np.flatnonzero(spread <= 8 * np.finfo(np.float64).eps * np.abs(self.mean))
 
     def scaling(self, kind: str | bool) -> Scaling:
@@ -79,7 +89,7 @@ class Moments:
         d = self.mean.shape[0]
         if kind is False:
             return Scaling(np.zeros(d), np.ones(d))
-        variances = self.squared_deviations / max(self.n, 1)
+        variances = self.squared_deviations / (self.n or 1)
         variances[self.constant_columns()] = 0
         if kind == "global":
             variances = np.full(d, variances.mean())

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from phimap._random import RandomState, named_streams
 from phimap.learn.data.blocks import DenseBlock, FeatureBlock
-from phimap.learn.data.centred_rows import CentredRows
+from phimap.learn.data.centred_rows import CentredRows, times_root
 from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.data.weights import total_weight, weighted_mean, weighted_sum
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, Images, ShiftedInverse
 from phimap.learn.ridge.statistics import RidgeStatistics
 
-#: Features of some rows and their targets (r, t).
-Rows = tuple[FeatureBlock, np.ndarray]
+
+class Rows(NamedTuple):
+    """Features of some rows, their targets (r, t) and their weights (r,), None where all are one."""
+
+    block: FeatureBlock
+    targets: np.ndarray
+    weights: np.ndarray | None = None
+
 
 # Standard deviations of the estimated degrees of freedom that the fit must leave over for GCV to mean anything:
 # the score divides by their square, which is then known within a fifth.
@@ -46,6 +53,7 @@ class System:
 
 def gcv_system(statistics: RidgeStatistics) -> System:
     """Give the primal system, judged by generalised cross-validation from the statistics alone."""
+    # Leaving a row out takes its whole weight away, so that there are as many errors as rows.
     n, squares = statistics.n, float(statistics.centred_squares().sum())
 
     def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
@@ -57,7 +65,7 @@ def gcv_system(statistics: RidgeStatistics) -> System:
         nothing = np.full(shifts.shape, np.inf)
         # Errors below the rounding of what they are the difference of are not known either.
         rss = np.maximum(rss, statistics.eps * squares)
-        return np.divide(rss / n, np.square(free), out=nothing, where=free > least)
+        return np.divide(rss / statistics.weight, np.square(free), out=nothing, where=free > least)
 
     def coarse(columns: np.ndarray) -> System:
         return gcv_system(statistics.subset(columns))
@@ -72,73 +80,85 @@ def held_out_system(statistics: RidgeStatistics, held_out: Rows, outlying: Rows 
     Rows `outlying`, none of them held out, stay, and are judged by their leave-one-out errors; those held out then
     stand for all rows but these.
     """
-    block, Y = held_out
-    others = statistics.without(block, Y, n_jobs)
+    block, Y, weights = held_out
+    others = statistics.without(block, Y, n_jobs, weights=weights)
     if outlying is None:
-        outlying_rows = np.empty((0, statistics.n_components)), np.empty((0, Y.shape[1]))
+        far_rows = Rows(DenseBlock(np.empty((0, statistics.n_components))), np.empty((0, Y.shape[1])))
     else:
-        outlying_rows = np.asarray(outlying[0].to_host(), dtype=np.float64), outlying[1]
-    return _system_without(others, (block.to_dense(), Y), outlying_rows, n_jobs)
+        Z_outlying = DenseBlock(np.asarray(outlying.block.to_host(), dtype=np.float64))
+        far_rows = outlying._replace(block=Z_outlying)
+    return _system_without(others, Rows(block.to_dense(), Y, weights), far_rows, n_jobs)
 
 
-def _system_without(
-    others: RidgeStatistics, held_out: Rows, outlying: tuple[np.ndarray, np.ndarray], n_jobs: int | None
-) -> System:
+def _system_without(others: RidgeStatistics, held_out: Rows, outlying: Rows, n_jobs: int | None) -> System:
     """The system of the rows that were not `held_out`, judged on those that were and on those `outlying`."""
-    (block, Y), (Z_outlying, Y_outlying) = held_out, outlying
-    mean_z, mean_y = others.sum_z / others.n, others.sum_y / others.n
-    n, n_held_out, n_outlying = others.n + Y.shape[0], Y.shape[0], Y_outlying.shape[0]
+    (block, Y, weights), (outlying_block, Y_outlying, outlying_weights) = held_out, outlying
+    mean_z, mean_y = others.sum_z / others.weight, others.sum_y / others.weight
+    n_held_out, n_outlying = Y.shape[0], Y_outlying.shape[0]
+    total = others.weight + total_weight(weights, n_held_out)
+    outlying_weight = total_weight(outlying_weights, n_outlying)
     targets = np.concatenate([Y, Y_outlying]) - mean_y
 
     def project(vectors: np.ndarray) -> np.ndarray:
         vectors = np.ascontiguousarray(vectors)
-        products = [rows.times(vectors, n_jobs) for rows in (block, DenseBlock(Z_outlying))]
+        products = [rows.times(vectors, n_jobs) for rows in (block, outlying_block)]
         return np.concatenate(products) - mean_z @ vectors
 
     def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
         squares = np.square(inverse.images(shifts) - targets).sum(axis=2)
-        of_most = squares[:, :n_held_out].mean(axis=1)
+        of_most = weighted_mean(squares[:, :n_held_out], weights, axis=1)
         if n_outlying == 0:
             return of_most
         # 1 less the leverage; 0 for a row that alone determines its own fit.
-        free = np.maximum(1 - inverse.forms(shifts) - 1 / others.n, _LEAST_FREE)
-        return ((n - n_outlying) * of_most + (squares[:, n_held_out:] / np.square(free)).sum(axis=1)) / n
+        own = 1 / others.weight if outlying_weights is None else outlying_weights / others.weight
+        free = np.maximum(1 - inverse.forms(shifts) - own, _LEAST_FREE)
+        of_outlying = weighted_sum(squares[:, n_held_out:] / np.square(free), outlying_weights, axis=1)
+        return ((total - outlying_weight) * of_most + of_outlying) / total
 
     def coarse(columns: np.ndarray) -> System:
-        narrow = Z_outlying[:, columns], Y_outlying
-        return _system_without(others.subset(columns), (block.columns(columns), Y), narrow, n_jobs)
+        tested, far = (rows._replace(block=rows.block.columns(columns)) for rows in (held_out, outlying))
+        return _system_without(others.subset(columns), tested, far, n_jobs)
 
     matrix, rhs = others.centred_gram(), others.centred_cross()
-    rows = (Z_outlying - mean_z).T if n_outlying else None
+    rows = times_root(outlying_block.to_host() - mean_z, outlying_weights).T if n_outlying else None
     return System(matrix, rhs, others.gram, others.eps, "held-out", score, project, rows=rows, coarse=coarse)
 
 
-def held_out_dual_system(rows: CentredRows, Y: np.ndarray, eps: float, rng: RandomState, n_jobs: int | None) -> System:
+def held_out_dual_system(
+    rows: CentredRows, Y: np.ndarray, weights: np.ndarray | None, eps: float, rng: RandomState, n_jobs: int | None
+) -> System:
     """Give the dual system of all but a random tenth of the rows, judged by the squared error on that tenth."""
     order = named_streams(rng, "held-out")["held-out"].permutation(Y.shape[0])
     tested, kept = np.split(order, [Y.shape[0] // 10])
     matrix, between = rows.split(kept, tested)
-    mean_y = Y[kept].mean(axis=0)
+    weights_kept, weights_tested = (None, None) if weights is None else (weights[kept], weights[tested])
+    mean_y = weighted_mean(Y[kept], weights_kept)
     wanted = Y[tested] - mean_y
 
     def project(vectors: np.ndarray) -> np.ndarray:
         return DenseBlock(between).times(vectors, n_jobs)
 
     def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        return np.square(inverse.images(shifts) - wanted).sum(axis=2).mean(axis=1)
+        return weighted_mean(np.square(inverse.images(shifts) - wanted).sum(axis=2), weights_tested, axis=1)
 
-    return System(matrix, Y[kept] - mean_y, matrix, eps, "held-out", score, project)
+    rhs = times_root(Y[kept] - mean_y, weights_kept)
+    return System(matrix, rhs, matrix, eps, "held-out", score, project)
 
 
-def leave_one_out_system(matrix: BlockTriangle, rhs: np.ndarray, eps: float) -> System:
-    """Give the dual system, judged by the exact leave-one-out error."""
+def leave_one_out_system(
+    matrix: BlockTriangle, rhs: np.ndarray, eps: float, weights: np.ndarray | None = None
+) -> System:
+    """Give the dual system, judged by the exact leave-one-out error: see `solve_ridge_dual`."""
     n = rhs.shape[0]
+    shares = 1 / n if weights is None else weights / weights.sum()
 
     def score(inverse: ExactShiftedInverse, shifts: np.ndarray) -> np.ndarray:
         inverse_diagonals = inverse.diagonals(shifts) * shifts[:, None]
         # 1 - h_i; for a row that alone determines its own fit rounding could leave it below zero.
-        free = np.maximum(inverse_diagonals - 1 / n, np.finfo(np.float64).eps)
+        free = np.maximum(inverse_diagonals - shares, np.finfo(np.float64).eps)
         errors = shifts[:, None, None] * inverse.images(shifts) / free[:, :, None]
-        return np.square(errors).sum(axis=2).mean(axis=1)
+        squares = np.square(errors).sum(axis=2)
+        # The roots of the weights are in the right-hand side.
+        return squares.mean(axis=1) if weights is None else squares.sum(axis=1) / weights.sum()
 
     return System(matrix, rhs, matrix, eps, "leave-one-out", score, exact=True)

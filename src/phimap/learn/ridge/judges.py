@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,17 +27,17 @@ class Judges:
     sample : Reservoir
     outlying : OutlyingRows
     mapped : callable
-        ``mapped(X, y)`` gives the block of features and the targets (r, t) of rows.
+        ``mapped(X, y, weights)`` gives the block of features, the targets (r, t) and the weights of rows.
     """
 
     sample: Reservoir
     outlying: OutlyingRows
-    mapped: Callable[[Array, np.ndarray], Rows]
+    mapped: Callable[[Array, Any, np.ndarray | None], Rows]
 
     def of(self, n_rows: int) -> tuple[Rows | None, Rows | None]:
         """Random rows and outlying ones, no row being both, of `n_rows` in all; None where they are too few."""
-        X_outlying, y_outlying, keys = self.outlying.first(n_rows // _OUTLYING_SHARE)
-        X, y = self.sample.first(n_rows // _HELD_OUT_SHARE, without=keys)
-        if len(y) < 2:
+        outlying, keys = self.outlying.first(n_rows // _OUTLYING_SHARE)
+        held_out = self.sample.first(n_rows // _HELD_OUT_SHARE, without=keys)
+        if len(held_out.y) < 2:
             return None, None
-        return self.mapped(X, y), self.mapped(X_outlying, y_outlying) if len(y_outlying) else None
+        return self.mapped(*held_out), self.mapped(*outlying) if len(outlying.y) else None

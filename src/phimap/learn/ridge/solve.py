@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from phimap._random import RandomState
 from phimap.learn.data.blocks import FeatureBlock, Features, feature_block
+from phimap.learn.data.centred_rows import times_root
 from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.data.weights import weighted_mean
 from phimap.learn.ridge.alpha import Choice, choose
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 from phimap.learn.ridge.criteria import (
+    Rows,
     System,
     gcv_system,
     held_out_dual_system,
@@ -62,8 +66,8 @@ def solve_ridge(
     statistics: RidgeStatistics,
     alpha: float | str = "auto",
     *,
-    held_out: tuple[FeatureBlock | Features, np.ndarray] | None = None,
-    outlying: tuple[FeatureBlock | Features, np.ndarray] | None = None,
+    held_out: tuple[Any, ...] | None = None,
+    outlying: tuple[Any, ...] | None = None,
     rng: RandomState = 0,
     n_jobs: int | None = None,
 ) -> RidgeSolution:
@@ -74,10 +78,10 @@ def solve_ridge(
     statistics : RidgeStatistics
     alpha : float or "auto", default="auto"
         Regularisation in the units of ``sklearn.linear_model.Ridge``, or to be chosen.
-    held_out : tuple of features (r, m) and targets (r, t), optional
+    held_out : tuple of features (r, m), targets (r, t) and, where they have some, weights (r,), optional
         Some of the rows of the statistics. They are taken out while alpha is chosen by the squared error on them; the
         solution is that of all rows. Without them alpha minimises generalised cross-validation.
-    outlying : tuple of features (k, m) and targets (k, t), optional
+    outlying : tuple of features (k, m), targets (k, t) and, where they have some, weights (k,), optional
         Other rows of the statistics, those that lie farthest out: they stay in, and their leave-one-out errors count
         beside the held-out ones.
     rng : int, Generator, RandomState, SeedSequence or None, default=0
@@ -108,6 +112,10 @@ def solve_ridge(
     score is ``((n - k) mean_S e_i^2 + sum_F (e_i / (1 - h_i))^2) / n``: every row of F counts once, S stands for all
     others. It is the mean over two strata; the outlying one, which has most of the variance at small lam, adds none.
 
+    Rows with weights enter every sum so often, and n is their total. A row that is left out is so with its whole
+    weight: ``h_i = w_i (z_i^T (A + lam I)^{-1} z_i + 1 / (n - r))``. Weights times a constant then choose alpha times
+    this constant, and the solution stays; generalised cross-validation divides ``dof + 1`` by the number of rows.
+
     **Error.** Below the noise floor of the Gram matrix no alpha is tried. ``1 - h_i`` comes from four Lanczos steps.
 
     **Cost.** Two factorisations, ``2 m^3 / 3`` flops in all, and triangular solves, ``8 m^2`` flops for each outlying
@@ -123,13 +131,15 @@ def solve_ridge(
     def system() -> System:
         if held_out is None:
             return gcv_system(statistics)
-        block, Y = held_out
-        judges = None if outlying is None else (feature_block(outlying[0]), outlying[1])
-        return held_out_system(statistics, (feature_block(block), Y), judges, n_jobs)
+        tested, far = (
+            None if rows is None else Rows(feature_block(rows[0]), *rows[1:]) for rows in (held_out, outlying)
+        )
+        assert tested is not None
+        return held_out_system(statistics, tested, far, n_jobs)
 
     matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
     W, residual, chosen = _solve(matrix, rhs, alpha, system, rng, n_jobs)
-    intercept = (statistics.sum_y - statistics.sum_z @ W) / statistics.n
+    intercept = (statistics.sum_y - statistics.sum_z @ W) / statistics.weight
     return _solution(W, intercept, chosen, residual, "primal")
 
 
@@ -138,6 +148,7 @@ def solve_ridge_dual(
     Y: np.ndarray,
     alpha: float | str = "auto",
     *,
+    weights: np.ndarray | None = None,
     rng: RandomState = 0,
     n_jobs: int | None = None,
 ) -> RidgeSolution:
@@ -149,6 +160,8 @@ def solve_ridge_dual(
         Features on the host, float32 or float64; packed ones are unpacked tile by tile where their products are no
         counts.
     Y : ndarray of shape (n, t)
+    weights : ndarray of shape (n,), optional
+        Positive: a row of weight w counts like w equal rows.
     alpha, rng, n_jobs
         As in `solve_ridge`. ``"auto"`` minimises the exact leave-one-out error for up to 2,048 rows, the error on a
         random tenth of the rows beyond.
@@ -168,17 +181,25 @@ def solve_ridge_dual(
     is ``lam a_i / (1 - h_i)`` with ``a = (K + lam I)^{-1} Y_c`` and its leverage
     ``h_i = 1 - lam [(K + lam I)^{-1}]_ii + 1 / n``, the last term that of the intercept.
 
+    Rows with weights are an unweighted problem in ``s_i (1, z_i)`` and ``s_i y_i``, ``s_i = w_i^{1/2}``: rows are
+    centred by their weighted mean and multiplied by ``s_i``, and ``W = Z_c^T S (K + lam I)^{-1} S Y_c`` with
+    ``K = S Z_c Z_c^T S``. The column s of the intercept is orthogonal to those of ``S Z_c``, so its leverage is
+    ``w_i / sum w`` in place of ``1 / n``, and ``lam a_i / (1 - h_i)`` is ``s_i`` times the error at row i of a fit
+    without it, its whole weight left out. The score is the weighted mean ``sum_i (lam a_i / (1 - h_i))^2 / sum w``.
+    Leaving out one of w equal rows would keep the others, which know its target: here weights are not repeated rows,
+    and alpha differs from theirs.
+
     **Cost.** n^2 m flops for K, and factorisations of order n.
     """
     block = feature_block(Z)
-    rows = block.centred(n_jobs)
-    mean_y = Y.mean(axis=0)
-    matrix, rhs = rows.gram(), Y - mean_y
+    rows = block.centred(n_jobs, weights)
+    mean_y = weighted_mean(Y, weights)
+    matrix, rhs = rows.gram(), times_root(Y - mean_y, weights)
 
     def system() -> System:
         if Y.shape[0] <= LEAVE_ONE_OUT_ROWS:
-            return leave_one_out_system(matrix, rhs, block.eps)
-        return held_out_dual_system(rows, Y, block.eps, rng, n_jobs)
+            return leave_one_out_system(matrix, rhs, block.eps, weights)
+        return held_out_dual_system(rows, Y, weights, block.eps, rng, n_jobs)
 
     A, residual, chosen = _solve(matrix, rhs, alpha, system, rng, n_jobs)
     W = rows.combine(A)

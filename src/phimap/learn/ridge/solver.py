@@ -9,6 +9,7 @@ import numpy as np
 
 from phimap._random import RandomState
 from phimap.learn.data.blocks import FeatureBlock, feature_block
+from phimap.learn.data.weights import joined_weights
 from phimap.learn.ridge.judges import Judges
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -26,8 +27,9 @@ class RidgeSolver(Record):
     ----------
     statistics : RidgeStatistics or None
         The sums; None in dual form.
-    rows : tuple of (features, targets)
-        In dual form, arrays or packed arrays (r, m) and arrays (r, t) of the rows so far; else empty.
+    rows : tuple of (features, targets, weights)
+        In dual form, arrays or packed arrays (r, m), arrays (r, t), and arrays (r,) or None, of the rows so far; else
+        empty.
     n_expected : int
         Rows that were announced, in dual form.
     """
@@ -36,8 +38,12 @@ class RidgeSolver(Record):
     passes: ClassVar[int] = 1
 
     statistics: RidgeStatistics | None
-    rows: tuple[tuple[Any, np.ndarray], ...] = ()
+    rows: tuple[tuple[Any, np.ndarray, np.ndarray | None], ...] = ()
     n_expected: int = 0
+
+    def __post_init__(self):
+        # The first model files know no weights.
+        self.rows = tuple((*row, None)[:3] for row in self.rows)  # pyright: ignore[reportAttributeAccessIssue]
 
     @staticmethod
     def memory(n_components: int) -> int:
@@ -59,15 +65,18 @@ class RidgeSolver(Record):
     @property
     def n_rows(self) -> int:
         """Rows seen."""
-        return sum(len(Y) for _, Y in self.rows) if self.statistics is None else self.statistics.n
+        return sum(len(Y) for _, Y, _ in self.rows) if self.statistics is None else self.statistics.n
 
-    def update(self, block: FeatureBlock, targets: np.ndarray, n_jobs: int | None) -> None:
-        """Add rows with their targets (r, t); the memory of `block` may be written to afterwards."""
+    def update(
+        self, block: FeatureBlock, targets: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
+    ) -> None:
+        """Add rows with targets (r, t) and positive weights (r,); the memory of `block` may be overwritten later."""
         # The first block is kept however long: it says how many targets there are.
         if self.statistics is None and (not self.rows or self.n_rows + len(targets) <= self.n_expected):
-            self.rows = (*self.rows, (block.kept().features, np.array(targets)))
+            kept = None if weights is None else np.array(weights)
+            self.rows = (*self.rows, (block.kept().features, np.array(targets), kept))
         else:
-            self._sums(n_jobs).update(block, targets, n_jobs)
+            self._sums(n_jobs).update(block, targets, n_jobs, weights=weights)
 
     def merge(self, other: RidgeSolver, n_jobs: int | None, *, sign: int = 1) -> None:
         """Add the rows of another solver, or with `sign` -1 take them away."""
@@ -76,32 +85,35 @@ class RidgeSolver(Record):
     def finish(self, alpha: float | str, judges: Judges | None, rng: RandomState, n_jobs: int | None) -> RidgeSolution:
         """Solve with `alpha`; ``"auto"`` is chosen by the rows kept in dual form, else by those of `judges`."""
         if self.statistics is None:
-            Z, Y = self._joined()
-            return solve_ridge_dual(Z, Y, alpha, rng=rng, n_jobs=n_jobs)
+            Z, Y, weights = self._joined()
+            return solve_ridge_dual(Z, Y, alpha, weights=weights, rng=rng, n_jobs=n_jobs)
         held_out, outlying = judges.of(self.statistics.n) if judges and alpha == "auto" else (None, None)
         return solve_ridge(self.statistics, alpha, held_out=held_out, outlying=outlying, rng=rng, n_jobs=n_jobs)
 
     def subset(self, columns: np.ndarray) -> RidgeSolver:
         """Return the solver of some of the features, in the order of `columns`."""
         if self.statistics is None:
-            Z, Y = self._joined()
-            return RidgeSolver(None, ((Z.columns(columns).features, Y),), self.n_expected)
+            Z, Y, weights = self._joined()
+            return RidgeSolver(None, ((Z.columns(columns).features, Y, weights),), self.n_expected)
         return RidgeSolver(self.statistics.subset(columns))
 
-    def _joined(self) -> tuple[FeatureBlock, np.ndarray]:
-        """All rows kept, in one block."""
-        blocks, targets = [feature_block(Z) for Z, _ in self.rows], [Y for _, Y in self.rows]
-        if len(blocks) > 1:
-            joined = type(blocks[0]).joined(blocks)
-            self.rows = ((joined.features, np.concatenate(targets)),)
+    def _joined(self) -> tuple[FeatureBlock, np.ndarray, np.ndarray | None]:
+        """All rows kept, in one block, their targets and weights."""
+        if len(self.rows) > 1:
+            features, targets, weights = (list(column) for column in zip(*self.rows, strict=True))
+            blocks = [feature_block(Z) for Z in features]
+            every = joined_weights(weights, [len(Y) for Y in targets])
+            self.rows = ((type(blocks[0]).joined(blocks).features, np.concatenate(targets), every),)
             return self._joined()
-        return blocks[0], targets[0]
+        for Z, Y, weights in self.rows:
+            return feature_block(Z), Y, weights
+        raise ValueError("the training data are empty: no rows were given. Give at least 2 rows.")
 
     def _sums(self, n_jobs: int | None) -> RidgeStatistics:
         """The sums; in dual form the rows kept become sums first."""
         if self.statistics is None:
-            Z, Y = self._joined()
+            Z, Y, weights = self._joined()
             self.statistics = RidgeStatistics.empty(Z.shape[1], Y.shape[1])
-            self.statistics.update(Z, Y, n_jobs)
+            self.statistics.update(Z, Y, n_jobs, weights=weights)
             self.rows, self.n_expected = (), 0
         return self.statistics

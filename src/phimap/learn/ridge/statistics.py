@@ -8,12 +8,13 @@ import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock, Features, feature_block
 from phimap.learn.data.triangle import BlockTriangle, add_to
+from phimap.learn.data.weights import total_weight, weighted_sum
 from phimap.records import Record
 
 
 @dataclass
 class RidgeStatistics(Record):
-    """Sums over rows of features z and targets y; `update` and `merge` change or make them.
+    """Sums over rows of features z and targets y, times their weights; `update` and `merge` change or make them.
 
     Attributes
     ----------
@@ -28,6 +29,8 @@ class RidgeStatistics(Record):
         Sums of y and of its squares.
     eps : float
         Machine epsilon of the coarsest dtype in which features came.
+    weight : float
+        Sum of the weights, `n` where rows have none.
 
     Notes
     -----
@@ -46,6 +49,12 @@ class RidgeStatistics(Record):
     sum_y: np.ndarray
     sum_yy: np.ndarray
     eps: float
+    weight: float = None  # pyright: ignore[reportAssignmentType]
+
+    def __post_init__(self):
+        if self.weight is None:
+            # The first model files know no weights.
+            self.weight = self.n
 
     @classmethod
     def empty(cls, n_components: int, n_targets: int) -> RidgeStatistics:
@@ -59,7 +68,15 @@ class RidgeStatistics(Record):
         """Features m."""
         return self.gram.size
 
-    def update(self, Z: FeatureBlock | Features, Y: np.ndarray, n_jobs: int | None = None, *, sign: int = 1) -> None:
+    def update(
+        self,
+        Z: FeatureBlock | Features,
+        Y: np.ndarray,
+        n_jobs: int | None = None,
+        *,
+        weights: np.ndarray | None = None,
+        sign: int = 1,
+    ) -> None:
         """Add rows, or take rows away that were added.
 
         Parameters
@@ -71,27 +88,37 @@ class RidgeStatistics(Record):
             Targets in float64.
         n_jobs : int, optional
             Threads; changes no bit.
+        weights : ndarray of shape (r,), optional
+            Positive: a row of weight w counts like w equal rows.
         sign : {1, -1}, default=1
             -1 takes the rows away.
         """
         if Y.shape[0] == 0:
             return
         block = feature_block(Z)
-        block.add_gram(self.gram, sign, n_jobs)
-        cross, sums = block.cross_products(Y, n_jobs)
+        (block if weights is None else block.scaled(np.sqrt(weights))).add_gram(self.gram, sign, n_jobs)
+        cross, sums = block.cross_products(Y, n_jobs, weights)
         add_to(self.cross, cross, sign)
         add_to(self.sum_z, sums, sign)
         self.n += sign * Y.shape[0]
-        self.sum_y += sign * Y.sum(axis=0)
-        self.sum_yy += sign * np.square(Y).sum(axis=0)
+        self.weight += sign * total_weight(weights, Y.shape[0])
+        self.sum_y += sign * weighted_sum(Y, weights)
+        self.sum_yy += sign * weighted_sum(np.square(Y), weights)
         self.eps = max(self.eps, block.eps)
 
-    def without(self, Z: FeatureBlock | Features, Y: np.ndarray, n_jobs: int | None = None) -> RidgeStatistics:
+    def without(
+        self,
+        Z: FeatureBlock | Features,
+        Y: np.ndarray,
+        n_jobs: int | None = None,
+        *,
+        weights: np.ndarray | None = None,
+    ) -> RidgeStatistics:
         """Return the sums without some of the rows: new arrays, as large as these."""
         gram = replace(self.gram, data=self.gram.data.copy())
         copies = (array.copy() for array in (self.cross, self.sum_z, self.sum_y, self.sum_yy))
-        others = RidgeStatistics(self.n, gram, *copies, eps=self.eps)
-        others.update(Z, Y, n_jobs, sign=-1)
+        others = RidgeStatistics(self.n, gram, *copies, eps=self.eps, weight=self.weight)
+        others.update(Z, Y, n_jobs, weights=weights, sign=-1)
         return others
 
     def merge(self, other: RidgeStatistics, *, sign: int = 1) -> RidgeStatistics:
@@ -109,6 +136,7 @@ class RidgeStatistics(Record):
             self.sum_y + sign * other.sum_y,
             self.sum_yy + sign * other.sum_yy,
             max(self.eps, other.eps),
+            self.weight + sign * other.weight,
         )
 
     def subset(self, columns: np.ndarray) -> RidgeStatistics:
@@ -118,12 +146,12 @@ class RidgeStatistics(Record):
 
     def centred_gram(self) -> BlockTriangle:
         """Sum of ``(z - mean)(z - mean)^T``: the same entries, and a rank-one term."""
-        return replace(self.gram, downdate=self.sum_z / np.sqrt(self.n))
+        return replace(self.gram, downdate=self.sum_z / np.sqrt(self.weight))
 
     def centred_cross(self) -> np.ndarray:
         """Sum of ``(z - mean)(y - mean)^T`` (m, t)."""
-        return self.cross - np.outer(self.sum_z, self.sum_y / self.n)
+        return self.cross - np.outer(self.sum_z, self.sum_y / self.weight)
 
     def centred_squares(self) -> np.ndarray:
         """Sum of ``(y - mean)^2`` (t,), never negative."""
-        return np.maximum(self.sum_yy - self.sum_y**2 / self.n, 0)
+        return np.maximum(self.sum_yy - self.sum_y**2 / self.weight, 0)

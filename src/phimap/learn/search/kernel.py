@@ -49,6 +49,7 @@ def choose_map(
     random_state: Any,
     n_jobs: int | None,
     complete: bool = False,
+    weights: np.ndarray | None = None,
 ) -> RandomMap:
     """An unfitted feature map for what the user named.
 
@@ -67,6 +68,8 @@ def choose_map(
         Handed to the map.
     complete : bool, default=False
         Whether no rows but those of `subset` are to come.
+    weights : ndarray of shape (n_subset,), optional
+        Of the rows of `subset`, for the median.
 
     Returns
     -------
@@ -81,7 +84,7 @@ def choose_map(
         raise ValueError(f"`length_scale` must be a positive number or 'auto', got {length_scale!r}.")
     given = None if isinstance(length_scale, str) else check_real("length_scale", length_scale, above=0.0)
     if isinstance(kernel, str) and kernel in STATIONARY:
-        kernel = STATIONARY[kernel](length_scale=given if given is not None else median_length_scale(subset))
+        kernel = STATIONARY[kernel](length_scale=given if given is not None else median_length_scale(subset, weights))
     elif given is not None:
         raise ValueError(
             f"`length_scale` applies to the kernels {', '.join(sorted(STATIONARY))} named by text, got it with "

@@ -8,12 +8,30 @@ import numpy as np
 
 from phimap.ops import single_threaded_blas
 
+# Relative rounding of sums of half a million weights.
+_ROUNDING = 1e-12
 
-def median_length_scale(subset: Any) -> float:
-    """The median distance between distinct rows of `subset` (n, d), dense or CSR; 1 where all rows are equal."""
+
+def median_length_scale(subset: Any, weights: np.ndarray | None = None) -> float:
+    """The median distance between distinct rows of `subset` (n, d), dense or CSR; 1 where all rows are equal.
+
+    A row of weight w counts like w equal rows, which are no distinct ones.
+    """
     from sklearn.metrics import pairwise_distances
 
     with single_threaded_blas():
         distances = pairwise_distances(subset)[np.triu_indices(subset.shape[0], 1)]
-    distances = distances[distances > 0]
+    positive = distances > 0
+    distances = distances[positive]
+    if weights is not None and distances.size:
+        return _weighted_median(distances, np.outer(weights, weights)[np.triu_indices(weights.size, 1)][positive])
     return float(np.median(distances)) if distances.size else 1.0
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """The median of `values` so often repeated: the mean of both middle ones where half the weight ends at one."""
+    order = np.argsort(values, kind="stable")
+    values, passed = values[order], np.cumsum(weights[order])
+    half = passed[-1] / 2
+    low, high = np.searchsorted(passed, half * np.array([1 - _ROUNDING, 1 + _ROUNDING]))
+    return float((values[low] + values[min(high, values.size - 1)]) / 2)

@@ -1,0 +1,74 @@
+"""Units of the targets in which float32 features lose none of their digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from phimap.records import Record
+
+Solution = TypeVar("Solution", bound=Any)
+
+# A mean of this many half-widths of the range costs float32 ten of its 24 bits.
+_FAR = 2.0**10
+# Targets of up to 2^64, or down to its inverse, leave sums of their products with float32 features far from the ends
+# of that format.
+_WIDE = 64
+# What later rows may measure, in units of the first: its products still fit into float32.
+_MOST = 2.0**80
+
+
+@dataclass(frozen=True)
+class TargetUnits(Record):
+    """``(y - shift) / 2^exponent``: the numbers of which the solver sees products.
+
+    A shift of 0 and an exponent of 0 where targets are neither narrow beside their distance from 0 nor outside
+    ``2^-64`` to ``2^64``, which is nearly always.
+
+    Attributes
+    ----------
+    shift : ndarray of shape (t,)
+        The middle of the range where it is above 1,024 times the half-width, so that float32 could not hold y.
+    exponent : int
+        Common to all targets: a power of two changes no digit.
+    """
+
+    shift: np.ndarray
+    exponent: int
+
+    @classmethod
+    def of_range(cls, low: np.ndarray, high: np.ndarray) -> TargetUnits:
+        """Units for targets between `low` and `high` (t,)."""
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        shift = np.where(np.abs(middle) > _FAR * half, middle, 0.0)
+        largest = np.maximum(np.abs(low - shift), np.abs(high - shift)).max()
+        exponent = int(np.frexp(largest)[1]) if largest > 0 else 0
+        return cls(shift, exponent if abs(exponent) > _WIDE else 0)
+
+    @property
+    def plain(self) -> bool:
+        """Whether targets are taken as they are, so that float32 holds them."""
+        return self.exponent == 0 and not self.shift.any()
+
+    def apply(self, y: np.ndarray) -> np.ndarray:
+        """Targets (r, t) in these units."""
+        return check_range(np.ldexp(y - self.shift, -self.exponent))
+
+    def restore(self, solution: Solution) -> Solution:
+        """A linear model of targets in these units as one of the targets: any record with the fields named here."""
+        coef, intercept = (np.ldexp(part, self.exponent) for part in (solution.coef, solution.intercept))
+        # The criterion is a square, as far as float64 goes.
+        scores = np.ldexp(solution.scores, 2 * self.exponent)
+        return replace(solution, coef=coef, intercept=intercept + self.shift, scores=scores)
+
+
+def check_range(y: np.ndarray) -> np.ndarray:
+    """Targets (r, t) in the units of the first rows, unless they lie too far beyond these."""
+    if y.size and not (largest := np.abs(y).max()) <= _MOST:
+        raise ValueError(
+            f"`y` must be of the order of the first rows' targets, got {largest:.3g} times their unit. "
+            "Fit on all rows at once, or rescale y."
+        )
+    return y

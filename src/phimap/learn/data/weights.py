@@ -1,0 +1,69 @@
+"""Weights of rows: a row of weight w counts like w equal rows. None stands for weights of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phimap._validation import check_finite
+from phimap.ops import to_host
+
+#: Beyond these the squares of float32 features times a weight of a row and one of its class would overflow, or vanish.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """`sample_weight` as float64 weights of `n_rows` rows, zeros among them; None where all are one."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(to_host(sample_weight))
+    if weights.dtype.kind not in "biufO":
+        raise TypeError(f"`sample_weight` must hold numbers, got {weights.dtype}. Give one number for each row.")
+    weights = np.full(n_rows, weights, np.float64) if weights.ndim == 0 else np.array(weights, np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"`sample_weight` must have shape ({n_rows},), one weight for each row, got {weights.shape}. "
+            "Give one number for each row."
+        )
+    check_finite(weights, "sample_weight")
+    outside = (weights != 0) & ((weights < LEAST_WEIGHT) | (weights > MOST_WEIGHT))
+    if outside.any():
+        row = int(np.argmax(outside))
+        rule = "not be negative" if weights[row] < 0 else f"be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}"
+        remedy = "Use 0 to leave a row out" if weights[row] < 0 else "Multiply all by a constant"
+        raise ValueError(f"`sample_weight` must {rule}, got {weights[row]:g} at row {row}. {remedy}.")
+    return None if (weights == 1).all() else weights
+
+
+def positive_rows(weights: np.ndarray | None) -> np.ndarray | None:
+    """Indices of the rows of positive weight; None where that is all."""
+    return None if weights is None or weights.all() else np.flatnonzero(weights)
+
+
+def joined_weights(weights: list[np.ndarray | None], sizes: list[int]) -> np.ndarray | None:
+    """Weights of parts of `sizes` rows, one after the other."""
+    if all(part is None for part in weights):
+        return None
+    return np.concatenate([np.ones(n) if part is None else part for part, n in zip(weights, sizes, strict=True)])
+
+
+def total_weight(weights: np.ndarray | None, n_rows: int) -> float:
+    """What `n_rows` rows count."""
+    return n_rows if weights is None else float(weights.sum())
+
+
+def weighted_mean(values: np.ndarray, weights: np.ndarray | None, axis: int = 0) -> np.ndarray:
+    """The mean along an axis, whose entries have these weights; summed in a fixed order."""
+    if weights is None:
+        return values.mean(axis=axis)
+    return weighted_sum(values, weights, axis) / weights.sum()
+
+
+def weighted_sum(values: np.ndarray, weights: np.ndarray | None, axis: int = 0) -> np.ndarray:
+    """The sum along an axis, whose entries have these weights."""
+    if weights is None:
+        return values.sum(axis=axis)
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    return (values * weights.reshape(shape)).sum(axis=axis)
