@@ -99,7 +99,7 @@ def test_parameters_stored_untouched(kernel, rows):
     kernel(rows)
     assert repr(kernel) == repr(clone(kernel)) == before
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(kernel))(rows), kernel(rows))
-    assert all(kernel.get_params()[name] is getattr(kernel, name) for name in kernel.get_params())
+    assert all(value is getattr(kernel, name) for name, value in kernel.get_params(deep=False).items())
 
 
 @every_kernel

@@ -60,8 +60,9 @@ def choose_map(
     kernel : str, Kernel or RandomMap
         A map is taken as it is.
     n_components : int
-    length_scale : float or "auto"
-        For stationary kernels named by text; ``"auto"`` is the median heuristic on `subset`.
+    length_scale : float, "auto" or "median"
+        For stationary kernels named by text; ``"median"`` is the median of the kernel's own distance on `subset`, and
+        ``"auto"`` is the same.
     subset : ndarray or CSR matrix of shape (n_subset, n_features)
     random_state, n_jobs
         Handed to the map.
@@ -77,11 +78,13 @@ def choose_map(
     ValueError
         If the name is unknown, or a length scale is given where none applies.
     """
-    if isinstance(length_scale, str) and length_scale != "auto":
-        raise ValueError(f"`length_scale` must be a positive number or 'auto', got {length_scale!r}.")
+    if isinstance(length_scale, str) and length_scale not in ("auto", "median"):
+        raise ValueError(f"`length_scale` must be a positive number, 'auto' or 'median', got {length_scale!r}.")
     given = None if isinstance(length_scale, str) else check_real("length_scale", length_scale, above=0.0)
     if isinstance(kernel, str) and kernel in STATIONARY:
-        kernel = STATIONARY[kernel](length_scale=given if given is not None else median_length_scale(subset))
+        kernel = STATIONARY[kernel](length_scale=1.0 if given is None else given)
+        if given is None:
+            kernel.set_params(length_scale=median_length_scale(subset, kernel))
     elif given is not None:
         raise ValueError(
             f"`length_scale` applies to the kernels {', '.join(sorted(STATIONARY))} named by text, got it with "

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from phimap.kernels import StationaryKernel
 from phimap.ops import single_threaded_blas
 
 
-def median_length_scale(subset: Any) -> float:
-    """The median distance between distinct rows of `subset` (n, d), dense or CSR; 1 where all rows are equal."""
-    from sklearn.metrics import pairwise_distances
+def median_length_scale(subset: Any, kernel: StationaryKernel) -> float:
+    """The median of the kernel's own distance between distinct rows of `subset` (n, d), dense or CSR.
 
+    1 where all rows are equal.
+    """
     with single_threaded_blas():
-        distances = pairwise_distances(subset)[np.triu_indices(subset.shape[0], 1)]
+        distances = kernel.distances(subset)[np.triu_indices(subset.shape[0], 1)]
     distances = distances[distances > 0]
     return float(np.median(distances)) if distances.size else 1.0
