@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.learn.data.reservoir import Reservoir
+from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.data.scaling import Moments
 from phimap.ops import Array
 
@@ -22,23 +22,42 @@ class FirstPass:
         Seed of the sample.
     collect_labels : bool
         Whether targets are labels.
+    map_rows : int, default=0
+        Rows that the map wants to see, where they are more than the sample has.
+    map_bytes : int, default=0
+        Bytes that they may take.
 
     Attributes
     ----------
     moments : Moments
     sample : Reservoir
+    map_sample : Reservoir
+        The same rows or more: those for the map, which are not kept beyond its fit.
     labels : ndarray or None
         The distinct targets, sorted; None unless they are labels.
     """
 
-    def __init__(self, batches: Iterable[tuple[Array, Any]], seed: int, *, collect_labels: bool):
-        self.sample = Reservoir(seed)
+    def __init__(
+        self,
+        batches: Iterable[tuple[Array, Any]],
+        seed: int,
+        *,
+        collect_labels: bool,
+        map_rows: int = 0,
+        map_bytes: int = 0,
+    ):
+        self.sample = self.map_sample = Reservoir(seed)
+        if map_rows > CAPACITY:
+            # One seed gives one order: these rows begin with those of the sample.
+            self.map_sample = Reservoir(seed, most_rows=map_rows, most_bytes=map_bytes)
         labels: list[np.ndarray] = []
         moments = None
         for X, y in batches:
             moments = Moments(X.shape[1]) if moments is None else moments
             moments.update(X)
             self.sample.update(X, y)
+            if self.map_sample is not self.sample:
+                self.map_sample.update(X, y)
             if collect_labels:
                 labels.append(np.unique(y))
         if moments is None:

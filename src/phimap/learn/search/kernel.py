@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from phimap.kernels import (
     StationaryKernel,
 )
 from phimap.learn.search.length_scale import median_length_scale
-from phimap.random_map import RandomMap
+from phimap.random_map import FIT_ROWS, RandomMap
 
 #: Kernels by the name a learner or the command line takes; those of the first group have a length scale.
 STATIONARY: dict[str, Callable[..., StationaryKernel]] = {
@@ -100,5 +101,12 @@ def choose_map(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
     if complete and isinstance(kernel, NTK) and subset.shape[0] <= n_components:
-        return NystroemFeatures(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
+        return NystroemFeatures(kernel, n_components, landmarks="all", random_state=random_state, n_jobs=n_jobs)
     return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
+
+
+def rows_to_fit(kernel: Any, n_components: Any) -> int:
+    """Rows that the map of what the user named can use in its `fit`; what is no kernel is refused by `choose_map`."""
+    if isinstance(kernel, Kernel) and isinstance(n_components, Integral):
+        kernel = map_of_kernel(kernel, int(n_components), random_state=None, n_jobs=None)
+    return kernel.fit_rows() if isinstance(kernel, RandomMap) else FIT_ROWS
