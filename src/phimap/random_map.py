@@ -19,6 +19,8 @@ from phimap.records import Record
 if TYPE_CHECKING:
     from phimap.kernels import Kernel
 
+#: Rows that a map gets from a learner unless it asks for more: moments of the data are known well enough from them.
+FIT_ROWS = 1000
 # More rows than this in a tile gain nothing: every product is long past the size at which it runs at full speed.
 _MOST_TILE_ROWS = 4096
 
@@ -101,6 +103,10 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def output_width(self, n_features: int) -> int:
         """Width of the features of inputs with `n_features` columns, before `fit`."""
         return self.n_components
+
+    def fit_rows(self) -> int:
+        """Rows that `fit` can use, which learners give it as far as they have them."""
+        return FIT_ROWS
 
     def _check_width(self) -> None:
         """Check the parameter of the output width; maps whose width follows from other parameters check those."""

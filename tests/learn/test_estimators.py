@@ -186,7 +186,7 @@ def test_tensors_fit_like_arrays(streamed):
         ({"alpha": "cv"}, r"`alpha` must be one of 'auto'"),
         ({"kernel": "rbf"}, r"`kernel` must be one of.*'gaussian'"),
         ({"length_scale": 0.0}, r"`length_scale` must be greater than 0"),
-        ({"length_scale": "median"}, r"`length_scale` must be a positive number or 'auto'"),
+        ({"length_scale": "mean"}, r"`length_scale` must be a positive number, 'auto' or 'median', got 'mean'"),
         ({"kernel": "ntk", "length_scale": 2.0}, r"`length_scale` applies to the kernels"),
         ({"standardize": "rows"}, r"`standardize` must be one of"),
         ({"standardize": True}, r"`standardize` must be one of 'columns', 'global' or False, got True"),

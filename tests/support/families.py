@@ -58,6 +58,11 @@ KERNELS = [
     kernels.NTK(depth=3),
     kernels.CNTK(depth=2),
     kernels.CNTK(depth=3, pooling="flatten"),
+    kernels.Gaussian(length_scale=1.5) * kernels.Laplacian(length_scale=np.array([6.0, 5.0, 4.0, 3.0, 3.5])),
+    kernels.Matern(nu=1.5, length_scale=3.0) * kernels.Gaussian(length_scale=3.0),
+    kernels.Gaussian(length_scale=1.5) + 0.5 * kernels.Polynomial(degree=2),
+    3.0 * kernels.Laplacian(length_scale=3.0),
+    kernels.NTK(depth=1) * kernels.Gaussian(length_scale=2.0),
 ]
 """Exact kernels on rows of five features."""
 KERNELS += [kernel() for kernel in unnamed(kernels, kernels.Kernel, KERNELS)]

@@ -107,8 +107,8 @@ def suggest(
     memory : int or str, optional
         Byte budget of the features of all rows, such as ``"2GB"``; by default the configured one. Learners stream
         over batches and need far less.
-    length_scale : float or "auto", default="auto"
-        For stationary kernels named by text; ``"auto"`` is the median distance.
+    length_scale : float, "auto" or "median", default="auto"
+        For stationary kernels named by text; both words are the median distance, in the distance of the kernel.
     random_state : int, Generator, RandomState, SeedSequence or None, default=0
         Seed of the sample and of the draws.
     n_jobs : int or None, default=None

@@ -3,12 +3,21 @@
 from phimap.kernels.activation import ActivationKernel
 from phimap.kernels.arccosine import ArcCosine, kappa0, kappa1, kappa2
 from phimap.kernels.base import DotProductKernel, HomogeneousKernel, Kernel, StationaryKernel
+from phimap.kernels.combined import Product, Scaled, StationaryProduct, Sum
 from phimap.kernels.convolutional import CNTK
 from phimap.kernels.cost import KernelCost
 from phimap.kernels.dot_product import Exponential, Polynomial, Taylor
 from phimap.kernels.neural import NNGP, NTK
 from phimap.kernels.normalized import NormalizedInput
-from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StandardGaussianLaw, StudentLaw
+from phimap.kernels.spectral import (
+    CauchyLaw,
+    GaussianLaw,
+    LaplaceLaw,
+    SpectralLaw,
+    StandardGaussianLaw,
+    StudentLaw,
+    SumLaw,
+)
 from phimap.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
 from phimap.kernels.ternary import TernaryKernel
 
@@ -32,10 +41,15 @@ __all__ = [
     "Matern",
     "NormalizedInput",
     "Polynomial",
+    "Product",
+    "Scaled",
     "SpectralLaw",
     "StandardGaussianLaw",
     "StationaryKernel",
+    "StationaryProduct",
     "StudentLaw",
+    "Sum",
+    "SumLaw",
     "Taylor",
     "TernaryKernel",
     "kappa0",

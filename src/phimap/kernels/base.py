@@ -22,6 +22,10 @@ from phimap.ops.threads import run_tasks
 # long enough for a matrix product to reach its full speed.
 _TILE = 512
 
+#: What the operators + and * make of two kernels, and * of a kernel and a number: entered by the module of these
+#: kernels, which builds on this one.
+OPERATORS: dict[str, Callable[[Any, Any], Kernel]] = {}
+
 
 class Kernel(BaseEstimator, ABC):
     """An exact kernel, called as a function of rows.
@@ -115,6 +119,32 @@ class Kernel(BaseEstimator, ABC):
         self._check_parameters(rows.shape[1])
         return self._diagonal_of(rows)
 
+    def terms(self) -> list[tuple[float, Kernel]]:
+        """Give the kernels that this one is a sum of, and their positive weights: itself, unless it is a sum.
+
+        Returns
+        -------
+        list of (float, Kernel)
+        """
+        return [(1.0, self)]
+
+    # Without it NumPy numbers would multiply a kernel as if it were an array of objects.
+    __array_ufunc__ = None
+
+    def __add__(self, other: Any) -> Kernel:
+        if not isinstance(other, Kernel):
+            raise TypeError(f"a kernel can be added to a kernel only, got {other!r}. Use Taylor([c]) for a constant c.")
+        return OPERATORS["add"](self, other)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Any) -> Kernel:
+        if isinstance(other, Kernel):
+            return OPERATORS["multiply"](self, other)
+        return OPERATORS["scale"](self, check_real("factor", other, above=0.0))
+
+    __rmul__ = __mul__
+
     def _diagonal_of(self, X: Rows) -> np.ndarray:
         """`diag` of checked rows (n,)."""
         result = np.empty(X.shape[0], dtype=X.dtype)
@@ -170,6 +200,23 @@ class StationaryKernel(Kernel):
         -------
         SpectralLaw
         """
+
+    def distances(self, X: Any) -> np.ndarray:
+        """Give the distances that `length_scale` is the unit of, whatever it is now: Euclidean, unless overridden.
+
+        Their median is the default width, so a kernel of another distance must bring that one.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+        """
+        from sklearn.metrics import pairwise_distances
+
+        return pairwise_distances(X)
 
     def _check_parameters(self, n_features: int) -> None:
         self._inverse_length_scale(n_features)

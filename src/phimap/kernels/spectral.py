@@ -346,6 +346,53 @@ class DirectionLaw(SphereLaw):
     kernel_name: ClassVar[str] = "an activation with exact degrees"
 
 
+@dataclass(frozen=True, eq=False)
+class SumLaw(SpectralLaw):
+    """The sum of independent frequencies, of which quantiles have no closed form: it offers independent draws."""
+
+    parts: tuple[SpectralLaw, ...] = ()
+    kernel_name: ClassVar[str] = "a product of kernels"
+
+    @property
+    def coordinate_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] -- of the parts
+        """The sum of those of the parts; infinite too where it is not the same for all coordinates."""
+        if any(np.ndim(part.scale) for part in self.parts):
+            return np.inf
+        return float(sum(part.coordinate_variance * part.scale**2 for part in self.parts))
+
+    def unit(self, n_features: int) -> SpectralLaw:
+        return replace(self, n_features=n_features, parts=tuple(replace(p, n_features=n_features) for p in self.parts))
+
+    def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return sum(p.sample(child, size) for p, child in zip(self.parts, rng.spawn(len(self.parts)), strict=True))  # pyright: ignore
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureSumLaw(SumLaw):
+    """The sum of mixtures of Gaussian laws of one scale for all coordinates, which is one, too."""
+
+    is_gaussian_mixture: ClassVar[bool] = True
+
+    def _sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        children = zip(self.parts, rng.spawn(len(self.parts)), strict=True)
+        return np.sqrt(sum(np.square(part.scale * part.sample_mixing(child, size)) for part, child in children))
+
+
+def law_of_sum(*laws: SpectralLaw) -> SpectralLaw:
+    """The law of a sum of independent frequencies: of Gaussian or of Cauchy ones such a law, else a `SumLaw`."""
+    parts = [part for law in laws for part in (law.parts if isinstance(law, SumLaw) else (law,))]
+    for stable, power in ((GaussianLaw, 2), (CauchyLaw, 1)):
+        scales = [np.asarray(part.scale, dtype=np.float64) for part in parts if type(part) is stable]
+        if len(scales) > 1:
+            scale = np.sum(np.broadcast_arrays(*(scale**power for scale in scales)), axis=0) ** (1 / power)
+            rest = [part for part in parts if type(part) is not stable]
+            parts = [stable(laws[0].n_features, scale if scale.ndim else float(scale)), *rest]
+    if len(parts) == 1:
+        return parts[0]
+    mixture = all(part.is_gaussian_mixture and not np.ndim(part.scale) for part in parts)
+    return (MixtureSumLaw if mixture else SumLaw)(laws[0].n_features, parts=tuple(parts))
+
+
 def onto_sphere(directions: np.ndarray) -> np.ndarray:
     """Rows (s, d) scaled to norm ``sqrt(d)``."""
     return directions * (np.sqrt(directions.shape[1]) / np.linalg.norm(directions, axis=1, keepdims=True))

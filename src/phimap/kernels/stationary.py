@@ -137,6 +137,21 @@ class Laplacian(_GammaKernel):
     def _inverse_of_gamma(self, gamma: float) -> float:
         return gamma
 
+    def distances(self, X: Any) -> np.ndarray:
+        """Give the city-block distances, which `length_scale` is the unit of.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+        """
+        from sklearn.metrics.pairwise import manhattan_distances
+
+        return manhattan_distances(_times(sparse.csr_array(X), 1.0) if sparse.issparse(X) else X)
+
     def _law(self, n_features: int, scale: float | np.ndarray) -> CauchyLaw:
         return CauchyLaw(n_features, scale)
 

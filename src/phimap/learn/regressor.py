@@ -37,9 +37,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
         leave-one-out error for up to 2,048 rows, and beyond the squared error on up to 4,096 rows (a tenth at most)
         that are held out meanwhile and, where the rows outnumber the features, the leave-one-out errors of the 128
         rows farthest from the mean in scaled inputs; the model is then fitted on all rows.
-    length_scale : float or "auto", default="auto"
-        Width of a stationary kernel named by text, in standardised units; ``"auto"`` is the median distance
-        between 1,000 random rows.
+    length_scale : float, "auto" or "median", default="auto"
+        Width of a stationary kernel named by text, in standardised units; ``"median"`` is the median distance between
+        1,000 random rows, in the distance of the kernel (city-block for ``"laplacian"``), and ``"auto"`` is the same.
     standardize : {"columns", "global", False}, default="columns"
         Scale every column to mean 0 and variance 1; or all columns by one factor, for inputs in one unit such as
         pixels; or not at all. CSR input is scaled but not shifted.

@@ -11,6 +11,7 @@ import numpy as np
 from phimap._progress import Stage, Stages
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_integer
+from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
 from phimap.learn.data.batches import Batch
@@ -25,7 +26,7 @@ from phimap.learn.ridge.judges import Judges
 from phimap.learn.ridge.solve import RidgeSolution
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.learn.search.kernel import choose_map
+from phimap.learn.search.kernel import choose_map, rows_to_fit
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
@@ -46,6 +47,7 @@ class StreamedFit(LinearOutputs):
     alpha: float | str
     length_scale: float | str
     standardize: str | bool
+    memory: int | str | None
     random_state: Any
     verbose: bool
     _sample: Reservoir
@@ -88,7 +90,10 @@ class StreamedFit(LinearOutputs):
     def _first_pass(self, batches: Iterable[Batch], classes: Any = None) -> FirstPass:
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
-        first_pass = FirstPass(batches, seed, collect_labels=self._has_labels)
+        map_rows = rows_to_fit(self.kernel, self.n_components)
+        first_pass = FirstPass(
+            batches, seed, collect_labels=self._has_labels, map_rows=map_rows, map_bytes=memory_budget(self.memory) // 4
+        )
         if classes is not None:
             first_pass.add_labels(classes)
         return first_pass
@@ -118,6 +123,8 @@ class StreamedFit(LinearOutputs):
             complete=complete and rows.shape[0] == n_rows,
             weights=weights,
         )
+        if chosen.fit_rows() > _LENGTH_SCALE_ROWS:
+            rows = self.scaling_.bind(ops).apply(ops, first_pass.map_sample.first(chosen.fit_rows())[0])
         self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(rows)
         n_targets = self._encode(targets[:1]).shape[1]
         return RidgeSolver.start(self._width(), n_targets, n_rows if complete else None)

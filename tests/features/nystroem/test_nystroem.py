@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import phimap as pm
+from phimap.features.nystroem.nystroem import FewLandmarksWarning
 from phimap.kernels import NTK, Gaussian, Matern
 
 EPS = np.finfo(np.float64).eps
@@ -78,7 +79,11 @@ def test_what_is_left_of_the_kernel_is_positive_semidefinite(kernel, m, rng):
 
 def test_columns_beyond_the_rows_are_zero(rng):
     X = rng.standard_normal((12, 3))
-    Z = pm.NystroemFeatures(n_components=20, random_state=0).fit_transform(X)
+    with pytest.warns(FewLandmarksWarning, match=r"`n_components`=20 .* fit got 12 rows: 8 features are zero. Fit on"):
+        Z = pm.NystroemFeatures(n_components=20, random_state=0).fit_transform(X)
+    # All rows are meant here, and nothing is to be warned of.
+    every = pm.NystroemFeatures(n_components=20, landmarks="all", random_state=0).fit_transform(X)
+    np.testing.assert_array_equal(every, Z)
     assert Z.shape == (12, 20)
     assert not Z[:, 12:].any()
     assert Z[:, :12].any(axis=0).all()
@@ -127,8 +132,9 @@ def test_sparse_landmarks_are_taken_from_sparse_rows(rng):
         (
             {"landmarks": "k-means"},
             ValueError,
-            r"`landmarks` must be one of 'uniform', 'leverage', 'rpcholesky', got 'k-means'",
+            r"`landmarks` must be one of 'uniform', 'all', 'leverage', 'rpcholesky', got 'k-means'",
         ),
+        ({"landmarks": "all", "n_components": 3}, ValueError, r"'all' takes at most n_components=3 rows, got 4"),
         ({"kernel": "gaussian"}, TypeError, r"`kernel` must be a Kernel, got str"),
     ],
 )
@@ -192,3 +198,16 @@ def test_pivots_follow_the_law_of_sequential_draws():
     assert counts[~kept].sum() == 0
     statistic = (np.square(counts - 1000 * expected)[kept] / (1000 * expected[kept])).sum()
     assert statistic < stats.chi2(kept.sum() - 1).isf(1e-6)
+
+
+@pytest.mark.parametrize(
+    ("landmarks", "n_components", "expected"),
+    [("uniform", 64, 1000), ("uniform", 4096, 4096), ("leverage", 64, 20_000), ("rpcholesky", 300, 20_000)],
+)
+def test_learners_are_told_how_many_rows_landmarks_need(landmarks, n_components, expected):
+    phi = pm.NystroemFeatures(n_components=n_components, landmarks=landmarks)
+    with pm.config(memory="8GB"):
+        assert phi.fit_rows() == expected
+        assert pm.QuantizedFeatures(phi).fit_rows() == expected
+    assert pm.FourierFeatures(n_components=n_components).fit_rows() == 1000
+    assert pm.NystroemFeatures(landmarks=np.ones((3, 2))).fit_rows() == 1000

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import phimap as pm
 from phimap.learn.search.kernel import choose_map
-from phimap.learn.search.length_scale import median_length_scale
 from tests.learn.problems import problem
 
 
@@ -32,13 +30,6 @@ def test_other_rows_are_fitted_with_features_of_the_neural_tangent_kernel(case):
     model = pm.KernelRegressor(kernel, n_components=100 if case == "more rows than features" else 300, random_state=0)
     model = model.partial_fit(X, y) if case == "more rows to come" else model.fit(X, y)
     assert isinstance(model.feature_map_, pm.NTKFeatures)
-
-
-def test_length_scale_is_the_median_distance_between_distinct_rows():
-    X = np.array([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
-    # Distances 5, 10, 5, 10, 5 between distinct rows.
-    assert median_length_scale(X) == median_length_scale(sparse.csr_matrix(X)) == 5
-    assert median_length_scale(np.ones((5, 2))) == 1
 
 
 def test_a_map_is_taken_as_it_is():

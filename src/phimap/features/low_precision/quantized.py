@@ -159,6 +159,10 @@ class QuantizedFeatures(PackableFeatures):
         inner: Any = FourierFeatures() if self.feature_map is None else clone(self.feature_map)
         self.feature_map = inner.set_params(n_components=value)
 
+    def fit_rows(self) -> int:
+        """Rows that `fit` can use: those of the map."""
+        return self.feature_map.fit_rows() if isinstance(self.feature_map, RandomMap) else super().fit_rows()
+
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> QuantizedRecord:
         self._check_output()
         if self.bits not in (1, 2, 4, 8) or isinstance(self.bits, bool):

@@ -21,11 +21,6 @@ def most_candidates(n_landmarks: int) -> int:
     return max(n_landmarks, min(_MOST_ROWS, memory_budget() // (4 * 8 * n_landmarks)))
 
 
-def uniform(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices of distinct rows at random."""
-    return rng.permutation(rows.shape[0])[:n_landmarks]
-
-
 def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
     """Indices of distinct rows, drawn in proportion to ridge leverage scores estimated with uniform landmarks.
 
@@ -38,7 +33,7 @@ def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.
         return np.arange(n)
     diagonal = kernel.diag(rows)
     with single_threaded_blas():
-        Z = _partial_cholesky(kernel, rows, uniform(kernel, rows, n_landmarks, rng))
+        Z = _partial_cholesky(kernel, rows, rng.permutation(n)[:n_landmarks])
         values, vectors = np.linalg.eigh(Z.T @ Z)
         tail = max(diagonal.sum() - values[-max(1, n_landmarks // 2) :].sum(), 0.0)
         lam = max(2 * tail / n_landmarks, n * np.finfo(np.float64).eps * diagonal.max())
@@ -100,9 +95,8 @@ def _partial_cholesky(kernel: Kernel, rows: np.ndarray, chosen: np.ndarray) -> n
     return kernel(rows, rows[chosen]) @ (vectors[:, kept] / np.sqrt(values[kept]))
 
 
-#: Ways to choose landmarks by name.
-CHOICES: dict[str, Callable[[Kernel, np.ndarray, int, np.random.Generator], np.ndarray]] = {
-    "uniform": uniform,
+#: Ways to look for landmarks among rows by name.
+SEARCHES: dict[str, Callable[[Kernel, np.ndarray, int, np.random.Generator], np.ndarray]] = {
     "leverage": leverage,
     "rpcholesky": rpcholesky,
 }

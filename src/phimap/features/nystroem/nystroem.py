@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,15 @@ import numpy as np
 
 from phimap._validation import check_choice, check_finite
 from phimap.features.base import FeatureMap
-from phimap.features.nystroem.landmarks import CHOICES, most_candidates, uniform
+from phimap.features.nystroem.landmarks import SEARCHES, most_candidates
 from phimap.kernels import Gaussian, Kernel
 from phimap.ops import Array, Ops, ops_for, single_threaded_blas
 from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.random_map import MapRecord
+
+
+class FewLandmarksWarning(UserWarning):
+    """A map has fewer landmarks than features."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,11 @@ class NystroemFeatures(FeatureMap):
         Any kernel; None is ``Gaussian(length_scale=1.0)``.
     n_components : int, default=1024
         Output width m.
-    landmarks : {"uniform", "leverage", "rpcholesky"} or array of shape (n_landmarks, n_features), default="uniform"
-        ``"uniform"`` takes `n_components` distinct rows of the data at random (all of them where there are fewer),
-        ``"leverage"`` draws them by ridge leverage scores, ``"rpcholesky"`` as pivots of a Cholesky factorisation,
-        each in proportion to what the others leave of ``k(x, x)``: both among 20,000 random rows at most. An array
-        gives the landmarks.
+    landmarks : {"uniform", "all", "leverage", "rpcholesky"} or array (n_landmarks, n_features), default="uniform"
+        ``"uniform"`` takes `n_components` distinct rows of the data at random. ``"leverage"`` draws them by ridge
+        leverage scores, ``"rpcholesky"`` as pivots of a Cholesky factorisation, each in proportion to what the others
+        leave of ``k(x, x)``: both among 20,000 random rows at most. Where there are fewer rows than `n_components`,
+        these take all of them and warn. ``"all"`` takes all rows, at most `n_components`. An array gives the landmarks.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the named streams; None is fresh entropy.
     n_jobs : int or None, default=None
@@ -119,6 +124,13 @@ class NystroemFeatures(FeatureMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def fit_rows(self) -> int:
+        """Rows that `fit` can use: as many as landmarks, or as landmarks are looked for among."""
+        if not isinstance(self.landmarks, str):
+            return super().fit_rows()
+        wanted = most_candidates(self.n_components) if self.landmarks in SEARCHES else self.n_components
+        return max(super().fit_rows(), wanted)
+
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> NystroemRecord:
         kernel = Gaussian() if self.kernel is None else self.kernel
         if not isinstance(kernel, Kernel):
@@ -131,12 +143,14 @@ class NystroemFeatures(FeatureMap):
         """Landmarks (r, d) in float64 and the dtype whose rounding they carry."""
         ops = ops_for(X)
         if isinstance(self.landmarks, str):
-            choose = CHOICES[check_choice("landmarks", self.landmarks, tuple(CHOICES))]
+            how = check_choice("landmarks", self.landmarks, ("uniform", "all", *SEARCHES))
+            self._check_rows(X.shape[0], how)
             order = rng.permutation(X.shape[0])
-            order = order[: self.n_components if choose is uniform else most_candidates(self.n_components)]
+            order = order[: most_candidates(self.n_components) if how in SEARCHES else self.n_components]
             rows = np.asarray(ops.to_host(ops.dense(X[order])), dtype=np.float64)
             # Uniform landmarks are the permutation itself.
-            return rows if choose is uniform else rows[choose(kernel, rows, self.n_components, rng)], ops.dtype
+            chosen = SEARCHES[how](kernel, rows, self.n_components, rng) if how in SEARCHES else slice(None)
+            return rows[chosen], ops.dtype
         given = np.array(self.landmarks, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != X.shape[1] or given.shape[0] > self.n_components:
             raise ValueError(
@@ -145,6 +159,21 @@ class NystroemFeatures(FeatureMap):
             )
         check_finite(given, "landmarks")
         return given, ops.dtype
+
+    def _check_rows(self, n_rows: int, how: str) -> None:
+        """Compare the rows with the landmarks asked for."""
+        if how == "all" and n_rows > self.n_components:
+            raise ValueError(
+                f"`landmarks`='all' takes at most n_components={self.n_components} rows, got {n_rows}. Use "
+                "landmarks='uniform', or a larger n_components."
+            )
+        if how != "all" and n_rows < self.n_components:
+            warnings.warn(
+                f"`n_components`={self.n_components} asks for as many landmarks, and fit got {n_rows} rows: "
+                f"{self.n_components - n_rows} features are zero. Fit on more rows, or use fewer components.",
+                FewLandmarksWarning,
+                stacklevel=5,
+            )
 
 
 def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:

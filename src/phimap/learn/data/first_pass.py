@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phimap.learn.data.batches import Batch
-from phimap.learn.data.reservoir import Reservoir
+from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.data.scaling import Moments
 
 
@@ -22,6 +22,10 @@ class FirstPass:
         Seed of the sample.
     collect_labels : bool
         Whether targets are labels.
+    map_rows : int, default=0
+        Rows that the map wants to see, where they are more than the sample has.
+    map_bytes : int, default=0
+        Bytes that they may take.
 
     Attributes
     ----------
@@ -29,6 +33,8 @@ class FirstPass:
     sample : Reservoir
     n_rows : int
         Rows seen.
+    map_sample : Reservoir
+        The same rows or more: those for the map, which are not kept beyond its fit.
     labels : ndarray or None
         The distinct targets, sorted; None unless they are labels.
     label_weights : ndarray or None
@@ -37,8 +43,13 @@ class FirstPass:
         Range of the targets; None where they are labels.
     """
 
-    def __init__(self, batches: Iterable[Batch], seed: int, *, collect_labels: bool):
-        self.sample = Reservoir(seed)
+    def __init__(
+        self, batches: Iterable[Batch], seed: int, *, collect_labels: bool, map_rows: int = 0, map_bytes: int = 0
+    ):
+        self.sample = self.map_sample = Reservoir(seed)
+        if map_rows > CAPACITY:
+            # One seed gives one order: these rows begin with those of the sample.
+            self.map_sample = Reservoir(seed, most_rows=map_rows, most_bytes=map_bytes)
         self.n_rows = 0
         self.low = self.high = None
         labels: list[np.ndarray] = []
@@ -48,6 +59,8 @@ class FirstPass:
             moments = Moments(X.shape[1]) if moments is None else moments
             moments.update(X, weights)
             self.sample.update(X, y, weights)
+            if self.map_sample is not self.sample:
+                self.map_sample.update(X, y, weights)
             self.n_rows += X.shape[0]
             if collect_labels:
                 found, index = np.unique(y, return_inverse=True)

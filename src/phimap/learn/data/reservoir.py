@@ -22,7 +22,18 @@ _LEAST_ROWS = 1000
 
 @dataclass
 class Reservoir(KeptRows):
-    """The rows with the smallest keys; the first of them, in order of their keys, are a sample too."""
+    """The rows with the smallest keys; the first of them, in order of their keys, are a sample too.
+
+    Attributes
+    ----------
+    most_rows : int or None
+        Rows to keep, where their bytes allow; None is 4,096.
+    most_bytes : int or None
+        Bytes of dense rows beyond which fewer are kept, but no fewer than a thousand; None is a quarter of a gigabyte.
+    """
+
+    most_rows: int | None = None
+    most_bytes: int | None = None
 
     @property
     def ranks(self) -> np.ndarray:
@@ -38,17 +49,18 @@ class Reservoir(KeptRows):
         return keys
 
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        capacity = _capacity(X)
+        capacity = self._capacity(X)
         if ranks.size <= capacity:
             return np.arange(ranks.size)
         return np.flatnonzero(ranks <= np.partition(ranks, capacity - 1)[capacity - 1])
 
-
-def _capacity(X: Array) -> int:
-    """Rows to keep of a stream of batches like `X`, fixed by the bytes of a row alone."""
-    if sparse.issparse(X):
-        return CAPACITY
-    return min(CAPACITY, max(_LEAST_ROWS, _MOST_BYTES // (X.shape[1] * ops_for(X).dtype.itemsize)))
+    def _capacity(self, X: Array) -> int:
+        """Rows to keep of a stream of batches like `X`, fixed by the bytes of a row alone."""
+        most_rows = CAPACITY if self.most_rows is None else self.most_rows
+        if sparse.issparse(X):
+            return most_rows
+        most_bytes = _MOST_BYTES if self.most_bytes is None else self.most_bytes
+        return min(most_rows, max(_LEAST_ROWS, most_bytes // (X.shape[1] * ops_for(X).dtype.itemsize)))
 
 
 def fingerprint(X: Array, y: np.ndarray) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from phimap.kernels import (
     StationaryKernel,
 )
 from phimap.learn.search.length_scale import median_length_scale
-from phimap.random_map import RandomMap
+from phimap.random_map import FIT_ROWS, RandomMap
 
 #: Kernels by the name a learner or the command line takes; those of the first group have a length scale.
 STATIONARY: dict[str, Callable[..., StationaryKernel]] = {
@@ -61,8 +62,9 @@ def choose_map(
     kernel : str, Kernel or RandomMap
         A map is taken as it is.
     n_components : int
-    length_scale : float or "auto"
-        For stationary kernels named by text; ``"auto"`` is the median heuristic on `subset`.
+    length_scale : float, "auto" or "median"
+        For stationary kernels named by text; ``"median"`` is the median of the kernel's own distance on `subset`, and
+        ``"auto"`` is the same.
     subset : ndarray or CSR matrix of shape (n_subset, n_features)
     random_state, n_jobs
         Handed to the map.
@@ -80,11 +82,13 @@ def choose_map(
     ValueError
         If the name is unknown, or a length scale is given where none applies.
     """
-    if isinstance(length_scale, str) and length_scale != "auto":
-        raise ValueError(f"`length_scale` must be a positive number or 'auto', got {length_scale!r}.")
+    if isinstance(length_scale, str) and length_scale not in ("auto", "median"):
+        raise ValueError(f"`length_scale` must be a positive number, 'auto' or 'median', got {length_scale!r}.")
     given = None if isinstance(length_scale, str) else check_real("length_scale", length_scale, above=0.0)
     if isinstance(kernel, str) and kernel in STATIONARY:
-        kernel = STATIONARY[kernel](length_scale=given if given is not None else median_length_scale(subset, weights))
+        kernel = STATIONARY[kernel](length_scale=1.0 if given is None else given)
+        if given is None:
+            kernel.set_params(length_scale=median_length_scale(subset, kernel, weights))
     elif given is not None:
         raise ValueError(
             f"`length_scale` applies to the kernels {', '.join(sorted(STATIONARY))} named by text, got it with "
@@ -100,5 +104,12 @@ def choose_map(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
     if complete and isinstance(kernel, NTK) and subset.shape[0] <= n_components:
-        return NystroemFeatures(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
+        return NystroemFeatures(kernel, n_components, landmarks="all", random_state=random_state, n_jobs=n_jobs)
     return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
+
+
+def rows_to_fit(kernel: Any, n_components: Any) -> int:
+    """Rows that the map of what the user named can use in its `fit`; what is no kernel is refused by `choose_map`."""
+    if isinstance(kernel, Kernel) and isinstance(n_components, Integral):
+        kernel = map_of_kernel(kernel, int(n_components), random_state=None, n_jobs=None)
+    return kernel.fit_rows() if isinstance(kernel, RandomMap) else FIT_ROWS

@@ -6,21 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from phimap.kernels import StationaryKernel
 from phimap.ops import single_threaded_blas
 
 # Relative rounding of sums of half a million weights.
 _ROUNDING = 1e-12
 
 
-def median_length_scale(subset: Any, weights: np.ndarray | None = None) -> float:
-    """The median distance between distinct rows of `subset` (n, d), dense or CSR; 1 where all rows are equal.
+def median_length_scale(subset: Any, kernel: StationaryKernel, weights: np.ndarray | None = None) -> float:
+    """The median of the kernel's own distance between distinct rows of `subset` (n, d), dense or CSR.
 
     A row of weight w counts like w equal rows, which are no distinct ones.
-    """
-    from sklearn.metrics import pairwise_distances
 
+    1 where all rows are equal.
+    """
     with single_threaded_blas():
-        distances = pairwise_distances(subset)[np.triu_indices(subset.shape[0], 1)]
+        distances = kernel.distances(subset)[np.triu_indices(subset.shape[0], 1)]
     positive = distances > 0
     distances = distances[positive]
     if weights is not None and distances.size:

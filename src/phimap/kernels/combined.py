@@ -1,0 +1,243 @@
+"""Sums, products and multiples of kernels, which the operators of kernels make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phimap._validation import check_integer, check_real
+from phimap.kernels.base import OPERATORS, Kernel, StationaryKernel
+from phimap.kernels.geometry import Rows
+from phimap.kernels.spectral import SpectralLaw, law_of_sum
+
+
+class _Combined(Kernel):
+    """A kernel made of others."""
+
+    def __repr__(self, N_CHAR_MAX: int = 10_000) -> str:
+        # Scikit-learn breaks what is long, and errors that quote a kernel take one line.
+        return " ".join(super().__repr__(N_CHAR_MAX).split())
+
+
+class _Pair(_Combined):
+    """A kernel made of two."""
+
+    def __init__(self, left: Any, right: Any):
+        self.left = left
+        self.right = right
+
+    def _check_parameters(self, n_features: int) -> None:
+        for name, kernel in (("left", self.left), ("right", self.right)):
+            _check_kernel(name, kernel)._check_parameters(n_features)
+
+
+class Sum(_Pair):
+    """The sum of two kernels, ``k(x, y) = left(x, y) + right(x, y)``; ``left + right`` makes it.
+
+    Its features are those of the terms side by side.
+
+    Parameters
+    ----------
+    left, right : Kernel
+        Sums and multiples among them, too. Both see the same columns.
+
+    Notes
+    -----
+    **Error.** The sum of the errors of the terms.
+
+    **Cost.** That of the terms, tile by tile.
+
+    **Differs from the source.** Nothing.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, Section 4.2.4.
+
+    Examples
+    --------
+    >>> from phimap.kernels import Gaussian, Polynomial
+    >>> k = Gaussian() + 0.5 * Polynomial(degree=1, gamma=1.0, coef0=0.0)
+    >>> k([[0.0, 0.0], [0.0, 2.0]]).round(4)
+    array([[1.    , 0.1353],
+           [0.1353, 3.    ]])
+    >>> k.get_params()["left__length_scale"]
+    1.0
+    """
+
+    def terms(self) -> list[tuple[float, Kernel]]:
+        return self.left.terms() + self.right.terms()
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        return self.left._evaluate(X, Y) + self.right._evaluate(X, Y)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self.left._diagonal(X) + self.right._diagonal(X)
+
+
+class Product(_Pair):
+    """The product of two kernels, ``k(x, y) = left(x, y) right(x, y)``; ``left * right`` makes it.
+
+    Two stationary kernels give a `StationaryProduct` instead, which has random features.
+
+    Parameters
+    ----------
+    left, right : Kernel
+        Both see the same columns.
+
+    Notes
+    -----
+    **Error.** The sum of the relative errors of the factors.
+
+    **Cost.** That of the factors, tile by tile.
+
+    **Differs from the source.** Nothing.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, Section 4.2.4.
+
+    Examples
+    --------
+    >>> from phimap.kernels import Gaussian, Polynomial
+    >>> (Gaussian() * Polynomial(degree=1, gamma=1.0))([[0.0, 0.0], [0.0, 2.0]]).round(4)
+    array([[1.    , 0.1353],
+           [0.1353, 5.    ]])
+    """
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        return self.left._evaluate(X, Y) * self.right._evaluate(X, Y)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self.left._diagonal(X) * self.right._diagonal(X)
+
+
+class StationaryProduct(Product, StationaryKernel):
+    r"""The product of two stationary kernels, itself stationary.
+
+    A frequency of it is the sum of independent frequencies of the factors:
+
+    .. math:: \mathbb{E} \cos\bigl((u + v)^\top (x - y)\bigr)
+              = \mathbb{E} \cos(u^\top (x - y))\, \mathbb{E} \cos(v^\top (x - y))
+
+    Parameters
+    ----------
+    left, right : StationaryKernel
+        Each has a width of its own.
+
+    Notes
+    -----
+    **Error.** The sum of the relative errors of the factors.
+
+    **Cost.** That of the factors, tile by tile.
+
+    **Differs from the source.** Nothing.
+
+    References
+    ----------
+    Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007, Section 3.
+
+    Examples
+    --------
+    >>> from phimap.kernels import Gaussian
+    >>> k = Gaussian(length_scale=2.0) * Gaussian(length_scale=2.0)
+    >>> k([[0.0, 0.0], [0.0, 2.0]]).round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    >>> k.spectral_law(2)
+    GaussianLaw(n_features=2, scale=0.7071067811865476)
+    """
+
+    def spectral_law(self, n_features: int) -> SpectralLaw:
+        """Give the law of w with ``E[cos(w . (x - y))] = k(x, y)``: that of a sum.
+
+        Parameters
+        ----------
+        n_features : int
+            Width d of the data.
+
+        Returns
+        -------
+        SpectralLaw
+            `GaussianLaw` for two Gaussian kernels, `CauchyLaw` for two Laplacian ones, else a `SumLaw`.
+        """
+        self._check_parameters(check_integer("n_features", n_features, least=1))
+        return law_of_sum(self.left.spectral_law(n_features), self.right.spectral_law(n_features))
+
+    def _check_parameters(self, n_features: int) -> None:
+        for name, kernel in (("left", self.left), ("right", self.right)):
+            if not isinstance(_check_kernel(name, kernel), StationaryKernel):
+                raise TypeError(f"`{name}` must be a stationary kernel, got {kernel!r}. Use Product, or `*`.")
+            kernel._check_parameters(n_features)
+
+
+class Scaled(_Combined):
+    """A multiple of a kernel, ``k(x, y) = factor kernel(x, y)``; ``factor * kernel`` makes it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    factor : float, default=1.0
+        Positive.
+
+    Notes
+    -----
+    **Error.** The relative error of the kernel.
+
+    **Cost.** That of the kernel.
+
+    **Differs from the source.** Nothing.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, Section 4.2.4.
+
+    Examples
+    --------
+    >>> from phimap.kernels import Gaussian
+    >>> (3 * Gaussian())([[1.0]])
+    array([[3.]])
+    """
+
+    def __init__(self, kernel: Any, factor: float = 1.0):
+        self.kernel = kernel
+        self.factor = factor
+
+    def terms(self) -> list[tuple[float, Kernel]]:
+        return [(float(self.factor) * weight, kernel) for weight, kernel in self.kernel.terms()]
+
+    def _check_parameters(self, n_features: int) -> None:
+        _check_kernel("kernel", self.kernel)._check_parameters(n_features)
+        check_real("factor", self.factor, above=0.0)
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        return self.factor * self.kernel._evaluate(X, Y)
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return self.factor * self.kernel._diagonal(X)
+
+
+def _check_kernel(name: str, kernel: Any) -> Kernel:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"`{name}` must be a Kernel, got {type(kernel).__name__}.")
+    return kernel
+
+
+def _product(left: Kernel, right: Kernel) -> Kernel:
+    """The product, with the factors of multiples in front of it."""
+    factor = 1.0
+    if isinstance(left, Scaled):
+        left, factor = left.kernel, left.factor
+    if isinstance(right, Scaled):
+        right, factor = right.kernel, factor * right.factor
+    stationary = isinstance(left, StationaryKernel) and isinstance(right, StationaryKernel)
+    product = StationaryProduct(left, right) if stationary else Product(left, right)
+    return product if factor == 1.0 else Scaled(product, factor)
+
+
+def _multiple(kernel: Kernel, factor: float) -> Kernel:
+    """A multiple; of a multiple one multiple."""
+    return Scaled(kernel.kernel, factor * kernel.factor) if isinstance(kernel, Scaled) else Scaled(kernel, factor)
+
+
+OPERATORS.update(add=Sum, multiply=_product, scale=_multiple)
