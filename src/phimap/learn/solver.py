@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock
+from phimap.ops import single_threaded_blas
 from phimap.records import Record
 
 #: What a pass adds up over blocks: float64 arrays of fixed shapes.
@@ -17,6 +19,8 @@ Sums = tuple[np.ndarray, ...]
 Summand = Callable[[FeatureBlock, np.ndarray, np.ndarray], Sums]
 #: An algorithm in passes: it yields the summand of its next pass and is sent the sums over all rows.
 Passes = Generator[Summand, Sums, "LinearSolution"]
+#: Blocks of features with their targets and weights, to be gone through once a pass.
+Stream = Iterable[tuple[FeatureBlock, np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -31,18 +35,19 @@ class LinearSolution(Record):
     alphas : ndarray of shape (g,)
         Regularisations that were tried; empty where alpha was given.
     scores : ndarray of shape (g,)
-        The criterion at each.
+        The criterion at each: for ridge regression an estimate of the mean squared error on new rows, summed over
+        targets, else of the mean loss.
     criterion : str
         ``"held-out"``, ``"leave-one-out"``, ``"gcv"`` or ``"given"``.
     residual : float
-        Of the linear system ``|(A + alpha I) W - B| / |B|``; for other losses the norm of the gradient over that at
-        zero, both as the preconditioner measures them.
+        For ridge regression ``|(A + alpha I) W - B| / |B|`` of the linear system solved; for other losses the norm of
+        the gradient, as the quasi-Newton matrix measures it, over the root of the objective.
     form : str
-        ``"primal"``, ``"dual"`` or the name of an iteration.
+        ``"primal"`` or ``"dual"`` for a factorisation, else the name of an iteration: ``"cg"`` or ``"quasi-newton"``.
     status : str
         ``"solved"``, or ``"stopped"`` where the passes were spent before the tolerance was met.
     n_passes : int
-        Passes over the rows.
+        Passes over the rows, those for scales and classes not counted.
     """
 
     coef: np.ndarray
@@ -65,8 +70,8 @@ class Solver(ABC):
     algorithm as the generator `_passes`, to which a pass is one expression.
     """
 
-    #: The name under which the registry has it.
-    name: str
+    #: Passes over the rows at the most.
+    passes: int
 
     @abstractmethod
     def memory(self, n: int, m: int, t: int) -> int:
@@ -87,10 +92,8 @@ class Solver(ABC):
         """Add one block of the current pass."""
         self.merge(self._summand(block, targets, weights))
 
-    def merge(self, sums: Sums | None) -> None:
+    def merge(self, sums: Sums) -> None:
         """Add sums of the current pass over other rows."""
-        if sums is None:
-            return
         if self._sums is None:
             self._sums = tuple(np.array(part, dtype=np.float64) for part in sums)
             return
@@ -110,16 +113,69 @@ class Solver(ABC):
         return None
 
 
-#: Blocks of features with their targets and weights.
-Blocks = Iterable[tuple[FeatureBlock, np.ndarray, np.ndarray]]
+def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearSolution:
+    """Drive a solver over a stream that can be gone through once a pass."""
+    # The solver's own products have no threads of ours; those of BLAS would change bits with their number.
+    with single_threaded_blas():
+        solver.start(m, t, eps)
+        while True:
+            for block, targets, weights in stream:
+                solver.update(block, targets, weights)
+            solution = solver.finish()
+            if solution is not None:
+                return solution
 
 
-def solve(solver: Solver, blocks: Callable[[], Blocks], m: int, t: int, eps: float) -> LinearSolution:
-    """Drive a solver over a stream that `blocks()` opens anew for every pass."""
-    solver.start(m, t, eps)
-    while True:
-        for block, targets, weights in blocks():
-            solver.update(block, targets, weights)
-        solution = solver.finish()
-        if solution is not None:
-            return solution
+@dataclass(frozen=True)
+class HeldOutRows:
+    """Rows of a stream by whose error alpha is chosen: features (r, m), targets (r, t) and weights (r,)."""
+
+    block: FeatureBlock
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be solved over a stream, as a member of the registry takes it.
+
+    Attributes
+    ----------
+    stream : iterable of (FeatureBlock, targets, weights)
+        Iterable once a pass.
+    n, m, t : int
+        Rows, features and targets.
+    eps : float
+        Machine epsilon of the features.
+    alpha : float or "auto"
+    held_out : callable
+        Makes the rows by which alpha is chosen; they are some of the stream.
+    memory : int
+        Bytes that may be held beside the stream.
+    rng : Generator
+    n_jobs : int or None
+    """
+
+    stream: Stream
+    n: int
+    m: int
+    t: int
+    eps: float
+    alpha: float | str
+    held_out: Callable[[], HeldOutRows]
+    memory: int
+    rng: Any
+    n_jobs: int | None
+
+
+def vertex(alphas: np.ndarray, scores: np.ndarray) -> float:
+    """The alpha at the least score, between those tried: the vertex of the parabola in log alpha through three."""
+    best = int(np.argmin(scores))
+    if not 0 < best < len(alphas) - 1 or not np.isfinite(scores[best - 1 : best + 2]).all():
+        return float(alphas[best])
+    x = np.log(alphas[best - 1 : best + 2])
+    curvature, slope, _ = np.polyfit(x - x[1], scores[best - 1 : best + 2], 2)
+    if not curvature > 0:
+        return float(alphas[best])
+    low, high = sorted((x[0] - x[1], x[2] - x[1]))
+    return float(np.exp(x[1] + np.clip(-slope / (2 * curvature), low, high)))

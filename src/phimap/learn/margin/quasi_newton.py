@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
 
 import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock
-from phimap.learn.margin.losses import Loss
+from phimap.learn.margin.losses.base import Loss
+from phimap.learn.margin.preconditioner import Preconditioner
 from phimap.learn.solver import LinearSolution, Passes, Solver, Sums
 
 # Pairs of steps and changes of the gradient that are remembered.
@@ -17,14 +17,6 @@ _MEMORY = 12
 _DECREASE = 1e-4
 # Halvings of a step at the most, which are rarely needed: each takes a pass.
 _MOST_HALVINGS = 20
-
-
-class Preconditioner(Protocol):
-    """An approximate inverse of the centred Gram matrix with a shift."""
-
-    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
-        """About ``(A + shift I)^{-1} R`` for `R` (m, t)."""
-        ...
 
 
 class QuasiNewton(Solver):
@@ -42,17 +34,18 @@ class QuasiNewton(Solver):
     start : tuple of ndarrays (m, t) and (t,) or None, default=None
         Where to begin.
     tolerance : float, default=1e-4
-        On the norm of the gradient over that at zero, both as the preconditioner measures them.
-    most_passes : int, default=60
+        On the norm of the gradient, as the quasi-Newton matrix measures it, over the root of the objective.
+    passes : int, default=100
+        At the most.
     n_jobs : int, optional
 
     Notes
     -----
     The Hessian is ``Z_c^T D Z_c + alpha I`` with D the loss's curvature at each row: the ridge statistics times its
-    value at zero start the quasi-Newton matrix, and the remembered changes of the gradient correct it. One pass forms value and gradient at a new point, and ends the line search where it
-    suffices. The intercept is not penalised.
+    value at zero start the quasi-Newton matrix, and the remembered changes of the gradient correct it. One pass forms
+    value and gradient at a new point, and ends the line search where it suffices. The intercept is not penalised.
 
-    **Error.** At the tolerance the excess of the objective is about its square times the first step's gain.
+    **Error.** At the tolerance the relative excess of the objective is about half its square.
 
     **Cost.** A pass forms the features of all rows and takes ``4 n m t`` flops; ``8 m t (2 memory + 6)`` bytes.
 
@@ -63,8 +56,6 @@ class QuasiNewton(Solver):
     Nocedal (1980), *Updating quasi-Newton matrices with limited storage*.
     """
 
-    name = "quasi-newton"
-
     def __init__(
         self,
         loss: Loss,
@@ -74,13 +65,18 @@ class QuasiNewton(Solver):
         *,
         start: tuple[np.ndarray, np.ndarray] | None = None,
         tolerance: float = 1e-4,
-        most_passes: int = 60,
+        passes: int = 100,
         n_jobs: int | None = None,
     ):
         self._loss, self._alpha, self._preconditioner, self._mean = loss, alpha, preconditioner, mean
-        self._start, self._tolerance, self._most_passes, self._n_jobs = start, tolerance, most_passes, n_jobs
+        self._start, self._tolerance, self.passes, self._n_jobs = start, tolerance, passes, n_jobs
 
     def memory(self, n: int, m: int, t: int) -> int:
+        return self.memory_of(m, t)
+
+    @staticmethod
+    def memory_of(m: int, t: int) -> int:
+        """Bytes that are held for m features and t targets, whatever the rows."""
         return 8 * m * t * (2 * _MEMORY + 6)
 
     def _passes(self, m: int, t: int, eps: float) -> Passes:
@@ -97,18 +93,15 @@ class QuasiNewton(Solver):
 
         memory: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=_MEMORY)
         direction = -precondition(gradient)
-        first = size = float(-(gradient * direction).sum())
-        if self._start is not None:
-            _, at_zero, _ = yield from self._evaluate(np.zeros((m + 1, t)))
-            first = float((at_zero * precondition(at_zero)).sum())
-        floor = (np.sqrt(eps) * 1e-3) ** 2
-        while size > max(self._tolerance**2, floor) * first and self.n_passes < self._most_passes:
+        # The gradient's square norm by the matrix is twice the excess of the objective.
+        size = float(-(gradient * direction).sum())
+        while size > self._tolerance**2 * value and self.n_passes < self.passes - 1:
             slope, step = float((gradient * direction).sum()), 1.0
             for _ in range(_MOST_HALVINGS):
                 there = point + step * direction
                 found, new, _ = yield from self._evaluate(there)
                 # Rounding of the sum of losses is no rise.
-                if found <= value + _DECREASE * step * slope + 8 * eps * abs(value) or self.n_passes >= self._most_passes:
+                if found <= value + _DECREASE * step * slope + 8 * eps * abs(value) or self.n_passes >= self.passes:
                     break
                 step *= 0.5
             else:
@@ -118,13 +111,13 @@ class QuasiNewton(Solver):
             if curvature > 0:
                 memory.append((moved, changed, curvature))
             point, value, gradient = there, found, new
-            size = float((gradient * precondition(gradient)).sum())
             direction = -_recursion(gradient, memory, precondition)
             if not (gradient * direction).sum() < 0:
                 memory.clear()
                 direction = -precondition(gradient)
-        residual = float(np.sqrt(size / first)) if first > 0 else 0.0
-        status = "solved" if residual <= max(self._tolerance, np.sqrt(floor)) else "stopped"
+            size = float(-(gradient * direction).sum())
+        residual = float(np.sqrt(max(size, 0.0) / value)) if value > 0 else 0.0
+        status = "solved" if residual <= self._tolerance else "stopped"
         W = point[:-1]
         return LinearSolution(
             W.copy(),
@@ -134,7 +127,7 @@ class QuasiNewton(Solver):
             np.empty(0),
             "given",
             residual,
-            self.name,
+            "quasi-newton",
             status,
             self.n_passes,
         )

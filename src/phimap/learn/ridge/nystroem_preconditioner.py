@@ -8,7 +8,9 @@ import numpy as np
 
 from phimap.ops import single_threaded_blas
 
-#: Bytes of float64 arrays (m, rank) that making the preconditioner holds at a time: test matrix, sketch, vectors.
+# Rank of the sketch: a share of the width, within bounds.
+_RANK_SHARE, _LEAST_RANK, _MOST_RANK = 16, 256, 1024
+#: Float64 arrays (m, rank) that making the preconditioner holds at a time: test matrix, sketch, vectors.
 ARRAYS = 3
 
 
@@ -60,6 +62,21 @@ class NystroemPreconditioner:
             if not order.size:
                 return cls(np.zeros((test.shape[0], 0)), np.zeros(0))
             return cls(root @ (right[:, order] / np.sqrt(squares[order])), squares[order] - shift)
+
+    @staticmethod
+    def rank_of(m: int) -> int:
+        """The rank that serves for m features."""
+        return min(m, int(np.clip(m // _RANK_SHARE, _LEAST_RANK, _MOST_RANK)))
+
+    @property
+    def trace(self) -> float:
+        """Sum of the eigenvalues known: a lower bound of the trace of A."""
+        return float(self.eigenvalues.sum())
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue."""
+        return float(self.eigenvalues[0]) if self.eigenvalues.size else 0.0
 
     def solve(self, R: np.ndarray, shift: np.ndarray | float) -> np.ndarray:
         """``P(shift)^{-1} R`` for `R` (m, k) and one shift, or one for each column (k,)."""
