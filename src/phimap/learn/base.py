@@ -139,8 +139,8 @@ class KernelModel(StreamedFit, BaseEstimator):
             solver = self._empty_solver(None)
         elif not hasattr(self, "solver_"):
             raise ValueError(
-                "this model has no statistics, so no rows can be added: it was saved without, or solved in passes. "
-                "Save it with save(model, path, statistics=True) or use solver='cholesky' to go on later."
+                "this model was saved without its statistics or solved in passes, so no rows can be added. "
+                "Save it with save(model, path, statistics=True), or use solver='cholesky', to go on later."
             )
         else:
             solver = self.solver_

@@ -115,5 +115,6 @@ def preconditioner_of(problem: Problem, visit: Visitor) -> tuple[Preconditioner,
             sums += block.cross_products(weights[:, None], problem.n_jobs)[0][:, 0]
             n += weights.sum()
             visit(block, targets, weights)
+        rounding = problem.eps * float(np.linalg.norm(sketch))
         sketch -= np.outer(sums, (sums @ test) / n)
-        return NystroemPreconditioner.of_sketch(test, sketch, problem.eps), sums / n
+        return NystroemPreconditioner.of_sketch(test, sketch, rounding), sums / n

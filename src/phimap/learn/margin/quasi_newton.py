@@ -11,6 +11,8 @@ from phimap.learn.margin.losses.base import Loss
 from phimap.learn.margin.preconditioner import Preconditioner
 from phimap.learn.solver import LinearSolution, Passes, Solver, Sums
 
+#: Passes at the most.
+PASSES = 100
 # Pairs of steps and changes of the gradient that are remembered.
 _MEMORY = 12
 # Sufficient decrease, as a share of the slope's promise.
@@ -35,8 +37,8 @@ class QuasiNewton(Solver):
         Where to begin.
     tolerance : float, default=1e-4
         On the norm of the gradient, as the quasi-Newton matrix measures it, over the root of the objective.
-    passes : int, default=100
-        At the most.
+    passes : int or None, default=None
+        At the most; None is 100.
     n_jobs : int, optional
 
     Notes
@@ -65,11 +67,11 @@ class QuasiNewton(Solver):
         *,
         start: tuple[np.ndarray, np.ndarray] | None = None,
         tolerance: float = 1e-4,
-        passes: int = 100,
+        passes: int | None = None,
         n_jobs: int | None = None,
     ):
         self._loss, self._alpha, self._preconditioner, self._mean = loss, alpha, preconditioner, mean
-        self._start, self._tolerance, self.passes, self._n_jobs = start, tolerance, passes, n_jobs
+        self._start, self._tolerance, self.passes, self._n_jobs = start, tolerance, passes or PASSES, n_jobs
 
     def memory(self, n: int, m: int, t: int) -> int:
         return self.memory_of(m, t)

@@ -12,7 +12,7 @@ from phimap.learn.solver import HeldOutRows, LinearSolution, Passes, Problem, So
 
 _TINY = np.finfo(np.float64).tiny
 # Alphas that are tried at a time, as shares of the mean eigenvalue, and how far apart they are.
-_GRID = 10.0 ** np.arange(-9.0, 1.0)
+_GRID = 10.0 ** np.arange(-8.0, 4.0)
 # The best alpha is known once its held-out error moves by less than this from one step to the next.
 _STEADY = 1e-3
 # ... and once the solution there is this close to that of its system: one that stops short is regularised by that.
@@ -96,9 +96,9 @@ class ConjugateGradients(Solver):
             W = state.solution
             true = system.rhs - (yield from system.product(W)) - alpha * W
             residual = _relative(true, system.rhs)
-            # Products with W are known to this, whatever the steps.
-            rounding = eps * preconditioner.largest * float(np.linalg.norm(W) / max(np.linalg.norm(system.rhs), _TINY))
-            reached = max(2 * tolerance, rounding)
+            # Products with W, and the right-hand side, are known to this, whatever the steps.
+            rounding = eps * (preconditioner.largest * np.linalg.norm(W) + system.size)
+            reached = max(2 * tolerance, float(rounding / max(np.linalg.norm(system.rhs), _TINY)))
             # What rounding took from the recurrence is made good once or twice; it is no use beyond the rounding.
             if residual <= reached or self.n_passes >= self.passes or residual > 0.5 * state.started:
                 break
@@ -118,7 +118,9 @@ class ConjugateGradients(Solver):
 
         n, sum_y, sum_z, cross, sketch = yield sketched
         system = _System(n.item(), sum_z, sum_y, cross, self._n_jobs)
-        return system, NystroemPreconditioner.of_sketch(test, system.centred(sketch, test), eps)
+        # Centring takes nothing from what the products were rounded by.
+        rounding = eps * float(np.linalg.norm(sketch))
+        return system, NystroemPreconditioner.of_sketch(test, system.centred(sketch, test), rounding)
 
     def _choose(self, system: _System, preconditioner: NystroemPreconditioner):
         """Solution, alpha, the alphas and their errors on the held-out rows, which are left out."""
@@ -161,6 +163,8 @@ class _System:
     def __init__(self, n: float, sum_z: np.ndarray, sum_y: np.ndarray, cross: np.ndarray, n_jobs: int | None):
         self.n, self.sum_z, self.sum_y, self._cross, self._n_jobs = n, sum_z, sum_y, cross, n_jobs
         self.rhs = cross - np.outer(sum_z, sum_y / n)
+        # Of the sums that the right-hand side is a difference of.
+        self.size = float(np.linalg.norm(cross) + np.linalg.norm(sum_z) * np.linalg.norm(sum_y) / n)
         self._taken: HeldOutRows | None = None
 
     def without(self, held_out: HeldOutRows) -> _System:

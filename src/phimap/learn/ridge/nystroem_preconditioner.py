@@ -46,11 +46,11 @@ class NystroemPreconditioner:
     eigenvalues: np.ndarray
 
     @classmethod
-    def of_sketch(cls, test: np.ndarray, sketch: np.ndarray, eps: float) -> NystroemPreconditioner:
-        """Of ``sketch = A test`` (m, r) for orthonormal columns `test`, whose products are known to `eps`."""
+    def of_sketch(cls, test: np.ndarray, sketch: np.ndarray, rounding: float) -> NystroemPreconditioner:
+        """Of ``sketch = A test`` (m, r) for orthonormal columns `test`, known to an error of the norm `rounding`."""
         with single_threaded_blas():
-            # The rounding of the sketch would make the middle matrix indefinite.
-            shift = eps * max(float(np.linalg.norm(sketch)), np.finfo(np.float64).tiny)
+            # The error of the sketch would make the middle matrix indefinite.
+            shift = max(rounding, np.finfo(np.float64).tiny)
             shifted = sketch + shift * test
             middle, turn = np.linalg.eigh(test.T @ shifted)
             kept = middle > shift * 0.5
