@@ -81,11 +81,14 @@ class Solver(ABC):
     def _passes(self, m: int, t: int, eps: float) -> Passes:
         """The algorithm, for m features known to `eps` and t targets."""
 
+    #: Sums of the current pass so far, to be merged elsewhere; None before its first block.
+    sums: Sums | None
+
     def start(self, m: int, t: int, eps: float) -> None:
         """Begin with the first pass, over blocks of m features of the machine epsilon `eps`."""
         self._algorithm = self._passes(m, t, eps)
         self._summand = next(self._algorithm)
-        self._sums: Sums | None = None
+        self.sums = None
         self.n_passes = 0
 
     def update(self, block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
@@ -94,18 +97,18 @@ class Solver(ABC):
 
     def merge(self, sums: Sums) -> None:
         """Add sums of the current pass over other rows."""
-        if self._sums is None:
-            self._sums = tuple(np.array(part, dtype=np.float64) for part in sums)
+        if self.sums is None:
+            self.sums = tuple(np.array(part, dtype=np.float64) for part in sums)
             return
-        for total, part in zip(self._sums, sums, strict=True):
+        for total, part in zip(self.sums, sums, strict=True):
             total += part
 
     def finish(self) -> LinearSolution | None:
         """End the current pass: the solution, or None where there is to be another pass."""
-        if self._sums is None:
+        if self.sums is None:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         self.n_passes += 1
-        sums, self._sums = self._sums, None
+        sums, self.sums = self.sums, None
         try:
             self._summand = self._algorithm.send(sums)
         except StopIteration as end:
