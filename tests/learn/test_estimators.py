@@ -204,7 +204,7 @@ def test_bad_parameters_name_the_remedy(parameters, message):
 def test_too_little_memory_is_said_before_the_work():
     X, y = problem(50)
     with pytest.raises(MemoryError, match=r"`n_components`=4096 needs 0\.\d+ GB"):
-        pm.KernelRegressor(memory="100MB").fit(X, y)
+        pm.KernelRegressor(memory="5MB").fit(X, y)
 
 
 @pytest.mark.parametrize("statistics", [False, True])

@@ -89,7 +89,7 @@ def _check(options: FitOptions) -> None:
 
 def _fit(options: FitOptions) -> Result:
     start = time.perf_counter()
-    kept = RidgeSolver.memory(options.features)
+    kept = RidgeSolver.memory(None, options.features)
     rows = batch_rows(options.features, np.dtype(options.dtype).itemsize, options.memory, kept)
     images = {"size": options.size, "channels": options.channels}
     table = open_selected(options.data, options.target, options.columns, options.drop, dtype=options.dtype, **images)

@@ -12,6 +12,7 @@ RECORDS: dict[str, str] = {
     "FarRows": "OutlyingRows",
     "ResidualRecord": "RectifiedRemainderRecord",
     "RestRecord": "RemainderRecord",
+    "RidgeSolution": "LinearSolution",
     "SignProductsRecord": "MaclaurinRecord",
     "SpectralProductsRecord": "ComplexToRealRecord",
 }

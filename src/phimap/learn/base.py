@@ -37,6 +37,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         alpha: float | str = "auto",
         length_scale: float | str = "auto",
         standardize: str | bool = "columns",
+        solver: str = "auto",
         device: str = "auto",
         memory: int | str | None = None,
         n_jobs: int | None = None,
@@ -48,6 +49,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         self.alpha = alpha
         self.length_scale = length_scale
         self.standardize = standardize
+        self.solver = solver
         self.device = device
         self.memory = memory
         self.n_jobs = n_jobs
@@ -87,16 +89,23 @@ class KernelModel(StreamedFit, BaseEstimator):
             If a parameter is out of range, the data are empty, of one row, or not finite, or weights are negative or
             all zero.
         MemoryError
-            If the ridge statistics exceed the byte budget.
+            If what the solver keeps exceeds the byte budget.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If a solution in passes is not reached; `solution_` has the numbers.
 
         Notes
         -----
         **Cost.** With n rows and m components: the features of all rows, n m^2 flops for the Gram matrix, and two
         Cholesky factorisations of order m, one of them to choose alpha (of order n, in the dual form, if n < m or n
         is at most 2,048). Memory: three packed triangles of 4 m^2 bytes and one batch of features; the n x m feature
-        matrix is held in the dual form only.
+        matrix is held in the dual form only. Solvers in passes form the features once a pass, or keep them where they
+        fit half of the byte budget that is left.
         """
-        return self._fit(self._batches_of(*self._check_training(X, y, sample_weight, reset=True, rows_wanted=True)))
+        X, y, weights = self._check_training(X, y, sample_weight, reset=True, rows_wanted=True)
+        return self._fit(self._batches_of(X, y, weights, X.shape[0]))
 
     def fit_batches(self, batches: Iterable[tuple[Any, ...]]) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the statistics.
@@ -122,15 +131,21 @@ class KernelModel(StreamedFit, BaseEstimator):
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """What `partial_fit` does; `classes` are labels to come."""
+        if self.solver == "cg" or self._loss != "squared":
+            raise ValueError(
+                f"rows cannot be added with solver={self.solver!r} and the {self._loss} loss, which keep no sums over "
+                "rows. Call fit or fit_batches with all rows, or use the squared loss and solver='cholesky'."
+            )
         first = not hasattr(self, "feature_map_")
         X, y, weights = self._check_training(X, y, sample_weight, reset=first, rows_wanted=True)
-        batches = self._batches_of(X, y, weights)
+        batches = self._batches_of(X, y, weights, None)
         if first:
-            solver = self._prepare(self._first_pass(batches, classes))
+            self._prepare(self._first_pass(batches, classes))
+            solver = self._empty_solver(None)
         elif not hasattr(self, "solver_"):
             raise ValueError(
-                "this model was saved without its statistics, so no rows can be added. "
-                "Save it with save(model, path, statistics=True) to go on later."
+                "this model was saved without its statistics or solved in passes, so no rows can be added. "
+                "Save it with save(model, path, statistics=True), or use solver='cholesky', to go on later."
             )
         else:
             solver = self.solver_
@@ -176,8 +191,13 @@ class KernelModel(StreamedFit, BaseEstimator):
         return self
 
     def _check_mergeable(self, name: str, model: KernelModel) -> None:
-        check_is_fitted(self, "solver_")
-        check_is_fitted(model, "solver_")
+        for one in (self, model):
+            check_is_fitted(one, "feature_map_")
+            if not hasattr(one, "solver_"):
+                raise ValueError(
+                    f"`{name}` and this model must have statistics to be merged: one was saved without, or solved in "
+                    "passes. Save with save(model, path, statistics=True), or use solver='cholesky'."
+                )
         same = equal_records(self.scaling_, model.scaling_) and equal_records(
             self.feature_map_.record_, model.feature_map_.record_
         )
@@ -211,10 +231,12 @@ class KernelModel(StreamedFit, BaseEstimator):
             X, y, weights = X[positive], y[positive], weights[positive]
         return X, y, weights
 
-    def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> ArrayBatches:
-        """Rows in memory as batches that fit the byte budget."""
-        m = self._width()
-        return ArrayBatches(X, y, weights, batch_rows(m, X.dtype.itemsize, self.memory, RidgeSolver.memory(m)))
+    def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None, n_rows: int | None) -> ArrayBatches:
+        """Rows in memory as batches that fit the byte budget; `n_rows` are all that are to come, None if unknown."""
+        m, itemsize = self._width(), X.dtype.itemsize
+        member = self._member(n_rows, itemsize)
+        kept = RidgeSolver.memory(n_rows, m) if member is None else member.memory(X.shape[0], m, 1)
+        return ArrayBatches(X, y, weights, batch_rows(m, itemsize, self.memory, kept))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "feature_map_")

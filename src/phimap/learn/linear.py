@@ -14,7 +14,7 @@ from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import feature_rows
 from phimap.learn.data.scaling import Scaling
 from phimap.learn.data.target_units import TargetUnits
-from phimap.learn.ridge.solve import RidgeSolution
+from phimap.learn.solver import LinearSolution
 from phimap.ops import ops_for
 from phimap.random_map import RandomMap
 
@@ -31,7 +31,7 @@ class LinearOutputs(ABC):
     target_units_: TargetUnits | None = None
 
     @abstractmethod
-    def _current_solution(self) -> RidgeSolution:
+    def _current_solution(self) -> LinearSolution:
         """The solution for all rows seen so far."""
 
     @abstractmethod
@@ -103,6 +103,6 @@ class LinearOutputs(ABC):
         intercept = self._fitted().intercept
         return float(intercept[0]) if intercept.shape[0] == 1 else intercept
 
-    def _fitted(self) -> RidgeSolution:
+    def _fitted(self) -> LinearSolution:
         check_is_fitted(self, "feature_map_")
         return self._current_solution()

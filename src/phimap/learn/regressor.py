@@ -51,6 +51,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
         Threads; None is the configured number. Changes no bit of the result.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the named streams; None is fresh entropy.
+    solver : {"auto", "cholesky", "cg"}, default="auto"
+        ``"cholesky"`` factorises the m x m Gram matrix, or that of the rows where these are fewer. ``"cg"`` goes
+        through the rows several times instead, by preconditioned conjugate gradients, and never holds such a matrix.
+        ``"auto"`` factorises where the byte budget allows it.
     verbose : bool, default=False
         Show progress on standard error.
 
@@ -64,14 +68,16 @@ class KernelRegressor(RegressorMixin, KernelModel):
         The regularisation used.
     coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
     intercept_ : float or ndarray of shape (n_targets,)
-    solution_ : RidgeSolution
-        Coefficients with the path of the regularisation.
+    solution_ : LinearSolution
+        Coefficients with the path of the regularisation, `status`, `n_passes` and `residual`.
     scaling_ : Scaling
         Shift and factor of each column.
     solver_ : RidgeSolver
-        What is kept of the rows, to which `partial_fit` and `merge` add: sums, or the features in dual form.
+        What is kept of the rows, to which `partial_fit` and `merge` add: sums, or the features in dual form. Absent
+        after conjugate gradients, which keep nothing.
     statistics_ : RidgeStatistics or None
-        Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form.
+        Sums over all rows seen, to which `partial_fit` and `merge` add; None after a fit in dual form or by conjugate
+        gradients.
     target_units_ : TargetUnits or None
         Units in which the solver saw targets that lie far from 0 beside their range, or outside 2^-64 to 2^64.
     n_features_in_ : int

@@ -2,51 +2,60 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from phimap._progress import Stage, Stages
 from phimap._random import named_streams, seed_sequence
-from phimap._validation import check_integer
+from phimap._validation import check_choice, check_integer
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
-from phimap.learn.data.batches import Batch
+from phimap.learn.data.batch_features import BatchFeatures
+from phimap.learn.data.batches import Batch, memory_message, smallest_batch
+from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import Reservoir, fingerprint
 from phimap.learn.data.scaling import check_standardisation
 from phimap.learn.linear import LinearOutputs
+from phimap.learn.registry import Member, member_for
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges
-from phimap.learn.ridge.solve import RidgeSolution
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.search.kernel import choose_map, rows_to_fit
+from phimap.learn.solver import HeldOutRows, LinearSolution, Problem
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
-_ROLES = ("sample", "map", "probes")
+_ROLES = ("sample", "map", "probes", "solver")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
 # percent, less than any error depends on it.
 _LENGTH_SCALE_ROWS = 1000
+# Of fewer rows than this, not a tenth but half judge alpha.
+_FEW_ROWS = 20
 
 
 class StreamedFit(LinearOutputs):
     """The training half of a learner: what it makes of checked batches, with the parameters of `KernelModel`."""
 
     solver_: RidgeSolver
-    solution_: RidgeSolution
+    solution_: LinearSolution
     n_samples_seen_: int
     kernel: str | Kernel | RandomMap
     n_components: int
     alpha: float | str
     length_scale: float | str
     standardize: str | bool
+    solver: str
     memory: int | str | None
     random_state: Any
     verbose: bool
@@ -73,17 +82,26 @@ class StreamedFit(LinearOutputs):
 
     @property
     def statistics_(self) -> RidgeStatistics | None:
-        """Sums over all rows seen; None where the solver keeps the rows themselves."""
-        return self.solver_.statistics
+        """Sums over all rows seen; None where the solver keeps the rows themselves, or nothing."""
+        return self.solver_.statistics if hasattr(self, "solver_") else None
+
+    @property
+    def _loss(self) -> str:
+        """The loss that is minimised."""
+        return "squared"
 
     def _fit(self, batches: Iterable[Batch]) -> Self:
         stages = Stages(bool(self.verbose))
         with stages.stage("scales"):
             first_pass = self._first_pass(batches)
         with stages.stage("feature map"):
-            solver = self._prepare(first_pass, complete=True)
-        self._gather(solver, batches, stages, first_pass.n_rows)
-        self._solve(stages)
+            self._prepare(first_pass, complete=True)
+        member = self._member(first_pass.n_rows, first_pass.sample.X.dtype.itemsize)
+        if member is None:
+            self._gather(self._empty_solver(first_pass.n_rows), batches, stages, first_pass.n_rows)
+            self._solve(stages)
+        else:
+            self._solve_in_passes(member, batches, stages, first_pass.n_rows)
         self.stages_: list[Stage] = stages.finished
         return self
 
@@ -98,7 +116,7 @@ class StreamedFit(LinearOutputs):
             first_pass.add_labels(classes)
         return first_pass
 
-    def _prepare(self, first_pass: FirstPass, *, complete: bool = False) -> RidgeSolver:
+    def _prepare(self, first_pass: FirstPass, *, complete: bool = False) -> None:
         """Fix scaling, targets and feature map; `complete` says that no rows but those of the pass are to come."""
         n_rows = first_pass.n_rows
         if n_rows < 2:
@@ -126,8 +144,20 @@ class StreamedFit(LinearOutputs):
         if chosen.fit_rows() > _LENGTH_SCALE_ROWS:
             rows = self.scaling_.bind(ops).apply(ops, first_pass.map_sample.first(chosen.fit_rows())[0])
         self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(rows)
-        n_targets = self._encode(targets[:1]).shape[1]
-        return RidgeSolver.start(self._width(), n_targets, n_rows if complete else None)
+
+    def _n_outputs(self) -> int:
+        """Targets t of the linear model."""
+        return self._encode(self._sample.first(1)[1]).shape[1]
+
+    def _empty_solver(self, n_rows: int | None) -> RidgeSolver:
+        """A solver for the prepared map that has seen nothing; `n_rows` are to come, None if that is not known."""
+        return RidgeSolver.start(self._width(), self._n_outputs(), n_rows)
+
+    def _member(self, n_rows: int | None, itemsize: int) -> Member | None:
+        """What solves in passes, None for Cholesky factorisation."""
+        m, budget = self._width(), memory_budget(self.memory)
+        solver = check_choice("solver", self.solver, ("auto", "cholesky", "cg"))
+        return member_for(self._loss, solver, n_rows, m, budget - smallest_batch(m, itemsize))
 
     def _gather(self, solver: RidgeSolver, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
         """Give the solver the features of all batches."""
@@ -153,7 +183,49 @@ class StreamedFit(LinearOutputs):
         """What the solver sees of some rows."""
         return Rows(self._features()(X), self._encode(y), self._row_weights(y, weights))
 
-    def _current_solution(self) -> RidgeSolution:
+    def _solve_in_passes(self, member: Member, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
+        """Solve by going through the batches several times; nothing is kept of them."""
+        m, t, dtype = self._width(), self._n_outputs(), ops_for(self._sample.X).dtype
+        kept = member.memory(n_rows, m, t)
+        spare = (memory_budget(self.memory) - kept - smallest_batch(m, dtype.itemsize)) // 2
+        if spare < 0:
+            raise MemoryError(memory_message(m, kept + smallest_batch(m, dtype.itemsize), self.memory))
+
+        def mapped(features: BatchFeatures, X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
+            targets, counted = self._encode(y), self._row_weights(y, weights)
+            signs = np.where(targets > 0, 1.0, -1.0) if member.takes_signs else targets
+            return features(X), signs, np.ones(len(targets)) if counted is None else counted
+
+        def held_out() -> HeldOutRows:
+            rows = self._sample.first(max(n_rows // (10 if n_rows >= _FEW_ROWS else 2), 1))
+            return HeldOutRows(*mapped(self._features(), *rows))
+
+        stream = FeatureStream(batches, partial(mapped, self._features()), spare)
+        problem = Problem(
+            stream,
+            n_rows,
+            m,
+            t,
+            float(np.finfo(dtype).eps),
+            check_alpha(self.alpha),
+            held_out,
+            kept + spare,
+            self._streams()["solver"],
+            self.n_jobs,
+        )
+        with stages.stage("passes over the features"):
+            solution = member(problem)
+            self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
+        self.n_samples_seen_ = n_rows
+        if self.solution_.status != "solved":
+            warnings.warn(
+                f"the solution was not reached in {self.solution_.n_passes} passes over the rows: its residual is "
+                f"{self.solution_.residual:.1e} at alpha={self.solution_.alpha:.3g}. Raise `alpha`, or accept it.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _current_solution(self) -> LinearSolution:
         if not hasattr(self, "solution_"):
             self._solve(Stages(bool(self.verbose)))
         return self.solution_

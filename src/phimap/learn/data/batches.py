@@ -65,11 +65,21 @@ def batch_rows(n_components: int, itemsize: int, memory: int | str | None, kept:
         rows //= 2
     needed = kept + rows * n_components * itemsize
     if needed > budget:
-        raise MemoryError(
-            f"ridge regression on `n_components`={n_components} needs {needed / 2**30:.2f} GB, over the budget of "
-            f"{budget / 2**30:.2f} GB. Use fewer components, or raise `memory`."
-        )
+        raise MemoryError(memory_message(n_components, needed, memory))
     return rows
+
+
+def smallest_batch(n_components: int, itemsize: int) -> int:
+    """Bytes of the features of the smallest batch."""
+    return _LEAST_ROWS * n_components * itemsize
+
+
+def memory_message(n_components: int, needed: int, memory: int | str | None) -> str:
+    """What a fit that needs more bytes than the budget has to say."""
+    return (
+        f"a fit of `n_components`={n_components} needs {needed / 2**30:.2f} GB, over the budget of "
+        f"{memory_budget(memory) / 2**30:.2f} GB. Use fewer components, solver='auto', or raise `memory`."
+    )
 
 
 def require_reiterable(batches: Iterable[Any]) -> None:

@@ -71,6 +71,10 @@ class FeatureBlock(ABC):
     def columns(self, index: np.ndarray) -> FeatureBlock:
         """The block of some of the features, in the order of `index`."""
 
+    def rows(self, index: np.ndarray) -> FeatureBlock:
+        """The block of some of the rows, copied, where it lives."""
+        return feature_block(self.features[index])
+
     @abstractmethod
     def to_dense(self) -> FeatureBlock:
         """The block with its numbers written out, where it lives; itself if they are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,42 +24,11 @@ from phimap.learn.ridge.criteria import (
     leave_one_out_system,
 )
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.records import Record
+from phimap.learn.solver import LinearSolution
 
 #: Up to this number of rows the leave-one-out error is computed exactly, by an eigendecomposition of that order.
 LEAVE_ONE_OUT_ROWS = 2048
 _RETRIES = 4
-
-
-@dataclass(frozen=True)
-class RidgeSolution(Record):
-    """Coefficients, and how their regularisation was found.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (m, t)
-    intercept : ndarray of shape (t,)
-    alpha : float
-    alphas : ndarray of shape (g,)
-        Grid that was searched; empty where alpha was given.
-    scores : ndarray of shape (g,)
-        The criterion at each: an estimate of the mean squared error on new rows, summed over targets.
-    criterion : str
-        ``"held-out"``, ``"leave-one-out"``, ``"gcv"`` or ``"given"``.
-    residual : float
-        ``|(A + alpha I) W - B| / |B|`` of the linear system solved.
-    form : str
-        ``"primal"`` or ``"dual"``.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    alpha: float
-    alphas: np.ndarray
-    scores: np.ndarray
-    criterion: str
-    residual: float
-    form: str
 
 
 def solve_ridge(
@@ -70,7 +39,7 @@ def solve_ridge(
     outlying: tuple[Any, ...] | None = None,
     rng: RandomState = 0,
     n_jobs: int | None = None,
-) -> RidgeSolution:
+) -> LinearSolution:
     """Minimise ``|Y - Z W - c|^2 + alpha |W|^2`` over W and c, from the sums over rows.
 
     Parameters
@@ -91,7 +60,7 @@ def solve_ridge(
 
     Returns
     -------
-    RidgeSolution
+    LinearSolution
 
     Raises
     ------
@@ -151,7 +120,7 @@ def solve_ridge_dual(
     weights: np.ndarray | None = None,
     rng: RandomState = 0,
     n_jobs: int | None = None,
-) -> RidgeSolution:
+) -> LinearSolution:
     """Solve the problem of `solve_ridge` from rows, through their n x n Gram matrix.
 
     Parameters
@@ -168,7 +137,7 @@ def solve_ridge_dual(
 
     Returns
     -------
-    RidgeSolution
+    LinearSolution
 
     Raises
     ------
@@ -206,8 +175,8 @@ def solve_ridge_dual(
     return _solution(W, mean_y - rows.mean @ W, chosen, residual, "dual")
 
 
-def _solution(W: np.ndarray, intercept: np.ndarray, chosen: Choice, residual: float, form: str) -> RidgeSolution:
-    return RidgeSolution(W, intercept, chosen.alpha, chosen.alphas, chosen.scores, chosen.criterion, residual, form)
+def _solution(W: np.ndarray, intercept: np.ndarray, chosen: Choice, residual: float, form: str) -> LinearSolution:
+    return LinearSolution(W, intercept, chosen.alpha, chosen.alphas, chosen.scores, chosen.criterion, residual, form)
 
 
 def _solve(

@@ -11,8 +11,9 @@ from phimap._random import RandomState
 from phimap.learn.data.blocks import FeatureBlock, feature_block
 from phimap.learn.data.weights import joined_weights
 from phimap.learn.ridge.judges import Judges
-from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, RidgeSolution, solve_ridge, solve_ridge_dual
+from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.solver import LinearSolution
 from phimap.records import Record
 
 
@@ -45,15 +46,26 @@ class RidgeSolver(Record):
         # The first model files know no weights.
         self.rows = tuple((*row, None)[:3] for row in self.rows)  # pyright: ignore[reportAttributeAccessIssue]
 
-    @staticmethod
-    def memory(n_components: int) -> int:
-        """Bytes that many rows take: packed triangles of the sums, of those without the held-out rows, of a factor."""
+    @classmethod
+    def memory(cls, n_rows: int | None, n_components: int) -> int:
+        """Bytes that many rows take; `n_rows` is None if their number is not known.
+
+        In primal form these are packed triangles: of the sums, of those without the held-out rows, of a factor; in
+        dual form the features and triangles of the order of the rows.
+        """
+        if n_rows is not None and cls._is_dual(n_rows, n_components):
+            return 8 * n_rows * n_components + 3 * 4 * n_rows**2
         return 3 * 4 * n_components**2
+
+    @staticmethod
+    def _is_dual(n_rows: int, n_components: int) -> bool:
+        """Whether rows that are all known beforehand are kept themselves."""
+        return n_rows < n_components or n_rows <= LEAVE_ONE_OUT_ROWS
 
     @classmethod
     def start(cls, n_components: int, n_targets: int, n_rows: int | None = None) -> RidgeSolver:
         """Return a solver that has seen nothing; `n_rows` are to come, None if that is not known."""
-        if n_rows is not None and (n_rows < n_components or n_rows <= LEAVE_ONE_OUT_ROWS):
+        if n_rows is not None and cls._is_dual(n_rows, n_components):
             return cls(None, n_expected=n_rows)
         return cls(RidgeStatistics.empty(n_components, n_targets))
 
@@ -82,7 +94,7 @@ class RidgeSolver(Record):
         """Add the rows of another solver, or with `sign` -1 take them away."""
         self.statistics = self._sums(n_jobs).merge(other._sums(n_jobs), sign=sign)
 
-    def finish(self, alpha: float | str, judges: Judges | None, rng: RandomState, n_jobs: int | None) -> RidgeSolution:
+    def finish(self, alpha: float | str, judges: Judges | None, rng: RandomState, n_jobs: int | None) -> LinearSolution:
         """Solve with `alpha`; ``"auto"`` is chosen by the rows kept in dual form, else by those of `judges`."""
         if self.statistics is None:
             Z, Y, weights = self._joined()

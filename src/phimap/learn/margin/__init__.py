@@ -1,0 +1,1 @@
+"""Losses of classification, minimised by preconditioned gradients over streams."""

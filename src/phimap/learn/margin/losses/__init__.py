@@ -1,0 +1,1 @@
+"""Losses of scores, one a file."""

@@ -1,0 +1,26 @@
+"""What a solver asks of a loss of scores: values, slopes and the curvature that scales its first step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+
+class Loss(ABC):
+    """A convex loss of the scores (r, t) of rows whose classes are known.
+
+    Targets are signs: (r, 1) for two classes, else (r, t) with 1 for the class of the row and -1 for the others.
+    """
+
+    @abstractmethod
+    def values(self, scores: np.ndarray, signs: np.ndarray) -> np.ndarray:
+        """Losses (r,)."""
+
+    @abstractmethod
+    def slopes(self, scores: np.ndarray, signs: np.ndarray) -> np.ndarray:
+        """Derivatives of the loss by the scores (r, t)."""
+
+    @abstractmethod
+    def curvature(self, n_scores: int) -> float:
+        """The mean second derivative by a score where all scores are 0."""

@@ -1,0 +1,32 @@
+"""The logistic loss, binomial or multinomial, and the probabilities that it estimates."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax
+
+from phimap.learn.margin.losses.base import Loss
+
+
+class Logistic(Loss):
+    """Minus the logarithm of the probability of the class: binomial for one score, multinomial for several."""
+
+    def values(self, scores: np.ndarray, signs: np.ndarray) -> np.ndarray:
+        if scores.shape[1] == 1:
+            return -log_expit(signs[:, 0] * scores[:, 0])
+        return -log_softmax(scores, axis=1)[signs > 0]
+
+    def slopes(self, scores: np.ndarray, signs: np.ndarray) -> np.ndarray:
+        if scores.shape[1] == 1:
+            return -signs * expit(-signs * scores)
+        return np.exp(log_softmax(scores, axis=1)) - (signs > 0)
+
+    def curvature(self, n_scores: int) -> float:
+        return 0.25 if n_scores == 1 else (n_scores - 1) / n_scores**2
+
+
+def log_probabilities(scores: np.ndarray) -> np.ndarray:
+    """Logarithms of the probabilities (r, classes) that scores (r, 1) or (r, classes) stand for."""
+    if scores.shape[1] == 1:
+        return np.hstack([log_expit(-scores), log_expit(scores)])
+    return log_softmax(scores, axis=1)

@@ -1,0 +1,120 @@
+"""The ridge statistics of a stream as a preconditioner for other losses on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
+from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.solver import Problem
+from phimap.ops import single_threaded_blas
+
+# A factor serves shifts within this factor of its own: the preconditioned matrix has at most that condition.
+_SERVES = 4.0
+
+
+class Preconditioner(Protocol):
+    """An approximate inverse of the centred Gram matrix with a shift."""
+
+    @property
+    def trace(self) -> float:
+        """Sum of the eigenvalues, or a lower bound."""
+        ...
+
+    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
+        """About ``(A + shift I)^{-1} R`` for `R` (m, t)."""
+        ...
+
+
+class FactorPreconditioner:
+    """Exact solutions for shifts near the one that was factorised last."""
+
+    def __init__(self, matrix: BlockTriangle, eps: float, n_jobs: int | None):
+        self._matrix, self._n_jobs = matrix, n_jobs
+        self.trace = float(matrix.diagonal().sum())
+        # Below the rounding of its entries the matrix need not be positive definite.
+        self._least = eps * self.trace
+        self._shift: float | None = None
+        self._factor: BlockedCholesky | None = None
+
+    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
+        """``(A + shift I)^{-1} R`` with a shift that is about `shift`."""
+        if self._factor is None or not self._shift or not 1 / _SERVES <= shift / self._shift <= _SERVES:
+            self._factorise(shift)
+        assert self._factor is not None
+        return self._factor.solve(R)
+
+    def _factorise(self, shift: float) -> None:
+        out = None if self._factor is None else self._factor.data
+        used = max(shift, self._least, np.finfo(np.float64).tiny)
+        while True:
+            try:
+                self._factor, self._shift = BlockedCholesky(self._matrix, used, self._n_jobs, out=out), shift
+                return
+            except NotPositiveDefiniteError:
+                used *= 10
+
+
+@dataclass(frozen=True)
+class SharedPreconditioner:
+    """For the Gram matrix of a random share of the rows that another preconditioner is for."""
+
+    whole: Preconditioner
+    share: float
+
+    @property
+    def trace(self) -> float:
+        """About the sum of the eigenvalues."""
+        return self.share * self.whole.trace
+
+    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
+        """About ``(share A + shift I)^{-1} R``."""
+        return self.whole.solve(R, shift / self.share) / self.share
+
+
+#: What the pass of a preconditioner shows its rows to: a block with targets (r, t) and weights (r,).
+Visitor = Callable[[FeatureBlock, np.ndarray, np.ndarray], None]
+
+
+def factor_memory(m: int) -> int:
+    """Bytes of the sums and of their factor, both packed triangles."""
+    return 2 * 4 * m * m
+
+
+def sketch_memory(m: int) -> int:
+    """Bytes of making the sketch."""
+    return 8 * m * ARRAYS * NystroemPreconditioner.rank_of(m)
+
+
+def preconditioner_of(problem: Problem, visit: Visitor) -> tuple[Preconditioner, np.ndarray]:
+    """The preconditioner for a problem's rows and their mean (m,), from one pass in which `visit` sees every block.
+
+    It is a factor of the centred Gram matrix where that fits the problem's memory, else a sketch.
+    """
+    if factor_memory(problem.m) <= problem.memory:
+        statistics = RidgeStatistics.empty(problem.m, problem.t)
+        for block, targets, weights in problem.stream:
+            statistics.update(block, targets, problem.n_jobs)
+            visit(block, targets, weights)
+        factor = FactorPreconditioner(statistics.centred_gram(), statistics.eps, problem.n_jobs)
+        return factor, statistics.sum_z / statistics.n
+    test = test_matrix(problem.m, NystroemPreconditioner.rank_of(problem.m), problem.rng)
+    n, sketch, sums = 0.0, np.zeros(test.shape), np.zeros(problem.m)
+    with single_threaded_blas():
+        for block, targets, weights in problem.stream:
+            images = block.times(test, problem.n_jobs)
+            added, _ = block.cross_products(weights[:, None] * images, problem.n_jobs)
+            sketch += added
+            sums += block.cross_products(weights[:, None], problem.n_jobs)[0][:, 0]
+            n += weights.sum()
+            visit(block, targets, weights)
+        rounding = problem.eps * float(np.linalg.norm(sketch))
+        sketch -= np.outer(sums, (sums @ test) / n)
+        return NystroemPreconditioner.of_sketch(test, sketch, rounding), sums / n

@@ -1,0 +1,184 @@
+"""What a solver is: passes over blocks of features, each of them a sum, until there is a solution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phimap.learn.data.blocks import FeatureBlock
+from phimap.ops import single_threaded_blas
+from phimap.records import Record
+
+#: What a pass adds up over blocks: float64 arrays of fixed shapes.
+Sums = tuple[np.ndarray, ...]
+#: What one block (r, m) with its targets (r, t) and weights (r,) adds to the sums of a pass.
+Summand = Callable[[FeatureBlock, np.ndarray, np.ndarray], Sums]
+#: An algorithm in passes: it yields the summand of its next pass and is sent the sums over all rows.
+Passes = Generator[Summand, Sums, "LinearSolution"]
+#: Blocks of features with their targets and weights, to be gone through once a pass.
+Stream = Iterable[tuple[FeatureBlock, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class LinearSolution(Record):
+    """Coefficients of a linear model on features, and how they were found.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (m, t)
+    intercept : ndarray of shape (t,)
+    alpha : float
+    alphas : ndarray of shape (g,)
+        Regularisations that were tried; empty where alpha was given.
+    scores : ndarray of shape (g,)
+        The criterion at each: for ridge regression an estimate of the mean squared error on new rows, summed over
+        targets, else of the mean loss.
+    criterion : str
+        ``"held-out"``, ``"leave-one-out"``, ``"gcv"`` or ``"given"``.
+    residual : float
+        For ridge regression ``|(A + alpha I) W - B| / |B|`` of the linear system solved; for other losses the norm of
+        the gradient, as the quasi-Newton matrix measures it, over the root of the objective.
+    form : str
+        ``"primal"`` or ``"dual"`` for a factorisation, else the name of an iteration: ``"cg"`` or ``"quasi-newton"``.
+    status : str
+        ``"solved"``, or ``"stopped"`` where the passes were spent before the tolerance was met.
+    n_passes : int
+        Passes over the rows, those for scales and classes not counted.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    alpha: float
+    alphas: np.ndarray
+    scores: np.ndarray
+    criterion: str
+    residual: float
+    form: str
+    status: str = "solved"
+    n_passes: int = 1
+
+
+class Solver(ABC):
+    """Finds a linear model from a stream of blocks, in passes.
+
+    A driver calls `start`, then for every pass `update` with each block and `finish` at the end, until `finish` gives a
+    solution. Sums of one pass that were formed elsewhere, on other rows, are added by `merge`. A subclass writes its
+    algorithm as the generator `_passes`, to which a pass is one expression.
+    """
+
+    #: Passes over the rows at the most.
+    passes: int
+
+    @abstractmethod
+    def memory(self, n: int, m: int, t: int) -> int:
+        """Bytes held at the most for n rows of m features and t targets, a block of features not counted."""
+
+    @abstractmethod
+    def _passes(self, m: int, t: int, eps: float) -> Passes:
+        """The algorithm, for m features known to `eps` and t targets."""
+
+    #: Sums of the current pass so far, to be merged elsewhere; None before its first block.
+    sums: Sums | None
+
+    def start(self, m: int, t: int, eps: float) -> None:
+        """Begin with the first pass, over blocks of m features of the machine epsilon `eps`."""
+        self._algorithm = self._passes(m, t, eps)
+        self._summand = next(self._algorithm)
+        self.sums = None
+        self.n_passes = 0
+
+    def update(self, block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
+        """Add one block of the current pass."""
+        self.merge(self._summand(block, targets, weights))
+
+    def merge(self, sums: Sums) -> None:
+        """Add sums of the current pass over other rows."""
+        if self.sums is None:
+            self.sums = tuple(np.array(part, dtype=np.float64) for part in sums)
+            return
+        for total, part in zip(self.sums, sums, strict=True):
+            total += part
+
+    def finish(self) -> LinearSolution | None:
+        """End the current pass: the solution, or None where there is to be another pass."""
+        if self.sums is None:
+            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
+        self.n_passes += 1
+        sums, self.sums = self.sums, None
+        try:
+            self._summand = self._algorithm.send(sums)
+        except StopIteration as end:
+            return end.value
+        return None
+
+
+def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearSolution:
+    """Drive a solver over a stream that can be gone through once a pass."""
+    # The solver's own products have no threads of ours; those of BLAS would change bits with their number.
+    with single_threaded_blas():
+        solver.start(m, t, eps)
+        while True:
+            for block, targets, weights in stream:
+                solver.update(block, targets, weights)
+            solution = solver.finish()
+            if solution is not None:
+                return solution
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """Rows of a stream by whose error alpha is chosen: features (r, m), targets (r, t) and weights (r,)."""
+
+    block: FeatureBlock
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be solved over a stream, as a member of the registry takes it.
+
+    Attributes
+    ----------
+    stream : iterable of (FeatureBlock, targets, weights)
+        Iterable once a pass.
+    n, m, t : int
+        Rows, features and targets.
+    eps : float
+        Machine epsilon of the features.
+    alpha : float or "auto"
+    held_out : callable
+        Makes the rows by which alpha is chosen; they are some of the stream.
+    memory : int
+        Bytes that may be held beside the stream.
+    rng : Generator
+    n_jobs : int or None
+    """
+
+    stream: Stream
+    n: int
+    m: int
+    t: int
+    eps: float
+    alpha: float | str
+    held_out: Callable[[], HeldOutRows]
+    memory: int
+    rng: Any
+    n_jobs: int | None
+
+
+def vertex(alphas: np.ndarray, scores: np.ndarray) -> float:
+    """The alpha at the least score, between those tried: the vertex of the parabola in log alpha through three."""
+    best = int(np.argmin(scores))
+    if not 0 < best < len(alphas) - 1 or not np.isfinite(scores[best - 1 : best + 2]).all():
+        return float(alphas[best])
+    x = np.log(alphas[best - 1 : best + 2])
+    curvature, slope, _ = np.polyfit(x - x[1], scores[best - 1 : best + 2], 2)
+    if not curvature > 0:
+        return float(alphas[best])
+    low, high = sorted((x[0] - x[1], x[2] - x[1]))
+    return float(np.exp(x[1] + np.clip(-slope / (2 * curvature), low, high)))

@@ -1,0 +1,56 @@
+"""Losses: their slopes against differences of their values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from phimap.learn.margin.losses.base import Loss
+from phimap.learn.margin.losses.logistic import Logistic, log_probabilities
+from phimap.learn.margin.losses.squared_hinge import SquaredHinge
+
+
+def rows(t, n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    scores, classes = 2 * rng.standard_normal((n, t)), rng.integers(max(t, 2), size=n)
+    signs = np.where(np.arange(t) == classes[:, None], 1.0, -1.0)
+    return scores, signs
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
+@pytest.mark.parametrize("t", [1, 3])
+def test_slopes_are_those_of_the_values(loss: Loss, t):
+    scores, signs = rows(t)
+    step = 1e-6
+    for k in range(t):
+        shift = step * (np.arange(t) == k)
+        expected = (loss.values(scores + shift, signs) - loss.values(scores - shift, signs)) / (2 * step)
+        np.testing.assert_allclose(loss.slopes(scores, signs)[:, k], expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
+@pytest.mark.parametrize("t", [1, 3])
+def test_curvature_is_that_at_zero(loss: Loss, t):
+    _, signs = rows(t)
+    step = 1e-4 * np.eye(t)[0]
+    zero = np.zeros_like(signs)
+    # One score may bend its class alone; the mean over rows of every class is meant.
+    found = (loss.slopes(zero + step, signs) - loss.slopes(zero - step, signs))[:, 0] / 2e-4
+    assert np.mean(found) == pytest.approx(loss.curvature(t), rel=1e-6)
+
+
+def test_losses_of_huge_margins_are_finite():
+    for loss in (Logistic(), SquaredHinge()):
+        for t in (1, 3):
+            scores, signs = rows(t)
+            assert np.isfinite(loss.values(1e4 * scores, signs)).all()
+            assert np.isfinite(loss.slopes(1e4 * scores, signs)).all()
+
+
+def test_probabilities_are_those_of_the_loss():
+    for t in (1, 3):
+        scores, signs = rows(t)
+        classes = (signs[:, 0] > 0).astype(int) if t == 1 else signs.argmax(axis=1)
+        found = log_probabilities(scores)
+        np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
+        np.testing.assert_allclose(-found[np.arange(len(classes)), classes], Logistic().values(scores, signs))
