@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from phimap.features import NTKTensorFeatures as NTKTensorFeatures
     from phimap.features import NystroemFeatures as NystroemFeatures
     from phimap.features import QuantizedFeatures as QuantizedFeatures
+    from phimap.features import SumFeatures as SumFeatures
     from phimap.features import TernaryFeatures as TernaryFeatures
     from phimap.io.model import load as load
     from phimap.io.model import save as save

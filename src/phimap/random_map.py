@@ -54,6 +54,11 @@ class MapRecord(Record, ABC):
         return None
 
     @property
+    def n_flops(self) -> int | None:
+        """Additions and multiplications for one dense row, the nonlinearity not counted; None where nobody counted."""
+        return None
+
+    @property
     def scratch_width(self) -> int:
         """Floats of scratch that `apply` holds a row, `out` not counted: sets the height of a tile."""
         return self.n_features + self.n_components

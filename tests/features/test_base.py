@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from phimap.features.base import draw_best
-from phimap.features.defaults import MAPS, map_of_kernel
-from phimap.kernels import CNTK, NNGP, NTK, ArcCosine, Gaussian, Laplacian, Polynomial
 
 
 @dataclass
@@ -52,34 +50,3 @@ def test_the_plan_that_errs_least_is_drawn(errors, fallback, measured, expected,
     measure: Any = None if measured is None else measured.__getitem__
     assert draw_best(plans, last, {}, measure) == expected
     assert {plan.name for plan in (*plans, last) if plan.drawn} == drawn
-
-
-@pytest.mark.parametrize(
-    ("kernel", "expected"),
-    [
-        (Gaussian(), "FourierFeatures"),
-        (Laplacian(), "FourierFeatures"),
-        (ArcCosine(2), "ArcCosineFeatures"),
-        (ArcCosine(1, depth=2), "NystroemFeatures"),
-        (NTK(2), "NTKFeatures"),
-        (NNGP(2), "DotProductFeatures"),
-        (CNTK(2), "CNTKSketch"),
-        (Polynomial(2), "NystroemFeatures"),
-    ],
-    ids=repr,
-)
-def test_map_of_a_kernel(kernel, expected):
-    found = map_of_kernel(kernel, 64, random_state=3, n_jobs=1)
-    assert (type(found).__name__, found.n_components, found.random_state, found.n_jobs) == (expected, 64, 3, 1)
-
-
-def test_the_nearest_class_counts(monkeypatch):
-    class Own(Gaussian):
-        pass
-
-    monkeypatch.setitem(MAPS, Own, lambda kernel, **common: (kernel, common))
-    kernel = Own()
-    common = {"n_components": 8, "random_state": None, "n_jobs": None}
-    found: Any = map_of_kernel(kernel, 8, random_state=None, n_jobs=None)
-    assert found == (kernel, common)
-    assert type(map_of_kernel(Gaussian(), 8, random_state=None, n_jobs=None)).__name__ == "FourierFeatures"

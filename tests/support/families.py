@@ -169,6 +169,12 @@ def feature_maps() -> dict[str, RandomMap]:
         "tensorsrht-hadamard": pm.sketches.TensorSRHT(form="hadamard", **fixed),
         "polysketch": pm.sketches.PolySketch(degree=3, **fixed),
         "polysketch-osnap": pm.sketches.PolySketch(degree=2, leaf="osnap", **fixed),
+        "fourier-product": pm.FourierFeatures(
+            kernels.Gaussian(length_scale=3.0) * kernels.Laplacian(length_scale=6.0), **fixed
+        ),
+        "fourier-sum": pm.SumFeatures(
+            kernels.Gaussian(length_scale=2.0) + 0.5 * kernels.Laplacian(length_scale=5.0), **fixed
+        ),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,9 +75,10 @@ def measure(
     # Landmarks are rows: more components than rows to choose from would measure a narrower map.
     wide = min(WIDE, fitting.shape[0])
     widths = (max(wide // _NARROWING, 1), wide)
-    errors, seconds = [], 0.0
+    errors, counts, seconds = [], [], 0.0
     for width in widths:
         squares = []
+        drawn = feature_map
         for seed in seeds:
             drawn = variant(feature_map, n_components=width, random_state=seed).fit(fitting)
             squares.append(relative_error(drawn, measuring, n_subset=measuring.shape[0]) ** 2)
@@ -85,6 +87,7 @@ def measure(
             drawn.transform(measuring)
             seconds = time.perf_counter() - start
         errors.append(float(np.sqrt(np.mean(squares))))
+        counts.append(drawn.record_.n_flops)
     rate = measured_rate(widths, (errors[0], errors[1]))
     nystroem = isinstance(feature_map, NystroemFeatures)
     # A rate of zero would ask for infinitely many; the rows end before.
@@ -92,8 +95,8 @@ def measure(
     needed = law.needed_width(error)
     most = min(widest, n_rows) if nystroem else widest
     n_components = min(needed + needed % 2, most)
-    features = _feature_operations(feature_map, n_rows, fitting.shape[1], n_components)
-    measured = _feature_operations(feature_map, measuring.shape[0], fitting.shape[1], widths[1])
+    per_row = _operations(widths, counts, fitting.shape[1])
+    features = n_rows * per_row(n_components)
     return Candidate(
         feature_map=variant(feature_map, n_components=n_components),
         method=type(feature_map).__name__,
@@ -104,7 +107,7 @@ def measure(
         predicted_error=law.predicted_error(n_components),
         n_bytes=n_rows * n_components * fitting.dtype.itemsize,
         operations=features + float(n_rows) * n_components**2,
-        seconds=seconds * features / measured,
+        seconds=seconds * features / (measuring.shape[0] * per_row(wide)),
     )
 
 
@@ -114,10 +117,19 @@ def variant(feature_map: RandomMap, **parameters: Any) -> RandomMap:
     return copy.set_params(**parameters)
 
 
-def _feature_operations(feature_map: RandomMap, n: int, d: int, n_components: int) -> float:
-    """Multiplications and additions of dense features; Nystroem features pass through one more square matrix."""
-    whitening = 2.0 * n_components if isinstance(feature_map, NystroemFeatures) else 0.0
-    return float(n) * n_components * (2.0 * d + whitening)
+def _operations(widths: tuple[int, int], counts: list[int | None], n_features: int) -> Callable[[int], float]:
+    """Multiplications and additions of a dense row by width, from what the map counts at two widths.
+
+    A part of them grows with the width, another with its square: that of features which pass through one more square
+    matrix. What no map counts is taken for the product with a dense matrix.
+    """
+    (narrow, wide), (few, many) = widths, counts
+    if few is None or many is None:
+        return lambda width: 2.0 * n_features * width
+    # Widths padded to a power of two would bend the line downwards.
+    bend = max(0.0, (many / wide - few / narrow) / (wide - narrow)) if wide > narrow else 0.0
+    slope = max(many / wide - bend * wide, 0.0)
+    return lambda width: slope * width + bend * width**2
 
 
 def readable(n_bytes: int) -> str:

@@ -3,6 +3,7 @@
 from phimap.features.base import FeatureMap
 from phimap.features.cntk.gradient import CNTKGradientFeatures
 from phimap.features.cntk.sketch import CNTKSketch
+from phimap.features.defaults import SumFeatures
 from phimap.features.fourier import FourierFeatures
 from phimap.features.low_precision.quantized import QuantizedFeatures
 from phimap.features.low_precision.ternary import TernaryFeatures
@@ -29,5 +30,6 @@ __all__ = [
     "NTKTensorFeatures",
     "NystroemFeatures",
     "QuantizedFeatures",
+    "SumFeatures",
     "TernaryFeatures",
 ]

@@ -57,6 +57,10 @@ class FourierRecord(MapRecord):
         return self.projection.n_directions - self.shift.shape[0]
 
     @property
+    def n_flops(self) -> int | None:
+        return self.projection.n_flops
+
+    @property
     def scratch_width(self) -> int:
         return self.n_features + self.projection.scratch_width
 

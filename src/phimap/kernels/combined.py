@@ -105,6 +105,13 @@ class Product(_Pair):
            [0.1353, 5.    ]])
     """
 
+    def terms(self) -> list[tuple[float, Kernel]]:
+        pairs = [(v * w, one, other) for v, one in self.left.terms() for w, other in self.right.terms()]
+        if all(isinstance(kernel, StationaryKernel) for _, *both in pairs for kernel in both):
+            return [(weight, StationaryProduct(one, other)) for weight, one, other in pairs]
+        # A product without a law is one term: a map of its own for each pair would only be narrower.
+        return [(1.0, self)]
+
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         return self.left._evaluate(X, Y) * self.right._evaluate(X, Y)
 
@@ -163,6 +170,9 @@ class StationaryProduct(Product, StationaryKernel):
         """
         self._check_parameters(check_integer("n_features", n_features, least=1))
         return law_of_sum(self.left.spectral_law(n_features), self.right.spectral_law(n_features))
+
+    def terms(self) -> list[tuple[float, Kernel]]:
+        return [(1.0, self)]
 
     def _check_parameters(self, n_features: int) -> None:
         for name, kernel in (("left", self.left), ("right", self.right)):

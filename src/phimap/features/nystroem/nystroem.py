@@ -44,6 +44,10 @@ class NystroemRecord(MapRecord):
     def n_features(self) -> int:
         return self.landmarks.shape[1]
 
+    @property
+    def n_flops(self) -> int | None:
+        return 2 * self.landmarks.size + 2 * self.whitening.size
+
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         rank = self.landmarks.shape[0]
         similarities = kernel_matrix(ops, self.kernel, X, self.landmarks)

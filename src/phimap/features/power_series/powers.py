@@ -36,8 +36,21 @@ class StackedRecord(MapRecord):
         return sum(part.n_components for part in self.parts)
 
     @property
+    def n_flops(self) -> int | None:
+        counts = [part.n_flops for part in self.parts]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    @property
     def scratch_width(self) -> int:
         return max(part.scratch_width for part in self.parts)
+
+    @property
+    def signature(self) -> np.ndarray | None:
+        signs = [part.signature for part in self.parts]
+        if all(one is None for one in signs):
+            return None
+        whole = zip(self.parts, signs, strict=True)
+        return np.concatenate([np.ones(part.n_components, np.int8) if one is None else one for part, one in whole])
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         for part in self.parts:

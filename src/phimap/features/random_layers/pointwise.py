@@ -41,6 +41,10 @@ class PointwiseRecord(MapRecord):
         return self.projection.weight_signs
 
     @property
+    def n_flops(self) -> int | None:
+        return self.projection.n_flops
+
+    @property
     def scratch_width(self) -> int:
         return self.n_features + self.projection.scratch_width
 

@@ -99,6 +99,10 @@ class LayeredRecord(MapRecord):
         return self.layers[-1].signature
 
     @property
+    def n_flops(self) -> int | None:
+        return sum(layer.projection.n_flops for layer in self.layers)
+
+    @property
     def scratch_width(self) -> int:
         return sum(layer.scratch_width + layer.n_components for layer in self.layers)
 

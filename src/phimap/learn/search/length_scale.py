@@ -6,20 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from phimap.kernels import StationaryKernel
+from phimap.kernels import Gaussian, StationaryKernel
 from phimap.ops import single_threaded_blas
 
 # Relative rounding of sums of half a million weights.
 _ROUNDING = 1e-12
 
 
-def median_length_scale(subset: Any, kernel: StationaryKernel, weights: np.ndarray | None = None) -> float:
+def median_length_scale(
+    subset: Any, kernel: StationaryKernel | None = None, weights: np.ndarray | None = None
+) -> float:
     """The median of the kernel's own distance between distinct rows of `subset` (n, d), dense or CSR.
 
-    A row of weight w counts like w equal rows, which are no distinct ones.
-
-    1 where all rows are equal.
+    1 where all rows are equal. None is the Gaussian kernel, of the Euclidean distance. A row of weight w counts like w
+    equal rows, which are no distinct ones.
     """
+    kernel = Gaussian() if kernel is None else kernel
     with single_threaded_blas():
         distances = kernel.distances(subset)[np.triu_indices(subset.shape[0], 1)]
     positive = distances > 0
