@@ -194,7 +194,9 @@ def _fourier(kernel: StationaryKernel, **common: Any) -> FeatureMap:
 
 
 def _arccosine(kernel: ArcCosine, **common: Any) -> FeatureMap:
-    return ArcCosineFeatures(kernel.order, depth=kernel.depth, **common)
+    # One layer of the composed kernel errs less than a network of random layers, and without their bias.
+    exact_degrees = (0, 1) if kernel.depth > 1 else ()
+    return ArcCosineFeatures(kernel.order, depth=kernel.depth, exact_degrees=exact_degrees, **common)
 
 
 def _activation(kernel: ActivationKernel, **common: Any) -> FeatureMap:
