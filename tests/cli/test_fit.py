@@ -205,3 +205,28 @@ def test_info_describes_a_model(phimap, tables, tmp_path):
     text = phimap("info", model).stdout
     for fact in ("checksum OK", "Gaussian", "64 features", "kind", "cold, mild, warm, dry", "a, b, c"):
         assert fact in text
+
+
+@pytest.mark.parametrize(("size", "offset"), [(72.0, 1.7e9), (1e37, 0.0), (1e60, 0.0)])
+def test_digits_of_the_target_come_back(phimap, tmp_path, size, offset):
+    X = np.random.default_rng(0).uniform(-2, 2, (400, 2))
+    y = offset + size * (np.sin(X[:, 0]) + X[:, 1])
+    lines = [f"{a!r},{b!r},{t!r}" for a, b, t in zip(X[:, 0].tolist(), X[:, 1].tolist(), y.tolist(), strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,t", *lines]) + "\n")
+    model, predictions, report = (str(tmp_path / name) for name in ("m.phimap", "p.csv", "r.html"))
+    found = phimap("fit", tmp_path / "t.csv", "--target", "t", "--model", model, "--report", report, *SMALL)
+    assert found.exit_code == 0
+    assert float(values(found.stdout)["R2"]) > 0.995
+    assert phimap("predict", model, tmp_path / "t.csv", "-o", predictions).exit_code == 0
+    predicted = np.loadtxt(predictions, skiprows=1)
+    assert np.unique(predicted).size == 400
+    assert np.abs(predicted - y).max() < 0.2 * size
+
+
+def test_targets_without_squares_are_refused_in_one_line(phimap, tmp_path):
+    lines = [f"{a},{a}e200" for a in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,t", *lines]) + "\n")
+    found = phimap("fit", tmp_path / "t.csv", "--target", "t", *SMALL)
+    assert found.exit_code != 0
+    assert "`y` must lie within 1e+150 of 0" in found.stderr
+    assert len(found.stderr.splitlines()) == 1

@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.estimator_checks import check_sample_weight_equivalence_on_dense_data
 
 import phimap as pm
-from phimap.learn.data.weights import LEAST_WEIGHT
+from phimap.learn.data.weights import LEAST_WEIGHT, MOST_WEIGHT
 from tests.learn.problems import problem
 
 N, M = 300, 48
@@ -191,8 +191,8 @@ def test_score_is_weighted(rng):
         (np.r_[np.ones(N - 1), np.nan], r"Input sample_weight contains NaN at row 299"),
         (np.r_[np.inf, np.ones(N - 1)], r"Input sample_weight contains infinity"),
         (np.zeros(N), r"`sample_weight` must not be zero at all rows"),
-        (np.full(N, 1e200), r"`sample_weight` must be 0 or between 1e-15 and 1e\+15, got 1e\+200 at row 0"),
-        (np.full(N, LEAST_WEIGHT / 2), r"`sample_weight` must be 0 or between"),
+        (np.full(N, 1e200), r"`sample_weight` must be at most 1e\+15, got 1e\+200 at row 0. Divide"),
+        (np.full(N, 1e-16), r"`sample_weight` must be 1e-15 or more on average, got 1e-16. Multiply"),
     ],
 )
 def test_bad_weights_are_refused(weights, message):
@@ -204,12 +204,23 @@ def test_bad_weights_are_refused(weights, message):
         assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("factor", [LEAST_WEIGHT, 1e15])
+@pytest.mark.parametrize("factor", [LEAST_WEIGHT, MOST_WEIGHT])
+@pytest.mark.parametrize("size", [2.0**-60, 2.0**60])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_extreme_weights_stay_finite(form, factor, dtype):
+def test_extreme_weights_change_nothing(form, factor, size, dtype):
     X, y = problem(N, dtype=dtype)
-    model = pm.KernelRegressor(n_components=M, random_state=0).fit(X, y, np.full(N, factor))
-    np.testing.assert_allclose(model.predict(X), clone(model).fit(X, y).predict(X), atol=1e-2)
+    model = pm.KernelRegressor(n_components=M, random_state=0).fit(X, size * y, np.full(N, factor))
+    np.testing.assert_allclose(model.predict(X) / size, clone(model).fit(X, y).predict(X), atol=1e-2)
+
+
+def test_weights_may_decay_to_nothing(form):
+    X, y = problem(N)
+    weights = np.exp(-2.0 * np.arange(N))
+    weights[-1] = 5e-324
+    model = pm.KernelRegressor(n_components=M, alpha=1.0, length_scale=2.0, random_state=0)
+    model.fit_batches([(X[:200], y[:200], weights[:200]), (X[200:], y[200:], weights[200:])])
+    head = clone(model).fit(X[:30], y[:30], weights[:30])
+    np.testing.assert_allclose(model.predict(X), head.predict(X), rtol=0, atol=1e-9)
 
 
 @pytest.fixture

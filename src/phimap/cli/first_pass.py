@@ -132,7 +132,9 @@ class _Target:
         if y.dtype.kind in "fiu":
             if self._moments is None:
                 self._moments = Moments(1)
-            self._moments.update(y.astype(np.float64)[:, None])
+            # Targets whose squares overflow are refused by the learner.
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._moments.update(y.astype(np.float64)[:, None])
             self._low, self._high = min(self._low, float(y.min())), max(self._high, float(y.max()))
 
     def described(self, name: str) -> Columns | None:

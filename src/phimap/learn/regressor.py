@@ -87,6 +87,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
     -----
     **Error.** That of the map for its kernel, and that of kernel ridge regression.
 
+    A row of weight w counts like w equal rows; where alpha is chosen, it is left out with its whole weight. The map is
+    fitted on rows without their weights.
+
     **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features: never the n x n kernel
     matrix, and the n x m feature matrix only where n < m. float32 input is mapped in float32 and summed in float64.
 

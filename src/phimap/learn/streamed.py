@@ -24,6 +24,7 @@ from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import Reservoir, fingerprint
 from phimap.learn.data.scaling import check_standardisation
+from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.linear import LinearOutputs
 from phimap.learn.registry import Member, member_for
 from phimap.learn.ridge.alpha import check_alpha
@@ -121,6 +122,7 @@ class StreamedFit(LinearOutputs):
         n_rows = first_pass.n_rows
         if n_rows < 2:
             raise ValueError(f"Found array with n_samples={n_rows}, 1 sample: a fit needs at least 2. Give more rows.")
+        check_mean_weight(first_pass.moments.n, n_rows)
         self._forget_solution()
         vars(self).pop("solver_", None)
         self._learn_targets(first_pass)

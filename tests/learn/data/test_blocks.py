@@ -111,3 +111,28 @@ def test_single_precision_comes_back_as_it_was():
         cross, sums = block.cross_products(np.ones((40, 1)), 1)
         assert cross.dtype == sums.dtype == np.float64
     assert feature_block(replace(packed, dtype=np.dtype(np.float64))).dtype == np.float64
+
+
+def test_products_of_rows_with_weights(block, rng):
+    Z, Y, weights = block.to_host(), rng.standard_normal((ROWS, 2)) + 5, rng.exponential(size=ROWS)
+    weighted = Z * weights[:, None]
+    close(block.scaled(weights).to_host(), weighted)
+    cross, sums = block.cross_products(Y, 2, weights)
+    close(cross, weighted.T @ Y)
+    close(sums, weighted.sum(axis=0))
+
+
+def test_centred_rows_with_weights(block, rng):
+    weights = rng.exponential(size=ROWS)
+    centred, Z, root = block.kept().centred(2, weights), block.to_host(), np.sqrt(weights)[:, None]
+    mean = np.average(Z, axis=0, weights=weights)
+    C, A = root * (Z - mean), rng.standard_normal((ROWS, 2))
+    close(centred.mean, mean)
+    close(centred.gram().to_dense(), C @ C.T)
+    close(centred.combine(A), C.T @ A)
+    tested, kept = np.arange(7), np.arange(7, ROWS)
+    gram, between = centred.split(kept, tested)
+    mean = np.average(Z[kept], axis=0, weights=weights[kept])
+    rows = root[kept] * (Z[kept] - mean)
+    close(gram.to_dense(), rows @ rows.T)
+    close(between, (Z[tested] - mean) @ rows.T)

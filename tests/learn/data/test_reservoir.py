@@ -116,3 +116,16 @@ def test_fewer_rows_are_kept_where_they_are_large(monkeypatch):
     np.testing.assert_array_equal(collect(X, y, []).first(30)[1], few.first(30)[1])
     assert collect(X, y, []).keys.size == 40
     assert collect(sparse.csr_matrix(X), y, [200]).keys.size == CAPACITY
+
+
+def test_rows_keep_their_weights():
+    X, y = numbered(400)
+    sample, other = Reservoir(1), Reservoir(2)
+    sample.update(X[:100], y[:100])
+    sample.update(X[100:300], y[100:300], y[100:300] + 0.5)
+    other.update(X[300:], y[300:], y[300:] + 0.5)
+    sample.merge(other)
+    kept = sample.first(CAPACITY)
+    assert kept.weights is not None
+    np.testing.assert_array_equal(kept.weights, np.where(kept.y < 100, 1, kept.y + 0.5))
+    assert collect(X, y, []).first(CAPACITY).weights is None

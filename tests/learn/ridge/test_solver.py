@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
 from phimap.learn.data.blocks import feature_block
 from phimap.learn.ridge.solver import RidgeSolver
@@ -90,3 +91,21 @@ def test_form_follows_the_number_of_rows_announced(monkeypatch):
     forms = [RidgeSolver.start(20, 1, n_rows).form for n_rows in (5, 19, 20, None)]
     assert forms == ["dual", "dual", "primal", "primal"]
     assert RidgeSolver.start(5, 1, 10).form == "dual"
+
+
+def test_rows_of_older_files_have_no_weights(rows):
+    Z, Y = rows
+    old = RidgeSolver(None, ((Z[:20], Y[:20]), (Z[20:], Y[20:])), N)
+    np.testing.assert_allclose(coefficients(old), coefficients(fed(RidgeSolver.start(M, 1, N), Z, Y)), atol=1e-12)
+
+
+@pytest.mark.parametrize("announced", [None, N], ids=["primal", "dual"])
+def test_rows_with_and_without_weights_add_up(rows, announced, rng):
+    Z, Y = rows
+    weights = np.r_[np.ones(20), rng.exponential(size=N - 20)]
+    solver = fed(RidgeSolver.start(M, 1, announced), Z[:20], Y[:20])
+    given = weights[20:].copy()
+    solver.update(feature_block(Z[20:]), Y[20:], 1, given)
+    given[...] = np.nan
+    oracle = Ridge(alpha=0.5).fit(Z, Y[:, 0], sample_weight=weights)
+    np.testing.assert_allclose(coefficients(solver)[:, 0], np.r_[oracle.coef_, oracle.intercept_], atol=1e-10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,8 @@ class DenseBlock(FeatureBlock):
     ) -> tuple[np.ndarray, np.ndarray]:
         Z, mean = self.features, weighted_mean(Y, weights)
         # The rounding of products in float32 then does not grow with a constant in Y.
-        deviations = _weighted(Y - mean, weights).astype(Z.dtype, copy=False)
+        deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
+        deviations = deviations.astype(Z.dtype, copy=False)
         cross, sums = np.empty((Z.shape[1], Y.shape[1])), np.empty(Z.shape[1])
 
         def multiply(first: int) -> None:
@@ -131,7 +133,7 @@ class DenseBlock(FeatureBlock):
                 sums[columns] = Z[:, columns].sum(axis=0, dtype=np.float64)
             else:
                 sums[columns] = weights @ Z[:, columns].astype(np.float64, copy=False)
-            cross[columns] = Z[:, columns].T @ deviations + np.outer(sums[columns], mean)
+            cross[columns] = Z[:, columns].T @ deviations * scale + np.outer(sums[columns], mean)
 
         run_tasks(multiply, range(0, Z.shape[1], BLOCK), n_jobs)
         return cross, sums
@@ -176,8 +178,9 @@ class TensorBlock(DenseBlock):
     ) -> tuple[np.ndarray, np.ndarray]:
         ops, mean = ops_for(self.features), weighted_mean(Y, weights)
         sums = ops.column_sums(self.features if weights is None else self.scaled(weights).features)
-        deviations = ops.constant(_weighted(Y - mean, weights))
-        return ops.cross_products(self.features, deviations) + np.outer(sums, mean), sums
+        deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
+        cross = ops.cross_products(self.features, ops.constant(deviations))
+        return cross * scale + np.outer(sums, mean), sums
 
 
 class PackedBlock(FeatureBlock):
@@ -261,3 +264,11 @@ class CountedBlock(PackedBlock):
 def _weighted(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """The rows of `Y` (r, t) times their weights."""
     return Y if weights is None else Y * weights[:, None]
+
+
+def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
+    """The columns of `Y` over powers of two near their size, which weights may take beyond float32; and these (t,)."""
+    if weights is None:
+        return Y, 1.0
+    scale = np.ldexp(1.0, np.frexp(np.abs(Y).max(axis=0))[1])
+    return Y / scale, scale

@@ -27,13 +27,22 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
             "Give one number for each row."
         )
     check_finite(weights, "sample_weight")
-    outside = (weights != 0) & ((weights < LEAST_WEIGHT) | (weights > MOST_WEIGHT))
+    outside = (weights < 0) | (weights > MOST_WEIGHT)
     if outside.any():
         row = int(np.argmax(outside))
-        rule = "not be negative" if weights[row] < 0 else f"be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}"
-        remedy = "Use 0 to leave a row out" if weights[row] < 0 else "Multiply all by a constant"
+        rule = "not be negative" if weights[row] < 0 else f"be at most {MOST_WEIGHT:g}"
+        remedy = "Use 0 to leave a row out" if weights[row] < 0 else "Divide all by a constant"
         raise ValueError(f"`sample_weight` must {rule}, got {weights[row]:g} at row {row}. {remedy}.")
     return None if (weights == 1).all() else weights
+
+
+def check_mean_weight(total: float, n_rows: int) -> None:
+    """Raise if `n_rows` rows count so little altogether that float32 would lose their products."""
+    if total < LEAST_WEIGHT * n_rows:
+        raise ValueError(
+            f"`sample_weight` must be {LEAST_WEIGHT:g} or more on average, got {total / n_rows:g}. "
+            "Multiply all by a constant."
+        )
 
 
 def positive_rows(weights: np.ndarray | None) -> np.ndarray | None:
