@@ -57,3 +57,11 @@ def test_packed_features_have_the_curves_of_dense_ones(rng, n_rows):
         assert curves.width is not None
         found.append(curves.width.y)
     np.testing.assert_allclose(*found, rtol=1e-7)
+
+
+def test_models_solved_in_passes_have_no_curves():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    model = pm.KernelRegressor(n_components=256, solver="cg", alpha=1.0, random_state=0).fit(X, X[:, 0])
+    curves = error_curves(model, [(X, X[:, 0])])
+    assert (curves.width, curves.path) == (None, None)

@@ -24,6 +24,7 @@ from phimap.io.model import save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.data.batches import batch_rows
+from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 
@@ -89,7 +90,8 @@ def _check(options: FitOptions) -> None:
 
 def _fit(options: FitOptions) -> Result:
     start = time.perf_counter()
-    kept = RidgeSolver.memory(None, options.features)
+    # The learner takes the solver that fits.
+    kept = min(RidgeSolver.memory(None, options.features), memory_in_passes(options.features))
     rows = batch_rows(options.features, np.dtype(options.dtype).itemsize, options.memory, kept)
     images = {"size": options.size, "channels": options.channels}
     table = open_selected(options.data, options.target, options.columns, options.drop, dtype=options.dtype, **images)

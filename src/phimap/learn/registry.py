@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from phimap.learn.data.reservoir import CAPACITY
 from phimap.learn.margin.losses.logistic import Logistic
 from phimap.learn.margin.losses.squared_hinge import SquaredHinge
 from phimap.learn.margin.solver import LossMinimiser
@@ -37,6 +38,11 @@ MEMBERS: dict[tuple[str, str], Member] = {
 
 #: The losses of classification.
 LOSSES = tuple(dict.fromkeys(loss for loss, _ in MEMBERS))
+
+
+def memory_in_passes(m: int) -> int:
+    """Bytes that ridge regression of any number of rows takes where it goes through them several times."""
+    return MEMBERS["squared", "cg"].memory(10 * CAPACITY, m, 1)
 
 
 def member_for(loss: str, solver: str, n: int | None, m: int, memory: int) -> Member | None:

@@ -71,6 +71,9 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
     m = model.feature_map_.record_.n_components
     widths = [m >> k for k in range(1, _HALVINGS + 1) if m >> k >= _LEAST_WIDTH and not (m >> k) % 2]
     narrow = [w for w in widths if model.feature_map_.record_.truncated(w) is not None]
+    if not hasattr(model, "solver_"):
+        # Solved in passes, of which no sums are left.
+        narrow = []
     if not narrow:
         return Curves(None, None, 0)
     path_width = next((w for w in narrow if w <= m // _PATH_SHARE), narrow[-1])
