@@ -131,10 +131,11 @@ def test_projections_serve_the_law_or_refuse_it(kernel, rng):
         try:
             directions = projection().sample(law, 4096, np.random.default_rng(0)).to_dense()
         except ValueError as error:
-            assert "a product of kernels is neither" in str(error) or "a product of kernels is not" in str(error)  # noqa: PT017
+            # These tell at the draw: what the law lacks, or that a rule has no such number of directions.
+            assert "a product of kernels is n" in str(error) or name == "sparse-grid"  # noqa: PT017
             continue
         served.add(name)
-        if name not in ("sparse-sign", "gauss-quadrature"):  # These err in few dimensions, whatever the law.
+        if name == "gaussian":  # Rules of few points and sparse signs err in few dimensions, whatever the law.
             # 4,096 cosines of variance below 1, of six differences: false alarm below 1e-6.
             error = np.abs(np.cos(directions @ differences.T).mean(axis=0) - exact).max()
             assert error < special.ndtri(1 - 1e-7) / 64
