@@ -9,8 +9,9 @@ from sklearn.linear_model import Ridge
 from phimap._random import named_streams
 from phimap.learn.ridge import alpha as search
 from phimap.learn.ridge import solve
-from phimap.learn.ridge.solve import RidgeSolution, solve_ridge, solve_ridge_dual
+from phimap.learn.ridge.solve import solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.solver import LinearSolution
 
 
 def problem(n: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -35,7 +36,7 @@ def squares(alpha: float, fitted: np.ndarray, tested: np.ndarray, data: tuple[np
     return np.square(oracle.predict(Z[tested]) - Y[tested]).sum(axis=1)
 
 
-def around_the_best(solution: RidgeSolution) -> list[tuple[float, float]]:
+def around_the_best(solution: LinearSolution) -> list[tuple[float, float]]:
     """Three points of the curve and their scores."""
     at = int(np.argmin(solution.scores))
     return [(solution.alphas[k], solution.scores[k]) for k in (at - 1, at, at + 1)]
