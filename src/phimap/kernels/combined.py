@@ -156,7 +156,7 @@ class StationaryProduct(Product, StationaryKernel):
     """
 
     def spectral_law(self, n_features: int) -> SpectralLaw:
-        """Give the law of w with ``E[cos(w . (x - y))] = k(x, y)``: that of a sum.
+        """Give the law of w with ``E[cos(<w, x - y>)] = k(x, y)``: that of a sum.
 
         Parameters
         ----------
