@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +34,6 @@ class RidgeSolver(Record):
     n_expected : int
         Rows that were announced, in dual form.
     """
-
-    #: Passes over the rows.
-    passes: ClassVar[int] = 1
 
     statistics: RidgeStatistics | None
     rows: tuple[tuple[Any, np.ndarray, np.ndarray | None], ...] = ()
