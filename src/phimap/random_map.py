@@ -44,6 +44,15 @@ class MapRecord(Record, ABC):
         C-contiguous block of rows, wider than the map where maps stand side by side.
         """
 
+    def linear_outputs(self, ops: Ops, X: Array, coefs: np.ndarray) -> Array:
+        """``phi(x)^T coefs`` (r, t) of the rows of `X`, for float64 `coefs` (n_components, t).
+
+        Called on a record that was bound to `ops`. A map may have a shorter way than by its features.
+        """
+        features = ops.empty((X.shape[0], self.n_components))
+        self.apply(ops, X, features)
+        return ops.matmul(features, ops.constant(coefs))
+
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         """Columns and the factor that make of this map the same map with fewer components, where there are such."""
         return None

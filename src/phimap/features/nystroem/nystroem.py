@@ -54,6 +54,11 @@ class NystroemRecord(MapRecord):
         ops.copy(ops.matmul(similarities, self.whitening), out, first)
         ops.zero(out, first + rank, first + self.n_components)
 
+    def linear_outputs(self, ops: Ops, X: Array, coefs: np.ndarray) -> Array:
+        # Kernel values with the landmarks, whose own coefficients need the whitening once and not for each row.
+        weights = ops.matmul(self.whitening, ops.constant(coefs[: self.landmarks.shape[0]]))
+        return ops.matmul(kernel_matrix(ops, self.kernel, X, self.landmarks), weights)
+
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         # The whitening is triangular: the first columns are the map of the first landmarks.
         return np.arange(n_components), 1.0

@@ -1,0 +1,49 @@
+"""Gradients of a linear model on features, with respect to the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap.ops import ops_for
+from phimap.random_map import MapRecord
+
+# Half a step, in the units of the rows, which are standardised: steps of float64 lose half of its digits.
+_STEP = 1e-4
+# Floats of features that are held at a time.
+_MOST_FLOATS = 2**22
+
+
+def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray:
+    """Gradients (n, d, t) of ``phi(x)^T coefs`` at rows `X` (n, d), by central differences in float64.
+
+    Parameters
+    ----------
+    record : MapRecord
+    X : ndarray of shape (n, d)
+    coefs : ndarray of shape (m, t)
+
+    Returns
+    -------
+    ndarray of shape (n, d, t)
+
+    Notes
+    -----
+    At a kink, as the Laplacian kernel has at every landmark, the result is the mean of both slopes.
+
+    **Error.** About 1e-8 of the third derivative, and 1e-12 of the size of the function.
+
+    **Cost.** The outputs at 2 n d rows: the features, unless the map has a shorter way to its outputs.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    ops = ops_for(X)
+    bound = record.bind(ops)
+    n, d = X.shape
+    result = np.empty((n, d, coefs.shape[1]))
+    height = max(1, _MOST_FLOATS // (record.n_components * 2 * d))
+    steps = np.concatenate([np.eye(d), -np.eye(d)]) * _STEP
+    for start in range(0, n, height):
+        rows = X[start : start + height]
+        moved = (rows[:, None, :] + steps).reshape(-1, d)
+        outputs = bound.linear_outputs(ops, moved, coefs).reshape(len(rows), 2, d, -1)
+        result[start : start + height] = (outputs[:, 0] - outputs[:, 1]) / (2 * _STEP)
+    return result

@@ -1,0 +1,66 @@
+"""Metrics that are learned: the average outer product of the gradients of a fitted model."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from phimap.learn.search.gradients import gradients
+from phimap.learn.search.trial import FoldFit
+
+# Rows at which gradients are taken, and numbers of rows times columns at the most.
+_ROWS = 600
+_LEAST_ROWS = 100
+_ENTRIES = 10_000
+# Eigenvalues of a metric below this share of the largest count as much: no direction is lost for good.
+_FLOOR = 1e-6
+
+
+def mean_outer_gradient(fit: FoldFit, X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
+    """``mean_i grad f(x_i) grad f(x_i)^T`` (d, d), summed over outputs, in the coordinates before the root.
+
+    Parameters
+    ----------
+    fit : FoldFit
+        What was learned on rows times `root`.
+    X : ndarray of shape (n, d)
+        Rows before the root; the first of them are taken.
+    root : ndarray of shape (d,) or (d, k), or None
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+
+    Notes
+    -----
+    With ``z = R^T x`` and g the gradient with respect to z, the gradient with respect to x is ``R g``.
+
+    References
+    ----------
+    Radhakrishnan, Beaglehole, Pandit, Belkin (2024), *Mechanism for feature learning in neural networks and
+    backpropagation-free machine learning models*, Equation 2.
+    """
+    n_rows = int(np.clip(_ENTRIES // X.shape[1], _LEAST_ROWS, _ROWS))
+    rows = X[:n_rows]
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    R = np.eye(X.shape[1]) if root is None else np.diag(root) if root.ndim == 1 else root
+    found = gradients(fit.record, rows @ R, fit.coefs)
+    flat = np.moveaxis(found, 2, 1).reshape(-1, found.shape[1]) @ R.T
+    return flat.T @ flat / len(rows)
+
+
+def root_of(metric: np.ndarray, kind: str) -> np.ndarray:
+    """Root of a metric scaled to trace d: factors (d,) for ``"diagonal"``, a symmetric matrix (d, d) for ``"full"``."""
+    if kind == "diagonal":
+        return np.sqrt(_scaled(np.diag(metric)))
+    values, vectors = np.linalg.eigh(metric)
+    return (vectors * np.sqrt(_scaled(values))) @ vectors.T
+
+
+def _scaled(values: np.ndarray) -> np.ndarray:
+    """Eigenvalues with a mean of 1, none of them lost."""
+    largest = values.max(initial=0.0)
+    if not largest > 0:
+        return np.ones_like(values)
+    values = np.maximum(values, _FLOOR * largest)
+    return values / values.mean()

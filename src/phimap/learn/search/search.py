@@ -1,0 +1,277 @@
+"""The search for a kernel, its width and a metric, by held-out errors of small maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from phimap.kernels import Kernel
+from phimap.learn.search.families import Family, landmarks, random_features
+from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.metric import mean_outer_gradient, root_of
+from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.trial import TrialResult, rooted, run_trial
+from phimap.ops import run_tasks
+from phimap.random_map import RandomMap
+from phimap.records import Record
+
+# Widths of a kernel as multiples of the median distance are powers of this.
+_STEP = 2.0
+# Powers that are tried first, and how far the climb goes to either side.
+_FIRST_POWERS = (-1, 0, 1, 2)
+_MOST_POWER = 6
+# A round of the metric must lower the error by this share to be followed by another.
+_GAIN = 0.005
+# Random features are taken in place of landmarks where their error is at most this multiple.
+_TOLERANCE = 1.01
+# Rows on which the median distance is taken.
+_MEDIAN_ROWS = 500
+# With fewer rows than this a metric would be fitted to noise.
+_LEAST_ROWS_OF_METRIC = 80
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried.
+
+    Attributes
+    ----------
+    n_components, n_rows : tuple of int
+        Width of the maps and rows at each level.
+    survivors : int
+        Paths that go on to the next level.
+    rounds : int
+        Rounds of the metric at a level at the most.
+    """
+
+    n_components: tuple[int, ...]
+    n_rows: tuple[int, ...]
+    survivors: int
+    rounds: int
+
+
+EFFORTS = {
+    "fast": Effort((256,), (2500,), 1, 3),
+    "normal": Effort((256, 1024), (2500, 8000), 2, 5),
+    "thorough": Effort((512, 2048), (5000, 16_000), 4, 8),
+}
+
+
+@dataclass(frozen=True)
+class SearchLog(Record):
+    """What was tried, in order: one entry a trial.
+
+    Attributes
+    ----------
+    kernels, metrics : tuple of str
+        Family, and the kind of metric: ``"none"``, ``"diagonal"`` or ``"full"``.
+    rounds : ndarray of int, shape (n_trials,)
+        Rounds of the metric that led there.
+    length_scales : ndarray of shape (n_trials,)
+        NaN where a kernel has no width.
+    n_components, n_rows : ndarray of int, shape (n_trials,)
+    errors : ndarray of shape (n_trials,)
+        Mean squared held-out errors, in shares of the spread of the targets.
+    """
+
+    kernels: tuple[str, ...]
+    metrics: tuple[str, ...]
+    rounds: np.ndarray
+    length_scales: np.ndarray
+    n_components: np.ndarray
+    n_rows: np.ndarray
+    errors: np.ndarray
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    family : Family
+        Its features serve the kernel.
+    root : ndarray of shape (d,) or (d, d), or None
+        Root of the metric.
+    log : SearchLog
+    """
+
+    kernel: Kernel
+    family: Family
+    root: np.ndarray | None
+    log: SearchLog
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A kernel of a family with its metric in each fold, and what it was worth."""
+
+    family: Family
+    kind: str
+    round: int
+    power: int
+    length_scale: float | None
+    roots: tuple[np.ndarray | None, ...]
+    result: TrialResult | None = None
+
+    @property
+    def error(self) -> float:
+        return np.inf if self.result is None else self.result.error
+
+
+@dataclass
+class _Level:
+    """Trials on some rows at some width."""
+
+    sample: SearchSample
+    n_components: int
+    seed: int
+    n_jobs: int | None
+    entries: list[tuple] = field(default_factory=list)
+
+    def evaluate(self, points: Sequence[_Point]) -> list[_Point]:
+        """Points with their results; trials run side by side."""
+
+        def run(point: _Point) -> _Point:
+            width = min(self.n_components, self.sample.n_learned)
+            kernel = point.family.make(point.length_scale)
+            result = run_trial(
+                lambda: point.family.features(kernel, width, self.seed, 1), point.roots, self.sample
+            )
+            return replace(point, result=result)
+
+        done = run_tasks(run, points, self.n_jobs)
+        for point in done:
+            scale = np.nan if point.length_scale is None else point.length_scale
+            kind = "none" if point.round == 0 else point.kind
+            self.entries.append(
+                (point.family.name, kind, point.round, scale, self.n_components, self.sample.n_rows, point.error)
+            )
+        return done
+
+    def best_width(self, point: _Point, powers: Sequence[int]) -> _Point:
+        """The best of a kernel's widths: those of `powers`, and on to either side while the error falls."""
+        unit = point.family.unit()
+        if unit is None:
+            return self.evaluate([point])[0]
+        rows = rooted(self.sample.X[:_MEDIAN_ROWS], point.roots[0])
+        median = median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
+
+        def at(power: int) -> _Point:
+            return replace(point, power=power, length_scale=median * _STEP**power)
+
+        tried = {p.power: p for p in self.evaluate([at(power) for power in powers])}
+        while True:
+            best = min(tried.values(), key=lambda p: p.error)
+            beside = [p for p in (best.power - 1, best.power + 1) if p not in tried and abs(p) <= _MOST_POWER]
+            if not beside:
+                return best
+            tried |= {p.power: p for p in self.evaluate([at(power) for power in beside])}
+
+    def next_roots(self, point: _Point) -> tuple[np.ndarray, ...]:
+        """Roots of the metric that a point's gradients give, in each fold."""
+        assert point.result is not None
+        folds = list(zip(point.result.fits, point.roots, self.sample.folds(), strict=True))
+        return tuple(
+            run_tasks(
+                lambda fold: root_of(mean_outer_gradient(fold[0], self.sample.X[fold[2][0]], fold[1]), point.kind),
+                folds,
+                self.n_jobs,
+            )
+        )
+
+    def follow(self, point: _Point, rounds: int) -> _Point:
+        """Learn the metric of an evaluated point round by round, while its error falls; the best point met."""
+        best = current = point
+        for _ in range(rounds):
+            moved = replace(current, round=current.round + 1, roots=self.next_roots(current), result=None)
+            near = (current.power - 1, current.power, current.power + 1)
+            current = self.best_width(moved, near)
+            gained = current.error <= (1 - _GAIN) * best.error
+            best = min(best, current, key=lambda p: p.error)
+            if not gained:
+                break
+        return best
+
+
+def search(
+    families: Sequence[Family], sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None
+) -> Found:
+    """Choose a family, its width and a metric.
+
+    Parameters
+    ----------
+    families : sequence of Family
+    sample : SearchSample
+        Standardised rows in random order.
+    effort : Effort
+    seed : int
+        Of the maps, which are the same draw for all widths.
+    n_jobs : int or None
+        Trials side by side; changes no bit.
+
+    Returns
+    -------
+    Found
+
+    Notes
+    -----
+    A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric; the best
+    go on to the next level, with wider maps and more rows, from where they are.
+
+    **Cost.** Some 15 trials a path and level, see `run_trial`.
+    """
+    entries: list[tuple] = []
+    paths: list[_Point] = []
+    levels = [
+        _Level(sample.first(n_rows), n_components, seed, n_jobs, entries)
+        for n_components, n_rows in zip(effort.n_components, effort.n_rows, strict=True)
+    ]
+    if sample.n_rows <= effort.n_rows[0]:
+        levels = levels[:1]
+    learns = levels[0].sample.n_learned >= _LEAST_ROWS_OF_METRIC
+    first = levels[0]
+    n_folds = len(first.sample.folds())
+    for family in families:
+        start = _Point(family, "none", 0, 0, None, (None,) * n_folds)
+        start = first.best_width(start, _FIRST_POWERS)
+        kinds = family.metrics if learns else ()
+        paths += [start, *(first.follow(replace(start, kind=kind), effort.rounds) for kind in kinds)]
+    for level in levels[1:]:
+        paths = sorted(paths, key=lambda p: p.error)[: effort.survivors]
+        n_folds = len(level.sample.folds())
+        moved = []
+        for path in paths:
+            root = _mean_root(path)
+            again = replace(path, roots=(root,) * n_folds, result=None)
+            again = level.best_width(again, (path.power - 1, path.power, path.power + 1))
+            moved.append(level.follow(again, effort.rounds) if path.kind != "none" else again)
+        paths = moved
+    best = min(paths, key=lambda p: p.error)
+    family = best.family
+    if family.features is landmarks and len(levels) > 1:
+        other = replace(best, family=replace(family, features=random_features), result=None)
+        if levels[-1].evaluate([other])[0].error <= _TOLERANCE * best.error:
+            family = other.family
+    return Found(family.make(best.length_scale), family, _mean_root(best), _log(entries))
+
+
+def _mean_root(point: _Point) -> np.ndarray | None:
+    """Root of the mean metric over folds."""
+    roots = [root for root in point.roots if root is not None]
+    if not roots:
+        return None
+    if len(roots) == 1:
+        return roots[0]
+    if roots[0].ndim == 1:
+        return np.sqrt(np.mean(np.square(roots), axis=0))
+    return root_of(np.mean([root @ root.T for root in roots], axis=0), "full")
+
+
+def _log(entries: list[tuple]) -> SearchLog:
+    kernels, metrics, *numbers = zip(*entries, strict=True)
+    rounds, scales, widths, rows, errors = map(np.array, numbers)
+    return SearchLog(kernels, metrics, rounds, scales, widths, rows, errors)
