@@ -1,6 +1,7 @@
 """Exact kernels: their values, and the facts that an approximation needs."""
 
 from phimap.kernels.activation import ActivationKernel
+from phimap.kernels.additive import Additive
 from phimap.kernels.arccosine import ArcCosine, kappa0, kappa1, kappa2
 from phimap.kernels.base import DotProductKernel, HomogeneousKernel, Kernel, StationaryKernel
 from phimap.kernels.combined import Product, Scaled, StationaryProduct, Sum
@@ -19,6 +20,7 @@ from phimap.kernels.spectral import (
     SumLaw,
 )
 from phimap.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
+from phimap.kernels.subsets import SubsetLaw
 from phimap.kernels.ternary import TernaryKernel
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "NNGP",
     "NTK",
     "ActivationKernel",
+    "Additive",
     "ArcCosine",
     "Cauchy",
     "CauchyLaw",
@@ -48,6 +51,7 @@ __all__ = [
     "StationaryKernel",
     "StationaryProduct",
     "StudentLaw",
+    "SubsetLaw",
     "Sum",
     "SumLaw",
     "Taylor",

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
 
-from phimap._validation import check_finite, check_real
+from phimap._validation import check_real
 from phimap.config import memory_budget
 from phimap.kernels.geometry import Rows, angles, row_norms, squared_norms
+from phimap.kernels.rows import Sparsified, checked_rows
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops.threads import run_tasks
 
@@ -67,8 +67,8 @@ class Kernel(BaseEstimator, ABC):
         MemoryError
             If the result exceeds the byte budget, before anything is allocated.
         """
-        left = _check_rows(X, "X")
-        right = left if Y is None else _check_rows(Y, "Y")
+        left = checked_rows(X, "X")
+        right = left if Y is None else checked_rows(Y, "Y")
         if left.shape[1] != right.shape[1]:
             raise ValueError(
                 f"`Y` must have as many features as `X`, got {right.shape[1]} and {left.shape[1]}. "
@@ -79,7 +79,7 @@ class Kernel(BaseEstimator, ABC):
         dtype = np.result_type(left.dtype, right.dtype)
         self._check_budget(n, m, dtype.itemsize)
         if sparse.issparse(left) != sparse.issparse(right):
-            left, right = (_Sparsified(rows) if isinstance(rows, np.ndarray) else rows for rows in (left, right))
+            left, right = (Sparsified(rows) if isinstance(rows, np.ndarray) else rows for rows in (left, right))
         result = np.empty((n, m), dtype=dtype)
 
         def fill(tile: tuple[int, int]) -> None:
@@ -115,7 +115,7 @@ class Kernel(BaseEstimator, ABC):
         ValueError, TypeError
             As for a call.
         """
-        rows = _check_rows(X, "X")
+        rows = checked_rows(X, "X")
         self._check_parameters(rows.shape[1])
         return self._diagonal_of(rows)
 
@@ -217,6 +217,17 @@ class StationaryKernel(Kernel):
         from sklearn.metrics import pairwise_distances
 
         return pairwise_distances(X)
+
+    @property
+    def factorises(self) -> bool:
+        """Whether the kernel is the product of its values on the single columns."""
+        return False
+
+    def _of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray:
+        """Kernel values (n, m) of rows that agree in all columns but one, where they are x (n,) and y (m,)."""
+        left, right = np.zeros((x.size, n_features)), np.zeros((y.size, n_features))
+        left[:, column], right[:, column] = x, y
+        return self._evaluate(left, right)
 
     def _check_parameters(self, n_features: int) -> None:
         self._inverse_length_scale(n_features)
@@ -336,29 +347,6 @@ def of_cosine(of_angle: Callable[[np.ndarray], np.ndarray], cosine: Any) -> Any:
     return np.asarray(values).astype(dtype)[()]
 
 
-class _Sparsified:
-    """Slices of a dense matrix as CSR, so that a tile of it can meet a tile of a CSR matrix."""
-
-    def __init__(self, rows: np.ndarray):
-        self._rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
-
-    def __getitem__(self, rows: slice) -> sparse.csr_array:
-        return sparse.csr_array(self._rows[rows])
-
-
-def checked_array(X: Any, name: str, *dtypes: type) -> Rows:
-    """`X` (n, d), finite, dense or CSR, in its dtype if that is among `dtypes`, else in the first of them."""
-    rows = check_array(
-        X,
-        accept_sparse="csr",  # pyright: ignore[reportArgumentType]
-        dtype=list(dtypes),  # pyright: ignore[reportArgumentType]
-        ensure_all_finite=False,
-        input_name=name,
-    )
-    check_finite(rows, name)
-    return rows
-
-
 def check_range(values: np.ndarray, start: tuple[int, ...]) -> None:
     """Raise where values, the first of them at `start` in the whole result, are beyond the range of their dtype."""
     finite = np.isfinite(values)
@@ -368,18 +356,6 @@ def check_range(values: np.ndarray, start: tuple[int, ...]) -> None:
             f"The kernel value at index {entry} exceeds the range of {values.dtype}. Scale the data down, or pass "
             "float64."
         )
-
-
-def _check_rows(X: Any, name: str) -> Rows:
-    """`X` (n, d) as a finite float32 or float64 array or CSR array."""
-    rows = checked_array(X, name, np.float64, np.float32)
-    if not sparse.issparse(rows):
-        return rows
-    rows = sparse.csr_array(rows)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
 
 
 def _float64(rows: Rows) -> Rows:

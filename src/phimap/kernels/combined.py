@@ -171,8 +171,15 @@ class StationaryProduct(Product, StationaryKernel):
         self._check_parameters(check_integer("n_features", n_features, least=1))
         return law_of_sum(self.left.spectral_law(n_features), self.right.spectral_law(n_features))
 
+    @property
+    def factorises(self) -> bool:
+        return self.left.factorises and self.right.factorises
+
     def terms(self) -> list[tuple[float, Kernel]]:
         return [(1.0, self)]
+
+    def _of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray:
+        return self.left._of_column(x, y, column, n_features) * self.right._of_column(x, y, column, n_features)
 
     def _check_parameters(self, n_features: int) -> None:
         for name, kernel in (("left", self.left), ("right", self.right)):

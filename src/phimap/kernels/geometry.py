@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.n
     data.
     """
     centre = 0.0 if sparse.issparse(X) else X.mean(axis=0)
-    left, right = (_scaled(rows - centre if np.ndim(centre) else rows, scale) for rows in (X, Y))
+    left, right = (scaled_columns(rows - centre if np.ndim(centre) else rows, scale) for rows in (X, Y))
     sums = squared_norms(left)[:, None] + squared_norms(right)
     products = left @ right.T
     squared = products.toarray() if sparse.issparse(products) else products
@@ -57,8 +58,15 @@ def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.n
     step = max(1, _DIFFERENCES // X.shape[1])
     for start in range(0, rows.size, step):
         i, j = rows[start : start + step], columns[start : start + step]
-        squared[i, j] = squared_norms(_scaled(X[i] - Y[j], scale))
+        squared[i, j] = squared_norms(scaled_columns(X[i] - Y[j], scale))
     return squared
+
+
+def scaled_columns(X: Rows, scale: float | np.ndarray) -> Rows:
+    """Columns multiplied by a number or by (d,)."""
+    if sparse.issparse(X) and np.ndim(scale):
+        return sparse.csr_array((X.data * np.asarray(scale)[X.indices], X.indices, X.indptr), shape=X.shape)
+    return X * scale
 
 
 def angles(X: Rows, Y: Rows) -> np.ndarray:
@@ -78,6 +86,16 @@ def angles(X: Rows, Y: Rows) -> np.ndarray:
         angle[opposite] = np.pi - _angle_of_chord(squared_distances(left, -right)[opposite])
     angle[angle < _PARALLEL] = 0.0
     return angle
+
+
+def paired_columns(X: Rows, Y: Rows) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Index j and the dense columns j (n,), (m,) of two tiles; of CSR tiles only those that are not zero in both."""
+    if not sparse.issparse(X):
+        yield from ((j, X[:, j], Y[:, j]) for j in range(X.shape[1]))
+        return
+    left, right = X.tocsc(), Y.tocsc()
+    for j in np.union1d(X.indices, Y.indices):
+        yield j, left[:, [j]].toarray().reshape(-1), right[:, [j]].toarray().reshape(-1)
 
 
 def _angle_of_chord(squared: np.ndarray) -> np.ndarray:
@@ -100,10 +118,3 @@ def _divided(X: Rows, divisors: np.ndarray) -> Rows:
         return X / divisors[:, None]
     lengths = np.diff(X.indptr)
     return sparse.csr_array((X.data / np.repeat(divisors, lengths), X.indices, X.indptr), shape=X.shape)
-
-
-def _scaled(X: Rows, scale: float | np.ndarray) -> Rows:
-    """Columns multiplied by a number or by (d,)."""
-    if sparse.issparse(X) and np.ndim(scale):
-        return sparse.csr_array((X.data * np.asarray(scale)[X.indices], X.indices, X.indptr), shape=X.shape)
-    return X * scale

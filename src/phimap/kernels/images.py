@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from phimap._validation import Shape, check_finite
-from phimap.kernels.base import checked_array
+from phimap.kernels.rows import checked_array
 from phimap.ops import Array, is_tensor, ops_for
 
 

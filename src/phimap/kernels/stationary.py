@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
@@ -12,7 +11,7 @@ from scipy import sparse, special
 
 from phimap._validation import check_integer, check_real
 from phimap.kernels.base import StationaryKernel
-from phimap.kernels.geometry import Rows, squared_distances
+from phimap.kernels.geometry import Rows, paired_columns, squared_distances
 from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StudentLaw
 
 
@@ -23,9 +22,18 @@ class _ScaledKernel(StationaryKernel):
         n_features = check_integer("n_features", n_features, least=1)
         return self._law(n_features, self._inverse_length_scale(n_features))
 
+    def _of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray:
+        difference = np.subtract.outer(x, y)
+        difference *= np.broadcast_to(self._inverse_length_scale(n_features), n_features)[column]
+        return self._of_difference(difference)
+
     @abstractmethod
     def _law(self, n_features: int, scale: float | np.ndarray) -> SpectralLaw:
         """The law of the frequencies, with `scale` the inverse length scales."""
+
+    @abstractmethod
+    def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
+        """Kernel values of rows that differ by `scaled` length scales in one column alone; it may be overwritten."""
 
 
 class _GammaKernel(_ScaledKernel):
@@ -86,16 +94,21 @@ class Gaussian(_GammaKernel):
            [0.6065, 1.    ]])
     """
 
+    @property
+    def factorises(self) -> bool:
+        return True
+
     def _inverse_of_gamma(self, gamma: float) -> float:
         return float(np.sqrt(2 * gamma))
 
     def _law(self, n_features: int, scale: float | np.ndarray) -> GaussianLaw:
         return GaussianLaw(n_features, scale)
 
+    def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
+        return _gaussian(np.square(scaled, out=scaled))
+
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
-        exponent = squared_distances(X, Y, self._inverse_length_scale(X.shape[1]))
-        exponent *= -0.5
-        return np.exp(exponent, out=exponent)
+        return _gaussian(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
 
 
 class Laplacian(_GammaKernel):
@@ -134,6 +147,10 @@ class Laplacian(_GammaKernel):
            [0.3679, 1.    ]])
     """
 
+    @property
+    def factorises(self) -> bool:
+        return True
+
     def _inverse_of_gamma(self, gamma: float) -> float:
         return gamma
 
@@ -154,6 +171,10 @@ class Laplacian(_GammaKernel):
 
     def _law(self, n_features: int, scale: float | np.ndarray) -> CauchyLaw:
         return CauchyLaw(n_features, scale)
+
+    def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
+        np.abs(scaled, out=scaled)
+        return np.exp(np.negative(scaled, out=scaled), out=scaled)
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         scale = self._inverse_length_scale(X.shape[1])
@@ -204,13 +225,22 @@ class Cauchy(_ScaledKernel):
            [0.1, 1. ]])
     """
 
+    @property
+    def factorises(self) -> bool:
+        return True
+
     def _law(self, n_features: int, scale: float | np.ndarray) -> LaplaceLaw:
         return LaplaceLaw(n_features, scale)
+
+    def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
+        np.square(scaled, out=scaled)
+        scaled += 1.0
+        return np.reciprocal(scaled, out=scaled)
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         scale = np.broadcast_to(self._inverse_length_scale(X.shape[1]), X.shape[1])
         product = np.ones((X.shape[0], Y.shape[0]))
-        for j, x, y in _paired_columns(X, Y):
+        for j, x, y in paired_columns(X, Y):
             factor = np.subtract.outer(x, y)
             factor *= scale[j]
             np.square(factor, out=factor)
@@ -263,6 +293,10 @@ class Matern(_ScaledKernel):
         self.nu = nu
         self.length_scale = length_scale
 
+    @property
+    def factorises(self) -> bool:
+        return self._check_nu() == np.inf
+
     def _law(self, n_features: int, scale: float | np.ndarray) -> SpectralLaw:
         nu = self._check_nu()
         return GaussianLaw(n_features, scale) if nu == np.inf else StudentLaw(n_features, scale, nu)
@@ -276,14 +310,25 @@ class Matern(_ScaledKernel):
             return np.inf
         return check_real("nu", self.nu, above=0.0)
 
+    def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
+        return self._of_squared(np.square(scaled, out=scaled))
+
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        return self._of_squared(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
+
+    def _of_squared(self, squared: np.ndarray) -> np.ndarray:
+        """Kernel values of squared distances in length scales, which are overwritten."""
         nu = self._check_nu()
-        squared = squared_distances(X, Y, self._inverse_length_scale(X.shape[1]))
         if nu == np.inf:
-            squared *= -0.5
-            return np.exp(squared, out=squared)
+            return _gaussian(squared)
         squared *= 2.0 * nu
         return _matern(nu, squared)
+
+
+def _gaussian(squared: np.ndarray) -> np.ndarray:
+    """The Gaussian kernel of squared distances in length scales, which are overwritten."""
+    squared *= -0.5
+    return np.exp(squared, out=squared)
 
 
 def _matern(nu: float, squared: np.ndarray) -> np.ndarray:
@@ -320,13 +365,3 @@ def _times(X: sparse.csr_array, scale: float | np.ndarray) -> sparse.csr_array:
     """CSR tile with columns multiplied by a number or by (d,), with 32-bit indices, as scikit-learn needs."""
     data = X.data * (scale if np.ndim(scale) == 0 else np.asarray(scale)[X.indices])
     return sparse.csr_array((data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-
-
-def _paired_columns(X: Rows, Y: Rows) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Index j and the dense columns j (n,), (m,) of two tiles; of CSR tiles only those that are not zero in both."""
-    if not sparse.issparse(X):
-        yield from ((j, X[:, j], Y[:, j]) for j in range(X.shape[1]))
-        return
-    left, right = X.tocsc(), Y.tocsc()
-    for j in np.union1d(X.indices, Y.indices):
-        yield j, left[:, [j]].toarray().reshape(-1), right[:, [j]].toarray().reshape(-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phimap.kernels.spectral import SpectralLaw
+from phimap.kernels.subsets import SubsetLaw
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.circulant import Circulant
 from phimap.projections.dense import Gaussian, Orthogonal
@@ -83,6 +84,9 @@ def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
     if not isinstance(projection, str):
         raise TypeError(f"`projection` must be a name or a Projection, got {type(projection).__name__}.")
     if projection == "auto":
+        if isinstance(law, SubsetLaw):
+            chosen = as_projection("auto", law.part)
+            return chosen if chosen.serves_subsets else Orthogonal()
         if law.is_rotation_invariant:
             return MinimumEnergy() if law.n_features <= _WIDEST_DESIGN else SphericalStructured()
         if law.has_independent_coordinates and law.n_features <= _WIDEST_SOBOL:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from phimap.kernels.spectral import SpectralLaw
+from phimap.kernels.subsets import SubsetLaw
 from phimap.ops import Array, Ops, host
 from phimap.records import Record
 
@@ -94,6 +95,8 @@ class Projection(BaseEstimator, ABC):
     needs_gaussian_mixture: ClassVar[bool] = False
     #: Whether it matches second moments.
     needs_finite_variance: ClassVar[bool] = False
+    #: Whether it also draws directions whose entries are zero outside of a subset of columns.
+    serves_subsets: ClassVar[bool] = False
 
     @classmethod
     def unmet_requirement(cls, law: SpectralLaw) -> str:
@@ -109,6 +112,8 @@ class Projection(BaseEstimator, ABC):
         str
             What is needed, in words; empty where the law serves.
         """
+        if isinstance(law, SubsetLaw):
+            return cls.unmet_requirement(law.part) if cls.serves_subsets else "directions with entries in all columns"
         return next((words for words, met in cls._requirements(law) if not met), "")
 
     @classmethod

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
 from phimap.kernels.spectral import SpectralLaw
+from phimap.kernels.subsets import SubsetLaw, scattered, spread_subsets
 from phimap.ops import Array, Ops, run_tasks
 from phimap.projections.base import Projection, ProjectionRecord
+from phimap.projections.subsets import SubsetRecord
 
 # Directions to a block: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
+# Widest input whose sparse directions are stored with their zeros: below, a matrix product is faster.
+_WIDEST_STORED = 64
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,49 @@ class DenseRecord(ProjectionRecord):
             yield columns, ops.matmul(X, self.matrix[:, columns])
 
 
+class SpreadProjection(Projection):
+    """Base of projections that draw directions together and store them, also within subsets of the columns.
+
+    For the law of an additive kernel each subset has equally many directions, but for one, and each column as many as
+    the others. Those of a subset are neighbours of one draw of the projection in as many dimensions as a subset has
+    columns.
+    """
+
+    serves_subsets = True
+
+    def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
+        if not isinstance(law, SubsetLaw):
+            return DenseRecord(np.ascontiguousarray(self._directions(law, n_directions, rng).T))
+        subset_rng, entry_rng = rng.spawn(2)
+        n_subsets = min(n_directions, comb(law.n_features, law.order))
+        subsets = spread_subsets(law.n_features, law.order, n_subsets, subset_rng)
+        # In turn, so that the first directions are as even as all: maps are cut to fewer.
+        subsets = np.resize(subsets, (n_directions, law.order))
+        return stored_entries(law, subsets, self._in_turn(law.part, n_directions, n_subsets, entry_rng))
+
+    @abstractmethod
+    def _directions(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> np.ndarray:
+        """Directions (s, d) of a law that is none of subsets."""
+
+    def _in_turn(
+        self, law: SpectralLaw, n_directions: int, n_groups: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Directions (s, d) of which i is in group ``i % n_groups``; those of a group are spread among themselves."""
+        directions = np.empty((n_directions, law.n_features))
+        directions[np.argsort(np.arange(n_directions) % n_groups, kind="stable")] = self._directions(
+            law, n_directions, rng
+        )
+        return directions
+
+
+def stored_entries(law: SubsetLaw, subsets: np.ndarray, entries: np.ndarray) -> ProjectionRecord:
+    """A record of directions with `entries` (s, q) of unit scale in the columns `subsets` (s, q)."""
+    entries = entries * np.broadcast_to(law.scale, law.n_features)[subsets]
+    if law.n_features > _WIDEST_STORED:
+        return SubsetRecord(law.n_features, subsets, entries)
+    return DenseRecord(np.ascontiguousarray(scattered(subsets, entries, law.n_features).T))
+
+
 class Gaussian(Projection):
     """Independent draws from the spectral law (for the Gaussian kernel: Gaussian directions).
 
@@ -69,12 +118,15 @@ class Gaussian(Projection):
     """
 
     name = "gaussian"
+    serves_subsets = True
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
+        if isinstance(law, SubsetLaw):
+            return stored_entries(law, *law.sample_entries(rng, n_directions))
         return DenseRecord(np.ascontiguousarray(law.sample(rng, n_directions).T))
 
 
-class Orthogonal(Projection):
+class Orthogonal(SpreadProjection):
     """Orthogonal random features: blocks of Haar-orthogonal directions with independent radii.
 
     Each block of d directions is the Q of a Gaussian matrix, its columns' signs fixed by the diagonal of R so that
@@ -101,11 +153,10 @@ class Orthogonal(Projection):
     name = "orthogonal"
     needs_rotation_invariance = True
 
-    def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
+    def _directions(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> np.ndarray:
         d = law.n_features
         blocks = drawn_blocks(lambda size, child: haar_orthogonal(d, child, size), n_directions, d, rng)
-        W = blocks * law.sample_radii(rng, n_directions)[:, None] * law.scale
-        return DenseRecord(np.ascontiguousarray(W.T))
+        return blocks * law.sample_radii(rng, n_directions)[:, None] * law.scale
 
 
 def drawn_blocks(

@@ -7,8 +7,8 @@ import numpy as np
 from phimap._validation import check_integer
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import run_tasks
-from phimap.projections.base import Projection, ProjectionRecord
-from phimap.projections.dense import DenseRecord, haar_orthogonal
+from phimap.projections.dense import SpreadProjection, haar_orthogonal
+from phimap.projections.quasi_monte_carlo import low_discrepancy
 from phimap.projections.radii import stratified_radii
 
 # Mean square of the distances, in length scales, at which the error is made small. The median is 1 at the usual choice
@@ -16,6 +16,9 @@ from phimap.projections.radii import stratified_radii
 _SQUARE_DISTANCE = 2.0
 # Most points that are designed together: the work of each grows with their number, the gain hardly.
 _MOST_POINTS = 512
+# Fewest directions of a subset of columns that are designed: fewer have next to nothing to spread, and Sobol points err
+# less, since those of one subset fit to those of the next.
+_FEWEST_POINTS = 3
 # Most designs: blocks beyond repeat them, rotated, which bounds the time of a fit. Up to this width, that is: beyond, a
 # rotation costs as much as a design.
 _MOST_DESIGNS = 8
@@ -27,7 +30,7 @@ _LONGEST = 30.0
 _ROWS = 128
 
 
-class MinimumEnergy(Projection):
+class MinimumEnergy(SpreadProjection):
     """Minimum-energy points: directions of least expected squared error, with stratified radii.
 
     For a difference delta of two rows that is Gaussian with variance c / d a coordinate, c = 2, the squared error of
@@ -66,12 +69,26 @@ class MinimumEnergy(Projection):
     def __init__(self, iterations: int = 30):
         self.iterations = iterations
 
-    def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
+    def _directions(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> np.ndarray:
+        n_blocks = -(-n_directions // _MOST_POINTS)
+        points = self._designs(law, n_blocks, -(-n_directions // n_blocks), rng)
+        return points.reshape(-1, law.n_features)[:n_directions] * law.scale
+
+    def _in_turn(self, law: SpectralLaw, n_directions: int, n_groups: int, rng: np.random.Generator) -> np.ndarray:
+        if n_directions < _FEWEST_POINTS * n_groups:
+            return low_discrepancy(law, n_directions, "sobol", rng, n_groups)
+        size = -(-n_directions // n_groups)
+        n_blocks = -(-size // _MOST_POINTS)
+        points = self._designs(law, n_groups * n_blocks, -(-size // n_blocks), rng)
+        points = points.reshape(n_groups, -1, law.n_features).transpose(1, 0, 2)
+        return points.reshape(-1, law.n_features)[:n_directions] * law.scale
+
+    def _designs(self, law: SpectralLaw, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Blocks (n_blocks, size, d) of directions of a law of unit scale, designed each by itself."""
         iterations = check_integer("iterations", self.iterations, least=0)
         d = law.n_features
         radius_rng, design_rng, rotation_rng = rng.spawn(3)
-        n_blocks = -(-n_directions // _MOST_POINTS)
-        radii = stratified_radii(law, n_blocks, -(-n_directions // n_blocks), radius_rng)
+        radii = stratified_radii(law, n_blocks, size, radius_rng)
 
         def design(task: tuple[np.ndarray, np.random.Generator]) -> np.ndarray:
             lengths, child = task
@@ -89,8 +106,7 @@ class MinimumEnergy(Projection):
             points = child.permutation(designs[number % n_designs] * radii[number, :, None])
             return points if number < n_designs else points @ haar_orthogonal(d, child)
 
-        points = np.concatenate(run_tasks(block, enumerate(rotation_rng.spawn(n_blocks))))
-        return DenseRecord(np.ascontiguousarray((points[:n_directions] * law.scale).T))
+        return np.stack(run_tasks(block, enumerate(rotation_rng.spawn(n_blocks))))
 
 
 def spread_directions(directions: np.ndarray, lengths: np.ndarray, even: bool, iterations: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from phimap._validation import check_choice
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops import single_threaded_blas
 from phimap.projections.base import Projection, ProjectionRecord
-from phimap.projections.dense import DenseRecord
+from phimap.projections.dense import DenseRecord, SpreadProjection
 
 # SciPy has primitive polynomials for this many coordinates.
 _MOST_SOBOL_COORDINATES = 21201
@@ -16,7 +16,7 @@ _MOST_SOBOL_COORDINATES = 21201
 _SOBOL_BITS = 30
 
 
-class QuasiMonteCarlo(Projection):
+class QuasiMonteCarlo(SpreadProjection):
     """Quasi-Monte Carlo: points of a scrambled low-discrepancy sequence through the inverse spectral law.
 
     Where the coordinates of the law are independent, each coordinate of a point gives one of the direction. Where
@@ -52,9 +52,14 @@ class QuasiMonteCarlo(Projection):
     def __init__(self, sequence: str = "sobol"):
         self.sequence = sequence
 
-    def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
-        sequence = check_choice("sequence", self.sequence, ("sobol", "halton"))
-        return DenseRecord(np.ascontiguousarray(_low_discrepancy(law, n_directions, sequence, rng).T))
+    def _directions(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> np.ndarray:
+        return low_discrepancy(law, n_directions, self._checked_sequence(), rng)
+
+    def _in_turn(self, law: SpectralLaw, n_directions: int, n_groups: int, rng: np.random.Generator) -> np.ndarray:
+        return low_discrepancy(law, n_directions, self._checked_sequence(), rng, n_groups)
+
+    def _checked_sequence(self) -> str:
+        return check_choice("sequence", self.sequence, ("sobol", "halton"))
 
 
 class MomentMatching(Projection):
@@ -96,7 +101,7 @@ class MomentMatching(Projection):
                 f"Use n_components={2 * d + 2} or more for pairs ({d + 1} for phases), or projection='qmc'."
             )
         draws = (
-            law.sample(rng, n_directions) if base == "gaussian" else _low_discrepancy(law, n_directions, "sobol", rng)
+            law.sample(rng, n_directions) if base == "gaussian" else low_discrepancy(law, n_directions, "sobol", rng)
         )
         draws /= law.scale
         draws -= draws.mean(axis=0)
@@ -108,22 +113,36 @@ class MomentMatching(Projection):
         return DenseRecord(np.ascontiguousarray(matched.T))
 
 
-def _low_discrepancy(law: SpectralLaw, size: int, sequence: str, rng: np.random.Generator) -> np.ndarray:
-    """Directions (size, d) of the law, `scale` applied, from a scrambled sequence."""
+def low_discrepancy(
+    law: SpectralLaw, size: int, sequence: str, rng: np.random.Generator, n_groups: int = 1
+) -> np.ndarray:
+    """Directions (size, d) of the law, `scale` applied, from a scrambled sequence.
+
+    Direction i is in group ``i % n_groups``. One more coordinate, the first, puts the points of several groups in
+    order: a group has an interval of it, where the others are as even as everywhere.
+    """
+    n_first = int(n_groups > 1)
     if law.has_independent_coordinates:
-        return law.coordinate_quantile(_points(law.n_features, size, sequence, rng))
-    if not law.is_rotation_invariant:
+        points = _points(n_first + law.n_features, size, sequence, rng)
+        directions = law.coordinate_quantile(points[:, n_first:])
+    elif law.is_rotation_invariant:
+        from scipy.special import ndtri
+
+        # The first coordinates of a sequence are its most even: the radius, which every direction has, takes the first.
+        points = _points(n_first + law.n_features + 1, size, sequence, rng)
+        directions = ndtri(points[:, n_first + 1 :])
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        directions = directions * law.radial_quantile(points[:, n_first : n_first + 1]) * law.scale
+    else:
         raise ValueError(
             "`projection`='qmc' needs a spectral law with independent coordinates or rotation-invariant, and that of "
             f"{law.kernel_name} is neither. Use projection='gaussian'."
         )
-    from scipy.special import ndtri
-
-    # The first coordinates of a sequence are its most even: the radius, which every direction has, takes the first.
-    points = _points(law.n_features + 1, size, sequence, rng)
-    directions = ndtri(points[:, 1:])
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return directions * law.radial_quantile(points[:, :1]) * law.scale
+    if n_groups > 1:
+        grouped = np.argsort(np.arange(size) % n_groups, kind="stable")
+        in_order = np.argsort(points[:, 0], kind="stable")
+        directions[grouped] = directions[in_order]
+    return directions
 
 
 def _points(n_coordinates: int, size: int, sequence: str, rng: np.random.Generator) -> np.ndarray:

@@ -1,0 +1,47 @@
+"""Rows that enter a kernel: checked, and dense ones that meet sparse ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+
+from phimap._validation import check_finite
+from phimap.kernels.geometry import Rows
+
+
+class Sparsified:
+    """Slices of a dense matrix as CSR, so that a tile of it can meet a tile of a CSR matrix."""
+
+    def __init__(self, rows: np.ndarray):
+        self._rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
+
+    def __getitem__(self, rows: slice) -> sparse.csr_array:
+        return sparse.csr_array(self._rows[rows])
+
+
+def checked_array(X: Any, name: str, *dtypes: type) -> Rows:
+    """`X` (n, d), finite, dense or CSR, in its dtype if that is among `dtypes`, else in the first of them."""
+    rows = check_array(
+        X,
+        accept_sparse="csr",  # pyright: ignore[reportArgumentType]
+        dtype=list(dtypes),  # pyright: ignore[reportArgumentType]
+        ensure_all_finite=False,
+        input_name=name,
+    )
+    check_finite(rows, name)
+    return rows
+
+
+def checked_rows(X: Any, name: str) -> Rows:
+    """`X` (n, d) as a finite float32 or float64 array or CSR array."""
+    rows = checked_array(X, name, np.float64, np.float32)
+    if not sparse.issparse(rows):
+        return rows
+    rows = sparse.csr_array(rows)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows

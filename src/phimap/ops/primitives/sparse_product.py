@@ -1,0 +1,31 @@
+"""Products with matrices of a few numbers a row."""
+
+from __future__ import annotations
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import primitive
+
+
+@primitive
+def sparse_product(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
+    """Multiply `X` (r, d) dense by the transpose of a matrix of few entries: (r, s).
+
+    Row c of the matrix has ``entries[c, l]`` in column ``columns[c, l]``, for all l; places may repeat, and then add
+    up. `columns` is intp (s, q), `entries` (s, q), with q at least 1.
+    """
+    out = ops.columns(X, columns[:, 0]) * entries[:, 0]
+    for place in range(1, columns.shape[1]):
+        out += ops.columns(X, columns[:, place]) * entries[:, place]
+    return out
+
+
+@sparse_product.override("numpy")
+def _(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
+    from phimap.ops.compiled import sparse_product
+
+    # The compiled loop reads where it is told to; a damaged model file may name any place.
+    if columns.shape != entries.shape or columns.min() < 0 or columns.max() >= X.shape[1]:
+        raise ValueError("`columns` must hold columns of `X`, one for each entry. Fit the map again.")
+    out = ops.empty((X.shape[0], columns.shape[0]))
+    sparse_product.sparse_product(X, columns, entries, out)
+    return out

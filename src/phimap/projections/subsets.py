@@ -1,0 +1,50 @@
+"""Records of directions that have few non-zero entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.ops import Array, Ops
+from phimap.ops.primitives.sparse_product import sparse_product
+from phimap.projections.base import ProjectionRecord
+
+# Directions to a block of results: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
+_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class SubsetRecord(ProjectionRecord):
+    """Directions with as many non-zero entries each.
+
+    Attributes
+    ----------
+    n_features : int
+    columns : ndarray of intp, shape (n_directions, q)
+        Where the entries of each direction are.
+    entries : ndarray of shape (n_directions, q)
+    """
+
+    n_features: int
+    columns: np.ndarray
+    entries: np.ndarray
+
+    @property
+    def n_directions(self) -> int:
+        return self.columns.shape[0]
+
+    @property
+    def n_flops(self) -> int:
+        return 2 * self.columns.size
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_features + min(_BLOCK, self.n_directions)
+
+    def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
+        X = ops.dense(X)
+        for first in range(0, self.n_directions, _BLOCK):
+            columns = slice(first, min(first + _BLOCK, self.n_directions))
+            yield columns, sparse_product(ops, X, self.columns[columns], self.entries[columns])
