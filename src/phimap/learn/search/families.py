@@ -10,9 +10,11 @@ import numpy as np
 
 from phimap.features import NystroemFeatures
 from phimap.features.defaults import map_of_kernel
-from phimap.kernels import NTK, Kernel, Laplacian, Matern, StationaryKernel
+from phimap.kernels import NTK, Additive, Gaussian, Kernel, Laplacian, Matern, StationaryKernel
 from phimap.random_map import RandomMap
 
+#: With fewer columns than this an isotropic kernel sees them all.
+LEAST_COLUMNS_OF_ADDITIVE = 6
 #: Makes an unfitted map of a kernel, a width, a seed and a number of threads.
 MapMaker = Callable[[Kernel, int, Any, int | None], RandomMap]
 
@@ -41,6 +43,10 @@ class Family:
     metrics : tuple of str
         Kinds of metric that may be learned: ``"diagonal"``, ``"full"``.
     features : MapMaker
+    next : Family or None
+        What the metric that was learned from this family's fit goes to; None is the family itself.
+    siblings : tuple of Family
+        Families of the same distance, that may take the place of this one when its metric is known.
     """
 
     name: str
@@ -48,6 +54,8 @@ class Family:
     has_width: bool
     metrics: tuple[str, ...]
     features: MapMaker
+    next: Family | None = None
+    siblings: tuple[Family, ...] = ()
 
     def unit(self) -> StationaryKernel | None:
         """The kernel of unit width, whose distances give the scale of widths; None where there is no width."""
@@ -55,20 +63,40 @@ class Family:
         return kernel if isinstance(kernel, StationaryKernel) else None
 
 
-def default_families(metrics: tuple[str, ...]) -> list[Family]:
+def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> Family:
+    """The Matern kernels of smoothness `nu`, the Gaussian ones at infinity."""
+    name = "gaussian" if np.isinf(nu) else f"matern-{round(2 * nu)}/2"
+    return Family(name, lambda width: Matern(nu=nu, length_scale=width or 1.0), True, metrics, landmarks, **others)
+
+
+def default_families(metrics: tuple[str, ...], n_features: int) -> list[Family]:
     """What ``kernel="auto"`` chooses among.
 
     The Laplacian kernel is a product over columns: wide, it is nearly additive, and it has kinks, so it serves tables
     with steps and with many columns of which few matter. It gets a diagonal metric, since its distance knows columns.
-    The Matern kernel serves smooth targets, and turns of the columns; the neural tangent kernel those that grow.
-    Landmarks err less than random features for all three, as measured on tables.
+    The Matern kernels serve smooth targets, and turns of the columns; the neural tangent kernel those that grow. The
+    additive kernel only starts: among many columns of which few matter an isotropic kernel sees nothing, and its
+    gradients show no way. Landmarks err less than random features for all but this, as measured on tables.
     """
-    only_diagonal = tuple(kind for kind in metrics if kind == "diagonal")
-    return [
-        Family("laplacian", lambda width: Laplacian(width or 1.0), True, only_diagonal, landmarks),
-        Family("matern", lambda width: Matern(nu=1.5, length_scale=width or 1.0), True, metrics, landmarks),
-        Family("ntk", lambda _: NTK(depth=1), False, metrics, landmarks),
+    diagonal = tuple(kind for kind in metrics if kind == "diagonal")
+    smooth = radial(1.5, metrics, siblings=tuple(radial(nu, metrics) for nu in (0.5, 2.5, np.inf)))
+    families = [
+        Family("laplacian", lambda width: Laplacian(width or 1.0), True, diagonal, landmarks),
+        smooth,
+        Family("ntk", lambda _: NTK(depth=1), False, (), landmarks),
     ]
+    if n_features >= LEAST_COLUMNS_OF_ADDITIVE:
+        families.append(
+            Family(
+                "additive",
+                lambda width: Additive(Gaussian(width or 1.0), order=2),
+                True,
+                diagonal,
+                random_features,
+                next=smooth,
+            )
+        )
+    return families
 
 
 def relevances(root: np.ndarray | None, n_features: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from phimap.ops import Array
 
 # With fewer rows than this every row is held out once, by folds; with more a single part of them is.
-_FEW_ROWS = 4000
+_FEW_ROWS = 2000
 _FOLDS = 4
 # The share of the rows that is held out where there is one part, and the rows that it has at the most.
 _SHARE = 4

@@ -54,7 +54,7 @@ class Effort:
 
 EFFORTS = {
     "fast": Effort((256,), (2500,), 1, 3),
-    "normal": Effort((256, 1024), (2500, 8000), 2, 5),
+    "normal": Effort((256, 1024), (2500, 8000), 2, 8),
     "thorough": Effort((512, 2048), (5000, 16_000), 4, 8),
 }
 
@@ -115,7 +115,13 @@ class _Point:
     power: int
     length_scale: float | None
     roots: tuple[np.ndarray | None, ...]
+    n_rows: int
     result: TrialResult | None = None
+
+    @classmethod
+    def start(cls, family: Family, level: _Level) -> _Point:
+        """A family without a metric."""
+        return cls(family, "none", 0, 0, None, (None,) * len(level.sample.folds()), level.sample.n_rows)
 
     @property
     def error(self) -> float:
@@ -141,7 +147,7 @@ class _Level:
             result = run_trial(
                 lambda: point.family.features(kernel, width, self.seed, 1), point.roots, self.sample
             )
-            return replace(point, result=result)
+            return replace(point, result=result, n_rows=self.sample.n_rows)
 
         done = run_tasks(run, points, self.n_jobs)
         for point in done:
@@ -187,8 +193,11 @@ class _Level:
         """Learn the metric of an evaluated point round by round, while its error falls; the best point met."""
         best = current = point
         for _ in range(rounds):
-            moved = replace(current, round=current.round + 1, roots=self.next_roots(current), result=None)
-            near = (current.power - 1, current.power, current.power + 1)
+            family, power = current.family.next or current.family, 0 if current.family.next else current.power
+            moved = replace(
+                current, family=family, round=current.round + 1, roots=self.next_roots(current), result=None
+            )
+            near = (power - 1, power, power + 1)
             current = self.best_width(moved, near)
             gained = current.error <= (1 - _GAIN) * best.error
             best = min(best, current, key=lambda p: p.error)
@@ -233,28 +242,31 @@ def search(
     if sample.n_rows <= effort.n_rows[0]:
         levels = levels[:1]
     learns = levels[0].sample.n_learned >= _LEAST_ROWS_OF_METRIC
-    first = levels[0]
-    n_folds = len(first.sample.folds())
+    last = levels[-1]
+
+    def followed(level: _Level, start: _Point) -> list[_Point]:
+        kinds = start.family.metrics if learns else ()
+        return [start, *(level.follow(replace(start, kind=kind), effort.rounds) for kind in kinds)]
+
     for family in families:
-        start = _Point(family, "none", 0, 0, None, (None,) * n_folds)
-        start = first.best_width(start, _FIRST_POWERS)
-        kinds = family.metrics if learns else ()
-        paths += [start, *(first.follow(replace(start, kind=kind), effort.rounds) for kind in kinds)]
-    for level in levels[1:]:
-        paths = sorted(paths, key=lambda p: p.error)[: effort.survivors]
-        n_folds = len(level.sample.folds())
-        moved = []
-        for path in paths:
-            root = _mean_root(path)
-            again = replace(path, roots=(root,) * n_folds, result=None)
-            again = level.best_width(again, (path.power - 1, path.power, path.power + 1))
-            moved.append(level.follow(again, effort.rounds) if path.kind != "none" else again)
-        paths = moved
+        # An additive kernel has as many terms as pairs of columns: small maps would miss them.
+        level = last if family.next else levels[0]
+        start = level.best_width(_Point.start(family, level), _FIRST_POWERS)
+        paths += followed(level, start)
+    if len(levels) > 1:
+        early = sorted((p for p in paths if p.n_rows == levels[0].sample.n_rows), key=lambda p: p.error)
+        paths = [p for p in paths if p.n_rows != levels[0].sample.n_rows]
+        for path in early[: effort.survivors]:
+            again = replace(path, roots=(_mean_root(path),) * len(last.sample.folds()), result=None)
+            again = last.best_width(again, (path.power - 1, path.power, path.power + 1))
+            paths.append(last.follow(again, effort.rounds) if path.kind != "none" else again)
     best = min(paths, key=lambda p: p.error)
+    siblings = [last.best_width(replace(best, family=one), (best.power - 1, best.power, best.power + 1)) for one in best.family.siblings]
+    best = min([best, *siblings], key=lambda p: p.error)
     family = best.family
-    if family.features is landmarks and len(levels) > 1:
+    if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
-        if levels[-1].evaluate([other])[0].error <= _TOLERANCE * best.error:
+        if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
             family = other.family
     return Found(family.make(best.length_scale), family, _mean_root(best), _log(entries))
 
