@@ -31,11 +31,13 @@ class KernelModel(StreamedFit, BaseEstimator):
 
     def __init__(
         self,
-        kernel: str | Kernel | RandomMap = "gaussian",
+        kernel: str | Kernel | RandomMap = "auto",
         n_components: int = 4096,
         *,
         alpha: float | str = "auto",
         length_scale: float | str = "auto",
+        metric: str | None = "auto",
+        effort: str = "normal",
         standardize: str | bool = "columns",
         solver: str = "auto",
         device: str = "auto",
@@ -48,6 +50,8 @@ class KernelModel(StreamedFit, BaseEstimator):
         self.n_components = n_components
         self.alpha = alpha
         self.length_scale = length_scale
+        self.metric = metric
+        self.effort = effort
         self.standardize = standardize
         self.solver = solver
         self.device = device

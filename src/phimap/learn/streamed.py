@@ -9,7 +9,9 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from phimap._progress import Stage, Stages
 from phimap._random import named_streams, seed_sequence
@@ -32,12 +34,15 @@ from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.learn.search.kernel import choose_map, rows_to_fit
+from phimap.learn.search.families import Family
+from phimap.learn.search.kernel import Wish, map_of_family, median_kernel
+from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.search import EFFORTS, SearchLog, is_open, search
 from phimap.learn.solver import HeldOutRows, LinearSolution, Problem
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
-_ROLES = ("sample", "map", "probes", "solver")
+_ROLES = ("sample", "map", "probes", "solver", "search")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
 # percent, less than any error depends on it.
 _LENGTH_SCALE_ROWS = 1000
@@ -55,8 +60,12 @@ class StreamedFit(LinearOutputs):
     n_components: int
     alpha: float | str
     length_scale: float | str
+    metric: str | None
+    effort: str
     standardize: str | bool
     solver: str
+    search_: SearchLog | None
+    metric_: np.ndarray
     memory: int | str | None
     random_state: Any
     verbose: bool
@@ -109,7 +118,8 @@ class StreamedFit(LinearOutputs):
     def _first_pass(self, batches: Iterable[Batch], classes: Any = None) -> FirstPass:
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
-        map_rows = rows_to_fit(self.kernel, self.n_components)
+        effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
+        map_rows = max(self._wish().rows_to_fit(self.n_components), effort.n_rows[-1])
         first_pass = FirstPass(
             batches, seed, collect_labels=self._has_labels, map_rows=map_rows, map_bytes=memory_budget(self.memory) // 4
         )
@@ -133,19 +143,64 @@ class StreamedFit(LinearOutputs):
         self._origin = fingerprint(rows, targets)
         ops = ops_for(rows)
         rows = self.scaling_.bind(ops).apply(ops, rows)
-        chosen = choose_map(
-            self.kernel,
-            self.n_components,
-            self.length_scale,
-            rows,
-            random_state=self._streams()["map"],
-            n_jobs=self.n_jobs,
-            complete=complete and rows.shape[0] == n_rows,
-            weights=weights,
-        )
-        if chosen.fit_rows() > _LENGTH_SCALE_ROWS:
-            rows = self.scaling_.bind(ops).apply(ops, first_pass.map_sample.first(chosen.fit_rows())[0])
+        family, kernel = self._choose_kernel(first_pass, rows, weights)
+        if isinstance(self.kernel, RandomMap):
+            chosen = self.kernel
+        else:
+            chosen = map_of_family(
+                family,
+                kernel,
+                self._width(),
+                n_rows if complete else None,
+                random_state=self._streams()["map"],
+                n_jobs=self.n_jobs,
+            )
+        if chosen.fit_rows() > _LENGTH_SCALE_ROWS or self.search_ is not None:
+            rows = first_pass.map_sample.first(max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))[0]
+            rows = self.scaling_.bind(ops).apply(ops, rows)
         self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(rows)
+
+    def _choose_kernel(
+        self, first_pass: FirstPass, rows: Array, weights: np.ndarray | None
+    ) -> tuple[Family, Kernel]:
+        """The kernel of the model; a metric that is found becomes part of the scaling."""
+        d, is_sparse = rows.shape[1], sparse.issparse(rows)
+        wish = self._wish()
+        metrics = wish.metrics(d, sparse=is_sparse, image=getattr(self, "image_shape_", None) is not None)
+        families = wish.families(metrics, d, sparse=is_sparse)
+        self.search_, self.metric_ = None, np.ones(d)
+        if not is_open(families):
+            return families[0], median_kernel(families[0], rows, weights)
+        effort = EFFORTS[self.effort]
+        sample = first_pass.map_sample.first(effort.n_rows[-1])
+        ops = ops_for(sample.X)
+        scaled = self.scaling_.bind(ops).apply(ops, sample.X)
+        counted = self._row_weights(sample.y, sample.weights)
+        targets = self._encode(sample.y)
+        found = search(
+            families,
+            SearchSample(scaled, targets, np.ones(len(targets)) if counted is None else counted),
+            effort,
+            seed=int(self._streams()["search"].integers(2**31)),
+            n_jobs=self.n_jobs,
+        )
+        self.search_ = found.log
+        if found.root is not None:
+            self.metric_ = np.square(found.root) if found.root.ndim == 1 else found.root @ found.root.T
+        self.scaling_ = self.scaling_.rooted(found.root)
+        return found.family, found.kernel
+
+    @property
+    def relevances_(self) -> np.ndarray:
+        """Shares (n_features_in_,) of the columns in the metric; they sum to 1."""
+        check_is_fitted(self, "feature_map_")
+        diagonal = self.metric_ if self.metric_.ndim == 1 else np.diag(self.metric_)
+        return diagonal / diagonal.sum()
+
+    def _wish(self) -> Wish:
+        wish = Wish(self.kernel, self.length_scale, self.metric)
+        wish.check()
+        return wish
 
     def _n_outputs(self) -> int:
         """Targets t of the linear model."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -14,17 +14,20 @@ from phimap.records import Record
 
 @dataclass(frozen=True)
 class Scaling(Record):
-    """``(x - shift) * factor``, column by column.
+    """``(x - shift) * factor``, column by column, and then the root of a metric.
 
     Attributes
     ----------
     shift : ndarray of shape (n_features,)
         Zero where the input is sparse, which a shift would fill.
     factor : ndarray of shape (n_features,)
+    root : ndarray of shape (n_features, k) or None
+        What scaled rows are multiplied by; None where it is the identity. A diagonal metric is part of `factor`.
     """
 
     shift: np.ndarray
     factor: np.ndarray
+    root: np.ndarray | None = None
 
     def apply(self, ops: Ops, X: Array) -> Array:
         """The rows of `X` (r, d) scaled, as a new array; on a record bound to `ops`.
@@ -32,8 +35,17 @@ class Scaling(Record):
         CSR stays CSR unless the columns are shifted, as those of a model fitted on dense rows are.
         """
         if ops.is_sparse(X) and not self.shift.any():
-            return ops.scale_columns(X, self.factor)
-        return (ops.dense(X) - self.shift) * self.factor
+            scaled = ops.scale_columns(X, self.factor)
+        else:
+            scaled = (ops.dense(X) - self.shift) * self.factor
+        # In tiles of rows: the number of threads changes no bit.
+        return scaled if self.root is None else ops.matmul_rows(ops.dense(scaled), self.root, None)
+
+    def rooted(self, root: np.ndarray | None) -> Scaling:
+        """This scaling, then the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
+        if root is None:
+            return self
+        return replace(self, factor=self.factor * root) if root.ndim == 1 else replace(self, root=root)
 
 
 class Moments:

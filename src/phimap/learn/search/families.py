@@ -45,6 +45,8 @@ class Family:
     features : MapMaker
     next : Family or None
         What the metric that was learned from this family's fit goes to; None is the family itself.
+    fixed : bool
+        Whether the width stays at the median distance.
     siblings : tuple of Family
         Families of the same distance, that may take the place of this one when its metric is known.
     """
@@ -55,6 +57,7 @@ class Family:
     metrics: tuple[str, ...]
     features: MapMaker
     next: Family | None = None
+    fixed: bool = False
     siblings: tuple[Family, ...] = ()
 
     def unit(self) -> StationaryKernel | None:

@@ -1,14 +1,15 @@
-"""From what a user asks for, a name or a kernel, to a feature map."""
+"""From what a user asks for, a name or a kernel, to the families that are searched."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-import numpy as np
+from sklearn.base import clone
 
-from phimap._validation import check_real
+from phimap._validation import check_choice, check_real
 from phimap.features import NystroemFeatures
 from phimap.features.defaults import map_of_kernel
 from phimap.kernels import (
@@ -23,7 +24,9 @@ from phimap.kernels import (
     Polynomial,
     StationaryKernel,
 )
+from phimap.learn.search.families import Family, default_families, landmarks, random_features
 from phimap.learn.search.length_scale import median_length_scale
+from phimap.ops import Array
 from phimap.random_map import FIT_ROWS, RandomMap
 
 #: Kernels by the name a learner or the command line takes; those of the first group have a length scale.
@@ -41,21 +44,104 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
 }
 
 
+#: What `metric` of a learner may be.
+METRICS = ("auto", "diagonal", "full")
+# With more columns than this no metric, or only a diagonal one, is learned unless it is asked for.
+_MOST_COLUMNS = 1000
+_MOST_COLUMNS_OF_FULL = 256
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user asks of the kernel.
+
+    Attributes
+    ----------
+    kernel : str, Kernel or RandomMap
+        A name, ``"auto"``, a kernel, or an unfitted map.
+    length_scale : float, "auto" or "median"
+    metric : {"auto", "diagonal", "full"} or None
+    """
+
+    kernel: str | Kernel | RandomMap
+    length_scale: float | str
+    metric: str | None
+
+    def check(self) -> None:
+        """Refuse what no data could make right."""
+        kernel, scale = self.kernel, self.length_scale
+        if isinstance(scale, str):
+            if scale not in ("auto", "median"):
+                raise ValueError(f"`length_scale` must be a positive number, 'auto' or 'median', got {scale!r}.")
+        else:
+            check_real("length_scale", scale, above=0.0)
+        if self.metric is not None:
+            check_choice("metric", self.metric, METRICS)
+        if isinstance(kernel, str):
+            if kernel != "auto" and kernel not in STATIONARY | OTHERS:
+                names = ", ".join(repr(name) for name in ("auto", *sorted(STATIONARY | OTHERS)))
+                raise ValueError(f"`kernel` must be one of {names}, a Kernel or a feature map, got {kernel!r}.")
+        elif not isinstance(kernel, Kernel | RandomMap):
+            raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
+        if not isinstance(scale, str) and not (isinstance(kernel, str) and kernel in STATIONARY):
+            raise ValueError(
+                f"`length_scale` applies to the kernels {', '.join(sorted(STATIONARY))} named by text, got it with "
+                f"kernel={kernel!r}. Leave it at 'auto' and set the width on the kernel."
+            )
+
+    def metrics(self, n_features: int, *, sparse: bool, image: bool) -> tuple[str, ...]:
+        """Kinds of metric to learn on data of this form.
+
+        What is named by text gets a metric unless it is refused; a kernel or a map is taken as it is unless a metric
+        is asked for.
+        """
+        if self.metric is None:
+            return ()
+        if self.metric != "auto":
+            return (self.metric,)
+        if not isinstance(self.kernel, str) or image or n_features > _MOST_COLUMNS:
+            return ()
+        return ("diagonal",) if sparse or n_features > _MOST_COLUMNS_OF_FULL else ("diagonal", "full")
+
+    def families(self, metrics: tuple[str, ...], n_features: int, *, sparse: bool) -> list[Family]:
+        """What is searched: one family, unless the kernel is ``"auto"``."""
+        kernel = self.kernel
+        if isinstance(kernel, str) and kernel == "auto" and sparse:
+            # Directions of CSR rows cost their entries alone.
+            return [Family("gaussian", STATIONARY["gaussian"], True, metrics, random_features)]
+        if isinstance(kernel, str) and kernel == "auto":
+            return default_families(metrics, n_features)
+        if isinstance(kernel, str) and kernel in STATIONARY:
+            make, scale = STATIONARY[kernel], self.length_scale
+            if isinstance(scale, str):
+                return [Family(kernel, make, True, metrics, random_features, fixed=scale == "median")]
+            return [Family(kernel, lambda _: make(scale), False, metrics, random_features)]
+        if isinstance(kernel, RandomMap):
+            return [Family(type(kernel).__name__, lambda _: Gaussian(), False, metrics, _narrowed(kernel))]
+        chosen = OTHERS[kernel]() if isinstance(kernel, str) else kernel
+        return [Family(kernel if isinstance(kernel, str) else repr(kernel), lambda _: chosen, False, metrics, random_features)]
+
+    def rows_to_fit(self, n_components: Any) -> int:
+        """Rows that the map can use in its `fit`; what is no kernel is refused by `check`."""
+        kernel = self.kernel
+        if isinstance(kernel, Kernel) and isinstance(n_components, Integral):
+            kernel = map_of_kernel(kernel, int(n_components), random_state=None, n_jobs=None)
+        if isinstance(kernel, str) and kernel == "auto" and isinstance(n_components, Integral):
+            return max(FIT_ROWS, int(n_components))
+        return kernel.fit_rows() if isinstance(kernel, RandomMap) else FIT_ROWS
+
+
 def choose_map(
     kernel: str | Kernel | RandomMap,
     n_components: int,
     length_scale: float | str,
-    subset: np.ndarray,
+    subset: Array,
     *,
     random_state: Any,
     n_jobs: int | None,
-    complete: bool = False,
     weights: np.ndarray | None = None,
 ) -> RandomMap:
-    """An unfitted feature map for what the user named.
-
-    A neural tangent kernel is served by Nystroem features with every row a landmark, which leave no error, where
-    `subset` is the whole training set and has no more rows than features are asked for; by `NTKFeatures` elsewhere.
+    """An unfitted feature map for what the user named, without a search: a width to choose is the median distance.
 
     Parameters
     ----------
@@ -63,15 +149,12 @@ def choose_map(
         A map is taken as it is.
     n_components : int
     length_scale : float, "auto" or "median"
-        For stationary kernels named by text; ``"median"`` is the median of the kernel's own distance on `subset`, and
-        ``"auto"`` is the same.
     subset : ndarray or CSR matrix of shape (n_subset, n_features)
+        Rows between which the median distance is taken.
     random_state, n_jobs
         Handed to the map.
-    complete : bool, default=False
-        Whether no rows but those of `subset` are to come.
     weights : ndarray of shape (n_subset,), optional
-        Of the rows of `subset`, for the median.
+        Of the rows of `subset`.
 
     Returns
     -------
@@ -82,34 +165,45 @@ def choose_map(
     ValueError
         If the name is unknown, or a length scale is given where none applies.
     """
-    if isinstance(length_scale, str) and length_scale not in ("auto", "median"):
-        raise ValueError(f"`length_scale` must be a positive number, 'auto' or 'median', got {length_scale!r}.")
-    given = None if isinstance(length_scale, str) else check_real("length_scale", length_scale, above=0.0)
-    if isinstance(kernel, str) and kernel in STATIONARY:
-        kernel = STATIONARY[kernel](length_scale=1.0 if given is None else given)
-        if given is None:
-            kernel.set_params(length_scale=median_length_scale(subset, kernel, weights))
-    elif given is not None:
-        raise ValueError(
-            f"`length_scale` applies to the kernels {', '.join(sorted(STATIONARY))} named by text, got it with "
-            f"kernel={kernel!r}. Leave it at 'auto' and set the width on the kernel."
-        )
-    elif isinstance(kernel, str):
-        if kernel not in OTHERS:
-            names = ", ".join(repr(name) for name in sorted(STATIONARY | OTHERS))
-            raise ValueError(f"`kernel` must be one of {names}, a Kernel or a feature map, got {kernel!r}.")
-        kernel = OTHERS[kernel]()
+    wish = Wish(kernel, length_scale, None)
+    wish.check()
+    family = wish.families((), subset.shape[1], sparse=sparse.issparse(subset))[0]
     if isinstance(kernel, RandomMap):
         return kernel
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
-    if complete and isinstance(kernel, NTK) and subset.shape[0] <= n_components:
+    chosen = median_kernel(family, subset, weights)
+    return map_of_family(family, chosen, n_components, None, random_state=random_state, n_jobs=n_jobs)
+
+
+def median_kernel(family: Family, rows: Array, weights: np.ndarray | None) -> Kernel:
+    """The kernel of a family whose width, where it has one, is the median distance between `rows` (n, d)."""
+    unit = family.unit()
+    return family.make(None if unit is None else median_length_scale(rows, unit, weights))
+
+
+def _narrowed(feature_map: RandomMap) -> Callable[..., RandomMap]:
+    """Makes copies of a map with another width and seed, where it takes them."""
+
+    def make(_: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
+        known = feature_map.get_params()
+        wanted = {"n_components": n_components, "random_state": random_state, "n_jobs": n_jobs}
+        return clone(feature_map).set_params(**{name: value for name, value in wanted.items() if name in known})
+
+    return make
+
+
+def map_of_family(
+    family: Family, kernel: Kernel, n_components: int, n_rows: int | None, *, random_state: Any, n_jobs: int | None
+) -> RandomMap:
+    """The unfitted map of a kernel at its full width.
+
+    Parameters
+    ----------
+    n_rows : int or None
+        All rows there will ever be; None where more may come. Landmarks are then as many as these where they are few:
+        they leave no error. A neural tangent kernel gets landmarks only so.
+    """
+    few = n_rows is not None and n_rows <= n_components
+    if few and (isinstance(kernel, NTK) or family.features is landmarks):
         return NystroemFeatures(kernel, n_components, landmarks="all", random_state=random_state, n_jobs=n_jobs)
-    return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
-
-
-def rows_to_fit(kernel: Any, n_components: Any) -> int:
-    """Rows that the map of what the user named can use in its `fit`; what is no kernel is refused by `choose_map`."""
-    if isinstance(kernel, Kernel) and isinstance(n_components, Integral):
-        kernel = map_of_kernel(kernel, int(n_components), random_state=None, n_jobs=None)
-    return kernel.fit_rows() if isinstance(kernel, RandomMap) else FIT_ROWS
+    features = random_features if n_rows is None else family.features
+    return features(kernel, n_components, random_state, n_jobs)

@@ -166,6 +166,9 @@ class _Level:
         rows = rooted(self.sample.X[:_MEDIAN_ROWS], point.roots[0])
         median = median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
 
+        if point.family.fixed:
+            return self.evaluate([replace(point, power=0, length_scale=median)])[0]
+
         def at(power: int) -> _Point:
             return replace(point, power=power, length_scale=median * _STEP**power)
 
@@ -269,6 +272,12 @@ def search(
         if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
             family = other.family
     return Found(family.make(best.length_scale), family, _mean_root(best), _log(entries))
+
+
+def is_open(families: Sequence[Family]) -> bool:
+    """Whether there is anything to choose."""
+    first = families[0]
+    return len(families) > 1 or bool(first.metrics) or (first.has_width and not first.fixed)
 
 
 def _mean_root(point: _Point) -> np.ndarray | None:
