@@ -32,7 +32,7 @@ class KernelModel(StreamedFit, BaseEstimator):
     def __init__(
         self,
         kernel: str | Kernel | RandomMap = "auto",
-        n_components: int = 4096,
+        n_components: int | str = "auto",
         *,
         alpha: float | str = "auto",
         length_scale: float | str = "auto",

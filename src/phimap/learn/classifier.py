@@ -100,7 +100,7 @@ n_samples_seen_
     def __init__(
         self,
         kernel: str | Kernel | RandomMap = "auto",
-        n_components: int = 4096,
+        n_components: int | str = "auto",
         *,
         loss: str = "squared",
         alpha: float | str = "auto",

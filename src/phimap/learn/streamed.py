@@ -34,10 +34,11 @@ from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.learn.search.families import Family
 from phimap.learn.search.kernel import Wish, map_of_family, median_kernel
+from phimap.learn.search.metric import metric_of
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import EFFORTS, SearchLog, is_open, search
+from phimap.learn.search.search import EFFORTS, Found, SearchLog, is_open, search
+from phimap.learn.search.width import choose_width, most_components
 from phimap.learn.solver import HeldOutRows, LinearSolution, Problem
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
@@ -57,7 +58,7 @@ class StreamedFit(LinearOutputs):
     solution_: LinearSolution
     n_samples_seen_: int
     kernel: str | Kernel | RandomMap
-    n_components: int
+    n_components: int | str
     alpha: float | str
     length_scale: float | str
     metric: str | None
@@ -119,7 +120,7 @@ class StreamedFit(LinearOutputs):
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
-        map_rows = max(self._wish().rows_to_fit(self.n_components), effort.n_rows[-1])
+        map_rows = max(self._wish().rows_to_fit(self._width()), effort.n_rows[-1])
         first_pass = FirstPass(
             batches, seed, collect_labels=self._has_labels, map_rows=map_rows, map_bytes=memory_budget(self.memory) // 4
         )
@@ -141,54 +142,46 @@ class StreamedFit(LinearOutputs):
         self._outlying = OutlyingRows(self._sample.seed, centre=first_pass.moments.mean, factor=self.scaling_.factor)
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
         self._origin = fingerprint(rows, targets)
-        ops = ops_for(rows)
-        rows = self.scaling_.bind(ops).apply(ops, rows)
-        family, kernel = self._choose_kernel(first_pass, rows, weights)
+        rows = self._scaled(rows)
+        most = self._width()
+        found = self._choose_kernel(first_pass, rows, weights)
         if isinstance(self.kernel, RandomMap):
             chosen = self.kernel
         else:
+            n_ever = n_rows if complete else None
+            if self.n_components == "auto":
+                most = choose_width(found, self._search_sample(first_pass), n_ever, most)
             chosen = map_of_family(
-                family,
-                kernel,
-                self._width(),
-                n_rows if complete else None,
-                random_state=self._streams()["map"],
-                n_jobs=self.n_jobs,
+                found.family, found.kernel, most, n_ever, random_state=self._streams()["map"], n_jobs=self.n_jobs
             )
-        if chosen.fit_rows() > _LENGTH_SCALE_ROWS or self.search_ is not None:
-            rows = first_pass.map_sample.first(max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))[0]
-            rows = self.scaling_.bind(ops).apply(ops, rows)
-        self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(rows)
+        sample = first_pass.map_sample.first(max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
+        self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(self._scaled(sample.X))
 
-    def _choose_kernel(
-        self, first_pass: FirstPass, rows: Array, weights: np.ndarray | None
-    ) -> tuple[Family, Kernel]:
+    def _choose_kernel(self, first_pass: FirstPass, rows: Array, weights: np.ndarray | None) -> Found:
         """The kernel of the model; a metric that is found becomes part of the scaling."""
         d, is_sparse = rows.shape[1], sparse.issparse(rows)
         wish = self._wish()
         metrics = wish.metrics(d, sparse=is_sparse, image=getattr(self, "image_shape_", None) is not None)
         families = wish.families(metrics, d, sparse=is_sparse)
-        self.search_, self.metric_ = None, np.ones(d)
-        if not is_open(families):
-            return families[0], median_kernel(families[0], rows, weights)
-        effort = EFFORTS[self.effort]
-        sample = first_pass.map_sample.first(effort.n_rows[-1])
-        ops = ops_for(sample.X)
-        scaled = self.scaling_.bind(ops).apply(ops, sample.X)
-        counted = self._row_weights(sample.y, sample.weights)
-        targets = self._encode(sample.y)
-        found = search(
-            families,
-            SearchSample(scaled, targets, np.ones(len(targets)) if counted is None else counted),
-            effort,
-            seed=int(self._streams()["search"].integers(2**31)),
-            n_jobs=self.n_jobs,
-        )
-        self.search_ = found.log
-        if found.root is not None:
-            self.metric_ = np.square(found.root) if found.root.ndim == 1 else found.root @ found.root.T
+        if is_open(families):
+            seed = int(self._streams()["search"].integers(2**31))
+            sample = self._search_sample(first_pass)
+            found = search(families, sample, EFFORTS[self.effort], seed=seed, n_jobs=self.n_jobs)
+        else:
+            found = Found(median_kernel(families[0], rows, weights), families[0], None, None)
+        self.search_, self.metric_ = found.log, metric_of(found.root, d)
         self.scaling_ = self.scaling_.rooted(found.root)
-        return found.family, found.kernel
+        return found
+
+    def _search_sample(self, first_pass: FirstPass) -> SearchSample:
+        """What a search sees of the training rows, in the scales that are known so far."""
+        X, y, weights = first_pass.map_sample.first(EFFORTS[self.effort].n_rows[-1])
+        targets, counted = self._encode(y), self._row_weights(y, weights)
+        return SearchSample(self._scaled(X), targets, np.ones(len(targets)) if counted is None else counted)
+
+    def _scaled(self, rows: Array) -> Array:
+        ops = ops_for(rows)
+        return self.scaling_.bind(ops).apply(ops, rows)
 
     @property
     def relevances_(self) -> np.ndarray:
@@ -296,6 +289,8 @@ class StreamedFit(LinearOutputs):
             return self.feature_map_.record_.n_components
         if isinstance(self.kernel, RandomMap):
             return self.kernel.output_width(self.n_features_in_)
+        if self.n_components == "auto":
+            return most_components(self.memory)
         return check_integer("n_components", self.n_components, least=1)
 
     def _streams(self) -> dict[str, np.random.Generator]:

@@ -81,9 +81,7 @@ class SpreadProjection(Projection):
     def _directions(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> np.ndarray:
         """Directions (s, d) of a law that is none of subsets."""
 
-    def _in_turn(
-        self, law: SpectralLaw, n_directions: int, n_groups: int, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _in_turn(self, law: SpectralLaw, n_directions: int, n_groups: int, rng: np.random.Generator) -> np.ndarray:
         """Directions (s, d) of which i is in group ``i % n_groups``; those of a group are spread among themselves."""
         directions = np.empty((n_directions, law.n_features))
         directions[np.argsort(np.arange(n_directions) % n_groups, kind="stable")] = self._directions(

@@ -42,7 +42,7 @@ class Scaling(Record):
         return scaled if self.root is None else ops.matmul_rows(ops.dense(scaled), self.root, None)
 
     def rooted(self, root: np.ndarray | None) -> Scaling:
-        """This scaling, then the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
+        """The scaling, then the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
         if root is None:
             return self
         return replace(self, factor=self.factor * root) if root.ndim == 1 else replace(self, root=root)

@@ -100,11 +100,3 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[Family]:
             )
         )
     return families
-
-
-def relevances(root: np.ndarray | None, n_features: int) -> np.ndarray:
-    """Share (d,) that each column has in the metric of this root."""
-    if root is None:
-        return np.full(n_features, 1.0 / n_features)
-    values = np.square(root) if root.ndim == 1 else np.square(root).sum(axis=1)
-    return values / values.sum()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from phimap._validation import check_choice, check_real
@@ -119,7 +121,11 @@ class Wish:
         if isinstance(kernel, RandomMap):
             return [Family(type(kernel).__name__, lambda _: Gaussian(), False, metrics, _narrowed(kernel))]
         chosen = OTHERS[kernel]() if isinstance(kernel, str) else kernel
-        return [Family(kernel if isinstance(kernel, str) else repr(kernel), lambda _: chosen, False, metrics, random_features)]
+        return [
+            Family(
+                kernel if isinstance(kernel, str) else repr(kernel), lambda _: chosen, False, metrics, random_features
+            )
+        ]
 
     def rows_to_fit(self, n_components: Any) -> int:
         """Rows that the map can use in its `fit`; what is no kernel is refused by `check`."""

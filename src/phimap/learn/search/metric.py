@@ -42,11 +42,18 @@ def mean_outer_gradient(fit: FoldFit, X: np.ndarray, root: np.ndarray | None) ->
     """
     n_rows = int(np.clip(_ENTRIES // X.shape[1], _LEAST_ROWS, _ROWS))
     rows = X[:n_rows]
-    rows = rows.toarray() if sparse.issparse(rows) else rows
+    rows = np.asarray(rows.todense()) if sparse.issparse(rows) else rows
     R = np.eye(X.shape[1]) if root is None else np.diag(root) if root.ndim == 1 else root
     found = gradients(fit.record, rows @ R, fit.coefs)
     flat = np.moveaxis(found, 2, 1).reshape(-1, found.shape[1]) @ R.T
     return flat.T @ flat / len(rows)
+
+
+def metric_of(root: np.ndarray | None, n_features: int) -> np.ndarray:
+    """The metric of a root: weights (d,) of the columns, or a matrix (d, d); ones where there is none."""
+    if root is None:
+        return np.ones(n_features)
+    return np.square(root) if root.ndim == 1 else root @ root.T
 
 
 def root_of(metric: np.ndarray, kind: str) -> np.ndarray:

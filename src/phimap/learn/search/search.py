@@ -14,7 +14,6 @@ from phimap.learn.search.metric import mean_outer_gradient, root_of
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
-from phimap.random_map import RandomMap
 from phimap.records import Record
 
 # Widths of a kernel as multiples of the median distance are powers of this.
@@ -96,13 +95,14 @@ class Found:
         Its features serve the kernel.
     root : ndarray of shape (d,) or (d, d), or None
         Root of the metric.
-    log : SearchLog
+    log : SearchLog or None
+        None where nothing was open.
     """
 
     kernel: Kernel
     family: Family
     root: np.ndarray | None
-    log: SearchLog
+    log: SearchLog | None
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,7 @@ class _Level:
         def run(point: _Point) -> _Point:
             width = min(self.n_components, self.sample.n_learned)
             kernel = point.family.make(point.length_scale)
-            result = run_trial(
-                lambda: point.family.features(kernel, width, self.seed, 1), point.roots, self.sample
-            )
+            result = run_trial(lambda: point.family.features(kernel, width, self.seed, 1), point.roots, self.sample)
             return replace(point, result=result, n_rows=self.sample.n_rows)
 
         done = run_tasks(run, points, self.n_jobs)
@@ -209,9 +207,7 @@ class _Level:
         return best
 
 
-def search(
-    families: Sequence[Family], sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None
-) -> Found:
+def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None) -> Found:
     """Choose a family, its width and a metric.
 
     Parameters
@@ -231,8 +227,8 @@ def search(
 
     Notes
     -----
-    A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric; the best
-    go on to the next level, with wider maps and more rows, from where they are.
+    A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
+    The best go on to the next level, with wider maps and more rows, from where they are.
 
     **Cost.** Some 15 trials a path and level, see `run_trial`.
     """
@@ -264,7 +260,8 @@ def search(
             again = last.best_width(again, (path.power - 1, path.power, path.power + 1))
             paths.append(last.follow(again, effort.rounds) if path.kind != "none" else again)
     best = min(paths, key=lambda p: p.error)
-    siblings = [last.best_width(replace(best, family=one), (best.power - 1, best.power, best.power + 1)) for one in best.family.siblings]
+    near = (best.power - 1, best.power, best.power + 1)
+    siblings = [last.best_width(replace(best, family=one), near) for one in best.family.siblings]
     best = min([best, *siblings], key=lambda p: p.error)
     family = best.family
     if family.features is landmarks:

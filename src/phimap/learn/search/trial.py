@@ -48,9 +48,7 @@ class TrialResult:
     fits: list[FoldFit]
 
 
-def run_trial(
-    make: Callable[[], RandomMap], roots: Sequence[np.ndarray | None], sample: SearchSample
-) -> TrialResult:
+def run_trial(make: Callable[[], RandomMap], roots: Sequence[np.ndarray | None], sample: SearchSample) -> TrialResult:
     """Fit a map and ridge regression on it in every fold, and judge them on the rest.
 
     Parameters
@@ -77,11 +75,15 @@ def run_trial(
         rows = rooted(sample.X, root)
         feature_map.fit(rows[learned])
         Z = _features(feature_map, rows[learned]), _features(feature_map, rows[judged])
-        parts = ((part, sample.Y[index], sample.weights[index]) for part, index in zip(Z, (learned, judged), strict=True))
+        parts = (
+            (part, sample.Y[index], sample.weights[index]) for part, index in zip(Z, (learned, judged), strict=True)
+        )
         folds.append((feature_map.record_, _RidgePath(*parts)))
     best, loss = _descend(lambda index: sum(path.loss(index) for _, path in folds))
     total = sum(sample.weights[judged].sum() for _, judged in sample.folds())
-    return TrialResult(float(loss / total / sample.spread()), [FoldFit(record, path.coefs[best]) for record, path in folds])
+    return TrialResult(
+        float(loss / total / sample.spread()), [FoldFit(record, path.coefs[best]) for record, path in folds]
+    )
 
 
 def _descend(loss: Callable[[int], float]) -> tuple[int, float]:
@@ -137,6 +139,8 @@ class _RidgePath:
         Z, Y, weights = self._judged
         shifted = self._gram.copy()
         shifted[np.diag_indices_from(shifted)] += self._alphas[index]
-        coefs = self.coefs[index] = linalg.solve(shifted, self._cross, assume_a="pos", overwrite_a=True, check_finite=False)
+        coefs = self.coefs[index] = linalg.solve(
+            shifted, self._cross, assume_a="pos", overwrite_a=True, check_finite=False
+        )
         predictions = Z @ coefs.astype(Z.dtype) - (self._mean_z @ coefs) + self._mean_y
         return float(weights @ np.square(predictions - Y).sum(axis=1))
