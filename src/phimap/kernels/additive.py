@@ -12,6 +12,7 @@ from scipy import sparse
 
 from phimap._validation import check_integer
 from phimap.kernels.base import StationaryKernel
+from phimap.kernels.combined import CombinedKernel
 from phimap.kernels.geometry import Rows, paired_columns, scaled_columns
 from phimap.kernels.spectral import SpectralLaw
 from phimap.kernels.subsets import SubsetLaw, spread_subsets
@@ -25,7 +26,7 @@ _SUBSETS = 32
 _GROUPS = 16
 
 
-class Additive(StationaryKernel):
+class Additive(CombinedKernel, StationaryKernel):
     r"""The mean of a stationary kernel over all subsets of `order` columns.
 
     .. math:: k(x, y) = \binom{d}{q}^{-1} \sum_{|S| = q} k_S(x_S, y_S)
@@ -122,8 +123,7 @@ class Additive(StationaryKernel):
     def _check_parameters(self, n_features: int) -> None:
         if not isinstance(self.base, StationaryKernel) or isinstance(self.base, Additive):
             raise TypeError(
-                f"`base` must be a stationary kernel that is not additive, got {' '.join(repr(self.base).split())}. "
-                "Use Gaussian(), say."
+                f"`base` must be a stationary kernel that is not additive, got {self.base!r}. Use Gaussian(), say."
             )
         order = check_integer("order", self.order, least=1)
         if order > n_features:
