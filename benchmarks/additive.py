@@ -51,7 +51,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def costs_of(kernel: pm.kernels.Additive, X: np.ndarray) -> list[float]:
-    """Seconds of fit and transform at the largest width, then those of the Gaussian kernel, then exact values of both."""
+    """Seconds of fit and transform at the largest width, of the same for the Gaussian kernel, and of both exactly."""
     found = []
     phi, plain = (
         pm.FourierFeatures(one, WIDTHS[-1], random_state=0, n_jobs=1) for one in (kernel, pm.kernels.Gaussian(5.0))
@@ -98,3 +98,7 @@ def main() -> None:
     print("|---|" + "---:|" * 7)
     for name, order, *times in costs:
         print(f"| {name} | {order} | " + " | ".join(f"{1e3 * time:.0f}" for time in times) + " |")
+
+
+if __name__ == "__main__":
+    main()
