@@ -180,12 +180,12 @@ def feature_maps() -> dict[str, RandomMap]:
         "fourier-product": pm.FourierFeatures(
             kernels.Gaussian(length_scale=3.0) * kernels.Laplacian(length_scale=6.0), **fixed
         ),
-        "fourier-additive": pm.FourierFeatures(kernels.Additive(kernels.Gaussian(length_scale=1.5), order=2), **fixed),
+        "fourier-additive": pm.FourierFeatures(kernels.Additive(kernels.Gaussian(length_scale=1.5), order=1), **fixed),
         "fourier-additive-gaussian": pm.FourierFeatures(
             kernels.Additive(kernels.Matern(nu=1.5), order=1), projection="gaussian", **fixed
         ),
         "fourier-additive-laplacian": pm.FourierFeatures(
-            kernels.Additive(kernels.Laplacian(length_scale=2.0), order=3), pairing="offset", **fixed
+            kernels.Additive(kernels.Laplacian(length_scale=2.0), order=1), **fixed
         ),
         "fourier-sum": pm.SumFeatures(
             kernels.Gaussian(length_scale=2.0) + 0.5 * kernels.Laplacian(length_scale=5.0), **fixed
