@@ -127,6 +127,13 @@ def signed_sums(run, draw):
         yield run("signed_sums", *run.constant(draw.floats(draw.rows, d), indices, bounds))
 
 
+@example("sparse_product")
+def sparse_product(run, draw):
+    for d, s, q in [(1, 1, 1), (7, 5, 2), (20, 33, 3), (9, 13, 5)]:
+        columns, entries = draw.places(d, q, s), draw.floats(q, s)
+        yield run("sparse_product", *run.constant(draw.floats(draw.rows, d), columns, entries))
+
+
 @example("ternary_product")
 def ternary_product(run, draw):
     for d, s, pairs in [(1, 1, 1), (7, 5, 1), (21, 33, 3)]:

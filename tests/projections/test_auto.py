@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import phimap as pm
-from phimap.kernels import Cauchy, Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw
+from phimap.kernels import Additive, Cauchy, Gaussian, GaussianLaw, Laplacian, Matern, StandardGaussianLaw
 from phimap.projections import Orthogonal, as_projection
 
 
@@ -23,6 +23,20 @@ def test_narrow_rotation_invariant_laws_get_designed_points(law):
 def test_laws_of_independent_coordinates_get_sobol_points(kernel):
     assert as_projection("auto", kernel.spectral_law(3)).name == "qmc"
     assert as_projection("auto", kernel.spectral_law(1025)).name == "gaussian"
+
+
+@pytest.mark.parametrize(
+    ("base", "order", "name"),
+    [
+        (Gaussian(), 1, "minimum-energy"),
+        (Matern(nu=0.5), 48, "minimum-energy"),
+        (Gaussian(), 49, "orthogonal"),
+        (Laplacian(), 2, "qmc"),
+        (Gaussian() * Laplacian(), 2, "gaussian"),
+    ],
+)
+def test_additive_laws_get_what_their_base_gets(base, order, name):
+    assert as_projection("auto", Additive(base, order).spectral_law(60)).name == name
 
 
 def test_a_projection_is_taken_as_it_is():

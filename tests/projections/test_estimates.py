@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from phimap.kernels import ActivationKernel, ArcCosine, Cauchy, Gaussian, Laplacian, Matern
+from phimap.kernels import ActivationKernel, Additive, ArcCosine, Cauchy, Gaussian, Laplacian, Matern
 from phimap.kernels.spectral import GaussianLaw, StandardGaussianLaw
 from phimap.projections import REGISTRY
 from tests.support.statistics import is_at_most, is_mean
@@ -32,6 +32,9 @@ STATIONARY = {
     "rough": Matern(nu=0.5, length_scale=2.0),
     "cauchy": Cauchy(1.5),
     "laplacian": Laplacian(4.0),
+    "additive": Additive(Gaussian(0.5), 2),
+    "additive-matern": Additive(Matern(nu=1.5, length_scale=0.3), 1),
+    "additive-cauchy": Additive(Cauchy(0.5), 4),
 }
 
 

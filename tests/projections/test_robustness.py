@@ -14,11 +14,14 @@ from scipy import sparse
 from sklearn.base import clone
 
 import phimap as pm
-from phimap.kernels import Cauchy, Gaussian, Laplacian, Matern
+from phimap.kernels import Additive, Cauchy, Gaussian, Laplacian, Matern
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.projections import REGISTRY
 
-KERNELS = {kernel.__class__.__name__: kernel for kernel in (Gaussian(), Matern(nu=1.5), Cauchy(2.0), Laplacian(3.0))}
+KERNELS = {
+    kernel.spectral_law(5).kernel_name: kernel
+    for kernel in (Gaussian(), Matern(nu=1.5), Cauchy(2.0), Laplacian(3.0), Additive(Gaussian(), 2))
+}
 ROTATION = {"orthogonal", "rom", "sorf", "fastfood", "ssf", "simplex"}
 MIXTURE = {"sparse-sign", "spherical-radial"}
 SIGNED = {"sparse-grid", "spherical-radial"}
@@ -29,6 +32,7 @@ IMPOSSIBLE = {
     "Matern": set(),
     "Cauchy": ROTATION | MIXTURE,
     "Laplacian": ROTATION | MIXTURE | MOMENTS,
+    "an additive kernel": (ROTATION - {"orthogonal"}) | MIXTURE | MOMENTS | {"circulant", "p-model"},
 }
 SURVEYED = ROTATION | MIXTURE | MOMENTS | {"gaussian", "circulant", "p-model", "qmc"}
 LAYERS = {

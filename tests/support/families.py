@@ -63,6 +63,14 @@ KERNELS = [
     kernels.Gaussian(length_scale=1.5) + 0.5 * kernels.Polynomial(degree=2),
     3.0 * kernels.Laplacian(length_scale=3.0),
     kernels.NTK(depth=1) * kernels.Gaussian(length_scale=2.0),
+    kernels.Additive(kernels.Gaussian(length_scale=1.5), order=2),
+    kernels.Additive(kernels.Laplacian(length_scale=np.array([2.5, 2.0, 1.5, 3.0, 3.5])), order=1),
+    kernels.Additive(kernels.Cauchy(length_scale=2.0), order=4),
+    kernels.Additive(kernels.Matern(nu=1.2, length_scale=2.0), order=3),
+    kernels.Additive(kernels.Matern(nu=1.5), order=1),
+    kernels.Additive(kernels.Gaussian(length_scale=2.0) * kernels.Matern(nu=0.5, length_scale=9.0), order=2),
+    kernels.Additive(kernels.Gaussian(length_scale=1.5), order=1) * kernels.Gaussian(length_scale=3.0),
+    kernels.Additive(kernels.Gaussian(), order=1) + 2.0 * kernels.Additive(kernels.Laplacian(length_scale=2.0), 2),
 ]
 """Exact kernels on rows of five features."""
 KERNELS += [kernel() for kernel in unnamed(kernels, kernels.Kernel, KERNELS)]
@@ -171,6 +179,13 @@ def feature_maps() -> dict[str, RandomMap]:
         "polysketch-osnap": pm.sketches.PolySketch(degree=2, leaf="osnap", **fixed),
         "fourier-product": pm.FourierFeatures(
             kernels.Gaussian(length_scale=3.0) * kernels.Laplacian(length_scale=6.0), **fixed
+        ),
+        "fourier-additive": pm.FourierFeatures(kernels.Additive(kernels.Gaussian(length_scale=1.5), order=1), **fixed),
+        "fourier-additive-gaussian": pm.FourierFeatures(
+            kernels.Additive(kernels.Matern(nu=1.5), order=1), projection="gaussian", **fixed
+        ),
+        "fourier-additive-laplacian": pm.FourierFeatures(
+            kernels.Additive(kernels.Laplacian(length_scale=2.0), order=1), **fixed
         ),
         "fourier-sum": pm.SumFeatures(
             kernels.Gaussian(length_scale=2.0) + 0.5 * kernels.Laplacian(length_scale=5.0), **fixed

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from phimap._validation import check_real
 from phimap.config import memory_budget
-from phimap.kernels.geometry import Rows, angles, row_norms, squared_norms
+from phimap.kernels.geometry import Rows, angles, row_norms, squared_distances, squared_norms
 from phimap.kernels.rows import Sparsified, checked_rows
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops.threads import run_tasks
@@ -214,9 +214,8 @@ class StationaryKernel(Kernel):
         -------
         ndarray of shape (n, n)
         """
-        from sklearn.metrics import pairwise_distances
-
-        return pairwise_distances(X)
+        rows = _float64(checked_rows(X, "X"))
+        return np.sqrt(squared_distances(rows, rows))
 
     @property
     def factorises(self) -> bool:

@@ -12,7 +12,7 @@ from phimap.kernels.geometry import Rows
 from phimap.kernels.spectral import SpectralLaw, law_of_sum
 
 
-class _Combined(Kernel):
+class CombinedKernel(Kernel):
     """A kernel made of others."""
 
     def __repr__(self, N_CHAR_MAX: int = 10_000) -> str:
@@ -20,7 +20,7 @@ class _Combined(Kernel):
         return " ".join(super().__repr__(N_CHAR_MAX).split())
 
 
-class _Pair(_Combined):
+class _Pair(CombinedKernel):
     """A kernel made of two."""
 
     def __init__(self, left: Any, right: Any):
@@ -188,7 +188,7 @@ class StationaryProduct(Product, StationaryKernel):
             kernel._check_parameters(n_features)
 
 
-class Scaled(_Combined):
+class Scaled(CombinedKernel):
     """A multiple of a kernel, ``k(x, y) = factor kernel(x, y)``; ``factor * kernel`` makes it.
 
     Parameters

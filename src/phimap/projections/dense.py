@@ -17,8 +17,8 @@ from phimap.projections.subsets import SubsetRecord
 
 # Directions to a block: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
-# Widest input whose sparse directions are stored with their zeros: below, a matrix product is faster.
-_WIDEST_STORED = 64
+# Sparse directions are stored with their zeros up to so many inputs for each entry: a matrix product is faster there.
+_INPUTS_AN_ENTRY = 16
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class SpreadProjection(Projection):
 def stored_entries(law: SubsetLaw, subsets: np.ndarray, entries: np.ndarray) -> ProjectionRecord:
     """A record of directions with `entries` (s, q) of unit scale in the columns `subsets` (s, q)."""
     entries = entries * np.broadcast_to(law.scale, law.n_features)[subsets]
-    if law.n_features > _WIDEST_STORED:
-        return SubsetRecord(law.n_features, subsets, entries)
+    if law.n_features > _INPUTS_AN_ENTRY * law.order:
+        return SubsetRecord(law.n_features, np.ascontiguousarray(subsets.T), np.ascontiguousarray(entries.T))
     return DenseRecord(np.ascontiguousarray(scattered(subsets, entries, law.n_features).T))
 
 

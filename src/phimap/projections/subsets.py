@@ -22,9 +22,9 @@ class SubsetRecord(ProjectionRecord):
     Attributes
     ----------
     n_features : int
-    columns : ndarray of intp, shape (n_directions, q)
+    columns : ndarray of intp, shape (q, n_directions)
         Where the entries of each direction are.
-    entries : ndarray of shape (n_directions, q)
+    entries : ndarray of shape (q, n_directions)
     """
 
     n_features: int
@@ -33,7 +33,7 @@ class SubsetRecord(ProjectionRecord):
 
     @property
     def n_directions(self) -> int:
-        return self.columns.shape[0]
+        return self.columns.shape[1]
 
     @property
     def n_flops(self) -> int:
@@ -46,5 +46,5 @@ class SubsetRecord(ProjectionRecord):
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
         X = ops.dense(X)
         for first in range(0, self.n_directions, _BLOCK):
-            columns = slice(first, min(first + _BLOCK, self.n_directions))
-            yield columns, sparse_product(ops, X, self.columns[columns], self.entries[columns])
+            some = slice(first, min(first + _BLOCK, self.n_directions))
+            yield some, sparse_product(ops, X, self.columns[:, some], self.entries[:, some])

@@ -8,15 +8,25 @@ from numba import njit
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def sparse_product(X, columns, entries, out):
-    """Set ``out[i, c]`` to the sum over l of ``entries[c, l] * X[i, columns[c, l]]``.
+    """Set ``out[i, c]`` to the sum over l of ``entries[l, c] * X[i, columns[l, c]]``.
 
-    X (n, d), entries (s, q) and out (n, s) of one floating dtype; columns intp (s, q) from 0 to d - 1. Overwrites
-    `out`. O(n s q).
+    X (n, d), entries (q, s) and out (n, s) of one floating dtype; columns intp (q, s) from 0 to d - 1. Overwrites
+    `out`. O(n s q). Sums of up to three are written out: results that are read again take several times as long.
     """
+    q = columns.shape[0]
+    first, second, third = columns[0], columns[min(1, q - 1)], columns[min(2, q - 1)]
+    a, b, c = entries[0], entries[min(1, q - 1)], entries[min(2, q - 1)]
     for i in range(X.shape[0]):
         x, row = X[i], out[i]
-        for c in range(columns.shape[0]):
-            total = entries[c, 0] * x[np.uintp(columns[c, 0])]
-            for place in range(1, columns.shape[1]):
-                total += entries[c, place] * x[np.uintp(columns[c, place])]
-            row[c] = total
+        if q == 1:
+            for k in range(row.shape[0]):
+                row[k] = a[k] * x[np.uintp(first[k])]
+        elif q == 2:
+            for k in range(row.shape[0]):
+                row[k] = a[k] * x[np.uintp(first[k])] + b[k] * x[np.uintp(second[k])]
+        else:
+            for k in range(row.shape[0]):
+                row[k] = a[k] * x[np.uintp(first[k])] + b[k] * x[np.uintp(second[k])] + c[k] * x[np.uintp(third[k])]
+        for place in range(3, q):
+            for k in range(row.shape[0]):
+                row[k] += entries[place, k] * x[np.uintp(columns[place, k])]

@@ -10,12 +10,12 @@ from phimap.ops.primitive import primitive
 def sparse_product(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
     """Multiply `X` (r, d) dense by the transpose of a matrix of few entries: (r, s).
 
-    Row c of the matrix has ``entries[c, l]`` in column ``columns[c, l]``, for all l; places may repeat, and then add
-    up. `columns` is intp (s, q), `entries` (s, q), with q at least 1.
+    Row c of the matrix has ``entries[l, c]`` in column ``columns[l, c]``, for all l; places may repeat, and then add
+    up. `columns` is intp (q, s), `entries` (q, s), with q at least 1.
     """
-    out = ops.columns(X, columns[:, 0]) * entries[:, 0]
-    for place in range(1, columns.shape[1]):
-        out += ops.columns(X, columns[:, place]) * entries[:, place]
+    out = ops.columns(X, columns[0]) * entries[0]
+    for place in range(1, columns.shape[0]):
+        out += ops.columns(X, columns[place]) * entries[place]
     return out
 
 
@@ -26,6 +26,7 @@ def _(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
     # The compiled loop reads where it is told to; a damaged model file may name any place.
     if columns.shape != entries.shape or columns.min() < 0 or columns.max() >= X.shape[1]:
         raise ValueError("`columns` must hold columns of `X`, one for each entry. Fit the map again.")
-    out = ops.empty((X.shape[0], columns.shape[0]))
-    sparse_product.sparse_product(X, columns, entries, out)
+    out = ops.empty((X.shape[0], columns.shape[1]))
+    # A block of directions is a slice, whose rows the compiled loop would not see to be contiguous.
+    sparse_product.sparse_product(X, ops.contiguous(columns), ops.contiguous(entries), out)
     return out
