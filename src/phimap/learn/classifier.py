@@ -42,7 +42,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel, n_components, length_scale, standardize, device, memory, n_jobs, random_state, verbose : optional
+    kernel, n_components, length_scale, metric, effort, standardize, device, memory, n_jobs, random_state, verbose : \
+optional
         As in `KernelRegressor`, with the same defaults.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
         ``"squared"`` is ridge regression; ``"logistic"`` the binomial or multinomial likelihood, with probabilities;
@@ -63,8 +64,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels, sorted.
-    feature_map_, kernel_, alpha_, coef_, intercept_, solution_, scaling_, solver_, statistics_, n_features_in_, \
-n_samples_seen_
+    feature_map_, kernel_, metric_, relevances_, search_, alpha_, coef_, intercept_, solution_, scaling_, solver_, \
+statistics_, n_features_in_, n_samples_seen_
         As in `KernelRegressor`.
 
     Notes

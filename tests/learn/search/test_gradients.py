@@ -1,0 +1,86 @@
+"""Gradients of models on features, and the metrics made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phimap as pm
+from phimap.learn.search.gradients import gradients
+from phimap.learn.search.metric import mean_outer_gradient, metric_of, root_of
+from phimap.learn.search.trial import FoldFit
+
+
+def fourier(rng, d=4, m=40):
+    X = rng.standard_normal((30, d))
+    phi = pm.FourierFeatures(pm.kernels.Gaussian(1.5), m, projection="gaussian", random_state=0).fit(X)
+    return X, phi, rng.standard_normal((m, 2))
+
+
+def by_formula(phi, X, coefs):
+    """Gradients (n, d, t) of Fourier features, by SPEC's formula: W^T (b cos - a sin) / sqrt(s)."""
+    W = np.asarray(phi.record_.projection.matrix)
+    W = W if W.shape[0] == X.shape[1] else W.T
+    s = W.shape[1]
+    angles = X @ W
+    a, b = coefs[:s], coefs[s:]
+    slopes = (np.cos(angles)[:, :, None] * b - np.sin(angles)[:, :, None] * a) / np.sqrt(s)
+    return np.einsum("ds,nst->ndt", W, slopes)
+
+
+def test_gradients_of_fourier_features(rng):
+    X, phi, coefs = fourier(rng)
+    expected = by_formula(phi, X, coefs)
+    np.testing.assert_allclose(gradients(phi.record_, X, coefs), expected, atol=1e-4)
+    # A mutant: without the inner derivative of the cosine's sign.
+    assert np.abs(gradients(phi.record_, X, coefs) - by_formula(phi, X, coefs * np.array([[1.0, -1.0]]))).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    "feature_map",
+    [
+        pm.NystroemFeatures(pm.kernels.Matern(1.5, 2.0), 20, random_state=0),
+        pm.NystroemFeatures(pm.kernels.NTK(1), 20, random_state=0),
+        pm.ArcCosineFeatures(1, 64, random_state=0),
+        pm.FourierFeatures(pm.kernels.Additive(pm.kernels.Gaussian(), 2), 32, random_state=0),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_outputs_along_a_line_follow_the_gradients(feature_map, rng):
+    X, step = rng.standard_normal((30, 5)), 1e-3
+    phi = feature_map.fit(X)
+    coefs, direction = rng.standard_normal((phi.transform(X).shape[1], 1)), rng.standard_normal(5)
+    ahead, behind = (phi.transform(X + sign * step * direction) @ coefs for sign in (1, -1))
+    slopes = gradients(phi.record_, X, coefs)[:, :, 0] @ direction
+    np.testing.assert_allclose(slopes, ((ahead - behind) / (2 * step))[:, 0], rtol=5e-3, atol=5e-3)
+
+
+def test_landmarks_have_a_shorter_way_to_their_outputs(rng):
+    from phimap.ops import ops_for
+
+    X = rng.standard_normal((50, 3))
+    phi = pm.NystroemFeatures(pm.kernels.Laplacian(3.0), 20, random_state=0).fit(X)
+    coefs, ops = rng.standard_normal((20, 2)), ops_for(X)
+    np.testing.assert_allclose(phi.record_.bind(ops).linear_outputs(ops, X, coefs), phi.transform(X) @ coefs, rtol=1e-9)
+
+
+def test_the_metric_is_the_mean_outer_product_in_the_first_coordinates(rng):
+    X, phi, coefs = fourier(rng)
+    root = rng.standard_normal((4, 4))
+    slopes = by_formula(phi, X @ root, coefs)
+    expected = np.einsum("ndt,net->de", slopes, slopes) / len(X)
+    found = mean_outer_gradient(FoldFit(phi.record_, coefs), X, root)
+    np.testing.assert_allclose(found, root @ expected @ root.T, rtol=1e-4, atol=1e-3)
+    # A mutant: the gradient in the coordinates after the root.
+    assert np.abs(found - expected).max() > 0.1
+
+
+def test_roots_are_those_of_metrics_of_trace_d(rng):
+    A = rng.standard_normal((6, 6))
+    metric = A @ A.T
+    full, diagonal = root_of(metric, "full"), root_of(metric, "diagonal")
+    np.testing.assert_allclose(metric_of(full, 6), metric * 6 / np.trace(metric), rtol=1e-8)
+    np.testing.assert_allclose(metric_of(diagonal, 6), np.diag(metric) * 6 / np.trace(metric), rtol=1e-8)
+    np.testing.assert_array_equal(metric_of(None, 6), np.ones(6))
+    # A model that is constant tells nothing of the columns.
+    np.testing.assert_array_equal(root_of(np.zeros((3, 3)), "diagonal"), np.ones(3))

@@ -1,0 +1,162 @@
+"""What learners choose by themselves, against what they could have chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import RidgeCV
+
+import phimap as pm
+from phimap.learn.search.kernel import Wish
+
+
+def few_of_many(n_rows, rng, d=12):
+    """Rows (n, d) of which two columns matter, in a product."""
+    X = rng.uniform(-1, 1, (n_rows, d))
+    return X, np.sin(3 * X[:, 2]) * np.cos(2 * X[:, 7]) + 0.05 * rng.standard_normal(n_rows)
+
+
+def relative_error(model, X, y):
+    return float(np.sqrt(1 - model.score(X, y)))
+
+
+def test_a_metric_finds_the_columns_that_matter(rng):
+    X, y = few_of_many(1200, rng)
+    learned = pm.KernelRegressor("matern", 256, effort="fast", random_state=0).fit(X[:900], y[:900])
+    plain = pm.KernelRegressor("matern", 256, metric=None, effort="fast", random_state=0).fit(X[:900], y[:900])
+    assert relative_error(learned, X[900:], y[900:]) < 0.5 * relative_error(plain, X[900:], y[900:])
+    assert learned.relevances_.sum() == pytest.approx(1.0)
+    assert set(np.argsort(learned.relevances_)[-2:]) == {2, 7}
+    assert learned.relevances_[[2, 7]].sum() > 0.8
+    np.testing.assert_array_equal(plain.metric_, np.ones(12))
+
+
+def test_the_default_beats_boosting_where_few_columns_matter(rng):
+    X, y = few_of_many(1200, rng)
+    model = pm.KernelRegressor(effort="fast", random_state=0).fit(X[:900], y[:900])
+    boosting = HistGradientBoostingRegressor(random_state=0).fit(X[:900], y[:900])
+    assert relative_error(model, X[900:], y[900:]) < relative_error(boosting, X[900:], y[900:])
+
+
+def test_nothing_is_found_in_noise(rng):
+    X, y = rng.standard_normal((1500, 6)), rng.standard_normal(1500)
+    model = pm.KernelRegressor(effort="fast", random_state=0).fit(X[:1000], y[:1000])
+    mean = np.square(y[1000:] - y[:1000].mean()).mean()
+    assert np.square(y[1000:] - model.predict(X[1000:])).mean() < 1.02 * mean
+
+
+def test_a_linear_target_costs_hardly_more_than_linear_regression(rng):
+    X = rng.standard_normal((1500, 6))
+    y = X @ rng.standard_normal(6) + 0.5 * rng.standard_normal(1500)
+    model = pm.KernelRegressor(effort="fast", random_state=0).fit(X[:1000], y[:1000])
+    linear = RidgeCV().fit(X[:1000], y[:1000])
+    assert np.sqrt(1 - model.score(X[1000:], y[1000:])) < 1.02 * np.sqrt(1 - linear.score(X[1000:], y[1000:]))
+
+
+def test_the_search_is_logged_and_same_for_any_number_of_threads(rng):
+    X, y = few_of_many(400, rng)
+    one, other = (
+        pm.KernelRegressor(n_components=64, effort="fast", random_state=0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+    log = one.search_
+    np.testing.assert_array_equal(log.errors, other.search_.errors)
+    assert {"laplacian", "matern-3/2", "ntk", "additive"} <= set(log.kernels)
+    assert {"none", "diagonal", "full"} == set(log.metrics)
+    sizes = {len(getattr(log, name)) for name in ("kernels", "metrics", "rounds", "length_scales", "errors")}
+    assert len(sizes) == 1
+
+
+def test_a_fixed_kernel_is_not_searched(rng):
+    X, y = few_of_many(200, rng)
+    for wish in ({"kernel": pm.kernels.Gaussian(2.0)}, {"kernel": "ntk", "metric": None}):
+        model = pm.KernelRegressor(n_components=64, random_state=0, **wish).fit(X, y)
+        assert model.search_ is None
+    model = pm.KernelRegressor(pm.kernels.Gaussian(2.0), 64, metric="diagonal", effort="fast", random_state=0).fit(X, y)
+    assert model.search_ is not None
+    assert model.kernel_.length_scale == 2.0
+    assert model.relevances_[[2, 7]].sum() > 2 / 12
+
+
+@pytest.mark.parametrize("metric", ["diagonal", "full"])
+def test_searched_models_are_saved_and_go_on(metric, rng, tmp_path):
+    X, y = few_of_many(600, rng)
+    model = pm.KernelRegressor("gaussian", 64, metric=metric, effort="fast", random_state=0).fit(X[:500], y[:500])
+    pm.save(model, tmp_path / "model.phimap", statistics=True)
+    again = pm.load(tmp_path / "model.phimap")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.metric_, model.metric_)
+    np.testing.assert_array_equal(again.search_.errors, model.search_.errors)
+    again.partial_fit(X[500:], y[500:])
+    assert again.n_samples_seen_ == 600
+
+
+def test_batches_and_rows_in_memory_find_the_same(rng):
+    X, y = few_of_many(500, rng)
+    batches = [(X[:200], y[:200]), (X[200:], y[200:])]
+    model = pm.KernelRegressor("gaussian", 64, effort="fast", random_state=0)
+    one = model.fit(X, y).metric_
+    np.testing.assert_allclose(model.fit_batches(batches).metric_, one, rtol=1e-6)
+
+
+def test_classes_find_a_metric_too(rng):
+    X, score = few_of_many(900, rng)
+    y = np.digitize(score, [-0.4, 0.4])
+    model = pm.KernelClassifier("gaussian", 128, effort="fast", random_state=0).fit(X[:700], y[:700])
+    assert model.relevances_[[2, 7]].sum() > 0.6
+    logistic = pm.KernelClassifier("gaussian", 128, effort="fast", loss="logistic", random_state=0).fit(
+        X[:700], y[:700]
+    )
+    np.testing.assert_array_equal(model.metric_, logistic.metric_)
+
+
+def test_sparse_rows_search_a_width_and_weights_of_columns(rng):
+    X, y = few_of_many(400, rng)
+    rows = sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0))
+    model = pm.KernelRegressor(n_components=64, effort="fast", random_state=0).fit(rows, y)
+    assert isinstance(model.kernel_, pm.kernels.Gaussian)
+    assert model.metric_.ndim == 1
+    assert np.isfinite(model.predict(rows)).all()
+
+
+def test_images_get_a_kernel_and_no_metric():
+    X, y = load_digits(return_X_y=True)
+    images = X.reshape(-1, 8, 8, 1)[:300]
+    model = pm.KernelClassifier(n_components=128, standardize="global", effort="fast", random_state=0)
+    model.fit(images, y[:300])
+    np.testing.assert_array_equal(model.metric_, np.ones(64))
+    assert model.score(images, y[:300]) > 0.9
+
+
+def test_the_width_follows_the_need(rng):
+    X = rng.standard_normal((3000, 2))
+    easy = pm.KernelRegressor("gaussian", effort="fast", random_state=0).fit(X, X[:, 0])
+    hard = pm.KernelRegressor("gaussian", effort="fast", random_state=0).fit(
+        X, np.sin(9 * X[:, 0]) * np.sin(9 * X[:, 1])
+    )
+    assert easy.coef_.size == 256
+    assert hard.coef_.size >= 512
+    narrow = pm.KernelRegressor("gaussian", effort="fast", memory="8MB", random_state=0).fit(X, hard.predict(X))
+    assert narrow.coef_.size <= 512
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (("rbf", "auto", "auto"), r"`kernel` must be one of 'auto', 'arccosine'"),
+        (("gaussian", "wide", "auto"), r"`length_scale` must be a positive number, 'auto' or 'median', got 'wide'"),
+        (("auto", 2.0, "auto"), r"`length_scale` applies to the kernels gaussian"),
+        (("gaussian", "auto", "round"), r"`metric` must be one of 'auto', 'diagonal', 'full', got 'round'"),
+    ],
+)
+def test_wishes_that_cannot_be_met(wish, message):
+    with pytest.raises(ValueError, match=message):
+        Wish(*wish).check()
+
+
+def test_effort_is_one_of_three(rng):
+    with pytest.raises(ValueError, match=r"`effort` must be one of 'fast', 'normal', 'thorough', got 'most'"):
+        pm.KernelRegressor(effort="most").fit(rng.standard_normal((20, 2)), np.arange(20.0))

@@ -1,0 +1,68 @@
+"""Trials: held-out errors of ridge regression on small maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import phimap as pm
+from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.trial import run_trial
+
+
+def sample_of(n_rows, rng, weights=None):
+    X = rng.standard_normal((n_rows, 3))
+    Y = np.stack([np.sin(X[:, 0]) + 0.1 * rng.standard_normal(n_rows), X[:, 1]], axis=1)
+    return SearchSample(X, Y, np.ones(n_rows) if weights is None else weights)
+
+
+def feature_map():
+    return pm.FourierFeatures(pm.kernels.Gaussian(2.0), 64, random_state=0)
+
+
+@pytest.mark.parametrize("n_rows", [150, 2100])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_error_is_that_of_ridge_regression_at_its_best_alpha(n_rows, weighted, rng):
+    weights = rng.integers(1, 4, n_rows).astype(float) if weighted else np.ones(n_rows)
+    sample = sample_of(n_rows, rng, weights)
+    folds = sample.folds()
+    assert len(folds) == (4 if n_rows == 150 else 1)
+    Z = feature_map().fit(sample.X).transform(sample.X)
+    mean = np.average(sample.Y, axis=0, weights=weights)
+    spread = np.average(np.square(sample.Y - mean).sum(axis=1), weights=weights)
+    curve = []
+    for alpha in np.geomspace(1e-4, 1e2, 60):
+        total = judged_weight = 0.0
+        for learned, judged in folds:
+            ridge = Ridge(alpha).fit(Z[learned], sample.Y[learned], weights[learned])
+            total += weights[judged] @ np.square(ridge.predict(Z[judged]) - sample.Y[judged]).sum(axis=1)
+            judged_weight += weights[judged].sum()
+        curve.append(total / judged_weight / spread)
+    found = run_trial(feature_map, (None,) * len(folds), sample).error
+    assert found == pytest.approx(min(curve), rel=0.02)
+    # A mutant: the error on the rows that were learned from.
+    learned = folds[0][0]
+    ridge = Ridge(1e-4).fit(Z[learned], sample.Y[learned])
+    mutant = np.square(ridge.predict(Z[learned]) - sample.Y[learned]).sum(axis=1).mean() / spread
+    assert abs(mutant / min(curve) - 1) > 0.02
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 7, 100, 1999, 2000, 9000])
+def test_no_row_judges_what_it_taught(n_rows, rng):
+    folds = sample_of(n_rows, rng).folds()
+    judged = np.concatenate([part for _, part in folds])
+    assert len(np.unique(judged)) == len(judged)
+    assert n_rows >= 2000 or len(judged) == n_rows
+    for learned, part in folds:
+        assert len(learned) + len(part) == n_rows
+        assert not np.isin(learned, part).any()
+
+
+def test_a_root_is_a_step_before_the_map(rng):
+    sample, root = sample_of(200, rng), np.array([0.5, 2.0, 1.0])
+    scaled = SearchSample(sample.X * root, sample.Y, sample.weights)
+    expected = run_trial(feature_map, (None,) * 4, scaled).error
+    for form in (root, np.diag(root)):
+        assert run_trial(feature_map, (form,) * 4, sample).error == pytest.approx(expected, rel=1e-9)
+    assert run_trial(feature_map, (None,) * 4, sample).error != pytest.approx(expected, rel=1e-3)
