@@ -41,7 +41,7 @@ def test_gradients_of_fourier_features(rng):
     [
         pm.NystroemFeatures(pm.kernels.Matern(1.5, 2.0), 20, random_state=0),
         pm.NystroemFeatures(pm.kernels.NTK(1), 20, random_state=0),
-        pm.ArcCosineFeatures(1, 64, random_state=0),
+        pm.DotProductFeatures(pm.kernels.Polynomial(2), 64, random_state=0),
         pm.FourierFeatures(pm.kernels.Additive(pm.kernels.Gaussian(), 2), 32, random_state=0),
     ],
     ids=lambda one: type(one).__name__,

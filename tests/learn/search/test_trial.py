@@ -40,12 +40,13 @@ def test_the_error_is_that_of_ridge_regression_at_its_best_alpha(n_rows, weighte
             judged_weight += weights[judged].sum()
         curve.append(total / judged_weight / spread)
     found = run_trial(feature_map, (None,) * len(folds), sample).error
-    assert found == pytest.approx(min(curve), rel=0.02)
+    # The grid has half decades.
+    assert min(curve) * (1 - 1e-6) <= found <= 1.05 * min(curve)
     # A mutant: the error on the rows that were learned from.
     learned = folds[0][0]
     ridge = Ridge(1e-4).fit(Z[learned], sample.Y[learned])
     mutant = np.square(ridge.predict(Z[learned]) - sample.Y[learned]).sum(axis=1).mean() / spread
-    assert abs(mutant / min(curve) - 1) > 0.02
+    assert mutant < min(curve) * (1 - 1e-6)
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 7, 100, 1999, 2000, 9000])

@@ -12,7 +12,7 @@ from phimap.learn.search.families import Family, landmarks, random_features
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.learn.search.metric import mean_outer_gradient, root_of
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.trial import TrialResult, rooted, run_trial
+from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
 from phimap.records import Record
 
@@ -116,6 +116,7 @@ class _Point:
     length_scale: float | None
     roots: tuple[np.ndarray | None, ...]
     n_rows: int
+    alpha: int = FIRST_ALPHA
     result: TrialResult | None = None
 
     @classmethod
@@ -144,8 +145,10 @@ class _Level:
         def run(point: _Point) -> _Point:
             width = min(self.n_components, self.sample.n_learned)
             kernel = point.family.make(point.length_scale)
-            result = run_trial(lambda: point.family.features(kernel, width, self.seed, 1), point.roots, self.sample)
-            return replace(point, result=result, n_rows=self.sample.n_rows)
+            result = run_trial(
+                lambda: point.family.features(kernel, width, self.seed, 1), point.roots, self.sample, point.alpha
+            )
+            return replace(point, result=result, alpha=result.alpha, n_rows=self.sample.n_rows)
 
         done = run_tasks(run, points, self.n_jobs)
         for point in done:
@@ -176,6 +179,7 @@ class _Level:
             beside = [p for p in (best.power - 1, best.power + 1) if p not in tried and abs(p) <= _MOST_POWER]
             if not beside:
                 return best
+            point = best
             tried |= {p.power: p for p in self.evaluate([at(power) for power in beside])}
 
     def next_roots(self, point: _Point) -> tuple[np.ndarray, ...]:

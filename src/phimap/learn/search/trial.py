@@ -13,9 +13,10 @@ from phimap.ops import Array, ops_for
 from phimap.random_map import MapRecord, RandomMap
 
 # Regularisations tried, as multiples of the trace of the Gram matrix: from below the rounding of products in float32 to
-# where all is shrunk, and the one that is tried first.
+# where all is shrunk.
 _ALPHAS = np.geomspace(1e-9, 1.0, 19)
-_FIRST_ALPHA = 6
+#: The alpha, by its index, that is tried first where nothing is known.
+FIRST_ALPHA = 6
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,13 @@ class TrialResult:
     ----------
     error : float
         Mean squared held-out error, in shares of the spread of the targets.
+    alpha : int
+        Index of the best regularisation.
     fits : list of FoldFit
     """
 
     error: float
+    alpha: int
     fits: list[FoldFit]
 
 
@@ -58,6 +62,8 @@ def run_trial(make: Callable[[], RandomMap], roots: Sequence[np.ndarray | None],
     roots : sequence of ndarray or None
         Root of the metric of each fold, by which its rows are multiplied.
     sample : SearchSample
+    first_alpha : int
+        Index of the regularisation from which the best is looked for.
 
     Returns
     -------
@@ -65,9 +71,9 @@ def run_trial(make: Callable[[], RandomMap], roots: Sequence[np.ndarray | None],
 
     Notes
     -----
-    The curve over alpha is followed downhill from a usual value, on a grid of half decades.
+    The curve over alpha is followed downhill, on a grid of half decades.
 
-    **Cost.** The features, ``n m^2`` flops and about ``5 m^3 / 3`` for each fold.
+    **Cost.** The features, ``n m^2`` flops and about ``m^3`` for each fold.
     """
     folds = []
     for (learned, judged), root in zip(sample.folds(), roots, strict=True):
@@ -79,16 +85,16 @@ def run_trial(make: Callable[[], RandomMap], roots: Sequence[np.ndarray | None],
             (part, sample.Y[index], sample.weights[index]) for part, index in zip(Z, (learned, judged), strict=True)
         )
         folds.append((feature_map.record_, _RidgePath(*parts)))
-    best, loss = _descend(lambda index: sum(path.loss(index) for _, path in folds))
+    best, loss = _descend(lambda index: sum(path.loss(index) for _, path in folds), first_alpha)
     total = sum(sample.weights[judged].sum() for _, judged in sample.folds())
     return TrialResult(
         float(loss / total / sample.spread()), [FoldFit(record, path.coefs[best]) for record, path in folds]
     )
 
 
-def _descend(loss: Callable[[int], float]) -> tuple[int, float]:
-    """The alpha of least loss, by its index, and the loss there, on the way downhill from the first."""
-    losses = {_FIRST_ALPHA: loss(_FIRST_ALPHA)}
+def _descend(loss: Callable[[int], float], first: int) -> tuple[int, float]:
+    """The alpha of least loss, by its index, and the loss there, on the way downhill from `first`."""
+    losses = {first: loss(first)}
     while True:
         best = min(losses, key=lambda index: losses[index])
         beside = [index for index in (best - 1, best + 1) if index not in losses and 0 <= index < _ALPHAS.size]
