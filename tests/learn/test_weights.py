@@ -275,8 +275,8 @@ def test_balanced_classes_are_found_more_often(classes):
 def test_balanced_classes_count_repeated_rows(classes, rng):
     X, y = classes
     counts = rng.integers(0, 4, N)
-    again, model = np.repeat(np.arange(N), counts), pm.KernelClassifier(n_components=M, alpha=0.1, random_state=0)
-    model.set_params(class_weight="balanced")
+    again = np.repeat(np.arange(N), counts)
+    model = pm.KernelClassifier(n_components=M, alpha=0.1, class_weight="balanced", length_scale=2.0, random_state=0)
     weighted, repeated = clone(model).fit(X, y, counts), clone(model).fit(X[again], y[again])
     close(weighted.decision_function(X), repeated.decision_function(X))
     # A row is left out with its whole weight, one of equal rows alone: of these the others know its label.

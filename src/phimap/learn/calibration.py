@@ -13,7 +13,7 @@ from phimap.ops import single_threaded_blas
 from phimap.records import Record
 
 # Where the logarithms of power and width lie before any row is seen, the means over nine tables, and how far from
-# there, nearly twice their spread. A few rows, or rows that are told apart without error, so leave finite probabilities.
+# there, nearly twice their spread: a few rows, or rows told apart without error, so leave finite probabilities.
 _CENTRE = np.array([1.2, -2.0])
 _SPREAD = 1.0
 # No data lead further from there.
