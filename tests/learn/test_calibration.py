@@ -77,14 +77,15 @@ def test_weights_are_repeated_rows_and_multiples():
     held_out = held_out_scores(3, 2000)
     once = Calibration.of(held_out)
     assert equal_records(Calibration.of(weighted(held_out, np.full(2000, 4.0))), once)
-    counts = np.random.default_rng(2).integers(1, 4, 2000)
+    # Rows that are mistaken count more.
+    counts = np.where(held_out.predictions.argmax(axis=1) == held_out.targets.argmax(axis=1), 1, 3)
     again = np.repeat(np.arange(2000), counts)
     repeated = Calibration.of(HeldOutScores(held_out.predictions[again], held_out.targets[again]))
     counted = Calibration.of(weighted(held_out, counts.astype(float)))
     one, two, three = (np.exp(part.log_probabilities(held_out.predictions)) for part in (repeated, counted, once))
     # But for the prior, which counts as much beside 2,000 rows as beside 4,000.
     np.testing.assert_allclose(two, one, atol=0.02)
-    assert np.abs(three - one).max() > 0.02
+    assert np.abs(three - one).max() > 0.1
 
 
 def test_a_softmax_with_a_temperature_is_a_limit():
