@@ -224,3 +224,16 @@ def test_classes_without_rows_and_few_rows_stay_finite():
     assert np.isfinite(model.predict_log_proba(100 * X)).all()
     separable = pm.KernelClassifier(n_components=16, random_state=0).fit(X, (X[:, 0] > 0).astype(int))
     assert (separable.predict_proba(X) > 0).all()
+
+
+def test_weights_of_classes_shift_probabilities():
+    X, y = load_breast_cancer(return_X_y=True)
+    plain, shifted = (
+        pm.KernelClassifier(n_components=64, class_weight=weight, random_state=0)
+        .fit(X, y)
+        .predict_proba(X)[:, 1]
+        .mean()
+        for weight in (None, {0: 20.0})
+    )
+    assert plain == pytest.approx(y.mean(), abs=0.03)
+    assert shifted < plain - 0.02
