@@ -19,6 +19,7 @@ import datetime
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -97,7 +98,9 @@ def compare(data: Path, name: str, losses: list[str], features: int) -> dict[str
     classes = np.unique(y)
     labels = np.searchsorted(classes, y_test)
     print(f"{name}: {len(y)} rows, {X.shape[1]} columns, {classes.size} classes, {len(labels)} test rows")
-    models = {loss: pm.KernelClassifier(n_components=features, loss=loss, random_state=SEED) for loss in losses}
+    models: dict[str, Any] = {
+        loss: pm.KernelClassifier(n_components=features, loss=loss, random_state=SEED) for loss in losses
+    }
     models[BOOSTING] = HistGradientBoostingClassifier(random_state=SEED)
     models["LogisticRegression on columns"] = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     found = {}
