@@ -183,6 +183,7 @@ def test_they_follow_the_solution(tmp_path):
     model = pm.KernelClassifier(n_components=64, random_state=0).partial_fit(X[:200], y[:200])
     first = model.predict_proba(X[400:])
     other = copy.deepcopy(model).partial_fit(X[200:400], y[200:400])
+    assert other.calibration_ is None
     second = other.predict_proba(X[400:])
     assert np.abs(second - first).max() > 1e-3
     merged = copy.deepcopy(model).merge(other, shared=model)

@@ -169,6 +169,10 @@ n_samples_seen_
         logistic = self._loss == "logistic"
         self.calibration_ = None if held_out is None or logistic else Calibration.of(held_out)
 
+    def _forget_solution(self) -> None:
+        super()._forget_solution()
+        vars(self).pop("calibration_", None)
+
     def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
         if self._class_factors is None:
             return weights
