@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from phimap.ops.base import Ops
 
 
+#: Key in the metadata of a record's field that model files leave out; such a field has a default.
+NOT_SAVED = "not_saved"
+
+
 class Record:
     """Base of the dataclasses that a fitted object is made of; those that hold the randomness of a map are frozen.
 

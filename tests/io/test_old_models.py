@@ -48,3 +48,13 @@ def test_old_model_goes_on(archive, name, tmp_path):
     model.partial_fit(X + 0.5, model.classes_[(y > 0).astype(int)] if name.startswith("classifier") else y)
     assert model.n_samples_seen_ == 2 * len(X)
     assert model.predict(X).shape == y.shape
+
+
+def test_old_classifiers_have_probabilities_once_they_are_solved_anew(tmp_path):
+    with zipfile.ZipFile(ARCHIVES[0]) as members:
+        members.extractall(tmp_path, ["classifier.phimap", "classifier-primal.phimap"])
+    solved, unsolved = (pm.load(tmp_path / f"{name}.phimap") for name in ("classifier", "classifier-primal"))
+    X, _ = rows()
+    with pytest.raises(ValueError, match=r"probabilities need scores of rows .* Fit it again with this version"):
+        solved.predict_proba(X)
+    np.testing.assert_allclose(unsolved.predict_proba(X).sum(axis=1), 1.0, atol=1e-6)

@@ -154,15 +154,6 @@ def test_saved_models_predict_the_same_bits(loss, tmp_path):
         loaded.merge(model)
 
 
-def test_probabilities_need_the_logistic_loss():
-    X, y = classification("wine")
-    for loss in ("squared", "squared_hinge"):
-        model = pm.KernelClassifier(n_components=64, loss=loss, random_state=0)
-        assert not hasattr(model, "predict_proba")
-        with pytest.raises(AttributeError):
-            model.fit(X, y).predict_proba(X)
-
-
 def test_the_solver_is_chosen_by_the_memory(streamed):
     m = 4096
     assert member_for("squared", "auto", 10_000, m, RidgeSolver.memory(10_000, m)) is None

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from phimap.io import legacy
 from phimap.packed import PackedArray
-from phimap.records import Record
+from phimap.records import NOT_SAVED, Record
 
 # The families whose public classes a file may name; nothing else is ever imported or called on behalf of a file.
 _FAMILIES = ("kernels", "projections", "sketches", "features", "learn")
@@ -57,7 +57,8 @@ class Encoder:
             named = {name: self.encode(getattr(value, name), f"{path}.{name}") for name in numbers}
             return {"kind": "packed", "dtype": value.dtype.str, "fields": named}
         if isinstance(value, Record):
-            named = {f.name: self.encode(getattr(value, f.name), f"{path}.{f.name}") for f in fields(value)}  # pyright: ignore
+            kept = [f.name for f in fields(value) if NOT_SAVED not in f.metadata]  # pyright: ignore[reportArgumentType]
+            named = {name: self.encode(getattr(value, name), f"{path}.{name}") for name in kept}
             return {"kind": "record", "name": type(value).__name__, "fields": named}
         if isinstance(value, np.random.SeedSequence):
             return {"kind": "seed", "entropy": value.entropy, "spawn_key": list(value.spawn_key)}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock
 from phimap.ops import single_threaded_blas
-from phimap.records import Record
+from phimap.records import NOT_SAVED, Record
 
 #: What a pass adds up over blocks: float64 arrays of fixed shapes.
 Sums = tuple[np.ndarray, ...]
@@ -21,6 +21,24 @@ Summand = Callable[[FeatureBlock, np.ndarray, np.ndarray], Sums]
 Passes = Generator[Summand, Sums, "LinearSolution"]
 #: Blocks of features with their targets and weights, to be gone through once a pass.
 Stream = Iterable[tuple[FeatureBlock, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class HeldOutScores(Record):
+    """What models that had not seen some rows say of them: of these rows' errors a fit knows nothing.
+
+    Attributes
+    ----------
+    predictions : ndarray of shape (r, t)
+        At about the alpha of the solution, by a fit without the row, or without all of these rows.
+    targets : ndarray of shape (r, t)
+    weights : ndarray of shape (r,) or None
+        What each counts, so that weighted means are estimates of those over all rows; None where all count alike.
+    """
+
+    predictions: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +66,8 @@ class LinearSolution(Record):
         ``"solved"``, or ``"stopped"`` where the passes were spent before the tolerance was met.
     n_passes : int
         Passes over the rows, those for scales and classes not counted.
+    held_out : HeldOutScores or None
+        Predictions for rows that took no part in them; None where there are none. Model files do not keep them.
     """
 
     coef: np.ndarray
@@ -60,6 +80,7 @@ class LinearSolution(Record):
     form: str
     status: str = "solved"
     n_passes: int = 1
+    held_out: HeldOutScores | None = field(default=None, metadata={NOT_SAVED: True})
 
 
 class Solver(ABC):

@@ -39,7 +39,7 @@ from phimap.learn.search.metric import metric_of
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import EFFORTS, Found, SearchLog, is_open, search
 from phimap.learn.search.width import choose_width, most_components
-from phimap.learn.solver import HeldOutRows, LinearSolution, Problem
+from phimap.learn.solver import HeldOutRows, HeldOutScores, LinearSolution, Problem
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
@@ -226,8 +226,7 @@ class StreamedFit(LinearOutputs):
         with stages.stage("regularisation"):
             judges = Judges(self._sample, self._outlying, self._mapped)
             rng = self._streams()["probes"]
-            solution = self.solver_.finish(check_alpha(self.alpha), judges, rng, self.n_jobs)
-            self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
+            self._keep_solution(self.solver_.finish(check_alpha(self.alpha), judges, rng, self.n_jobs))
 
     def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
         """What the solver sees of some rows."""
@@ -264,8 +263,7 @@ class StreamedFit(LinearOutputs):
             self.n_jobs,
         )
         with stages.stage("passes over the features"):
-            solution = member(problem)
-            self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
+            self._keep_solution(member(problem))
         self.n_samples_seen_ = n_rows
         if self.solution_.status != "solved":
             warnings.warn(
@@ -274,6 +272,14 @@ class StreamedFit(LinearOutputs):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _keep_solution(self, solution: LinearSolution) -> None:
+        """Store a solution, in the units of the targets, and what its held-out scores tell."""
+        self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
+        self._learn_held_out(self.solution_.held_out)
+
+    def _learn_held_out(self, held_out: HeldOutScores | None) -> None:
+        """Store what predictions for rows that took no part in a solution tell; nothing where not overridden."""
 
     def _current_solution(self) -> LinearSolution:
         if not hasattr(self, "solution_"):

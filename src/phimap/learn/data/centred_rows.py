@@ -103,6 +103,11 @@ def times_root(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return rows if weights is None else rows * np.sqrt(weights)[:, None]
 
 
+def without_root(rows: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """`rows` (n, m) divided by the roots of their weights."""
+    return rows if weights is None else rows / np.sqrt(weights)[:, None]
+
+
 def _gram(rows: np.ndarray, n_jobs: int | None) -> BlockTriangle:
     """``rows rows^T`` (n, n)."""
     gram = BlockTriangle.zeros(rows.shape[0])

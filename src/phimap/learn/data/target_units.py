@@ -61,7 +61,13 @@ class TargetUnits(Record):
         coef, intercept = (np.ldexp(part, self.exponent) for part in (solution.coef, solution.intercept))
         # The criterion is a square, as far as float64 goes.
         scores = np.ldexp(solution.scores, 2 * self.exponent)
-        return replace(solution, coef=coef, intercept=intercept + self.shift, scores=scores)
+        held_out = solution.held_out
+        if held_out is not None:
+            predictions, targets = (
+                np.ldexp(part, self.exponent) + self.shift for part in (held_out.predictions, held_out.targets)
+            )
+            held_out = replace(held_out, predictions=predictions, targets=targets)
+        return replace(solution, coef=coef, intercept=intercept + self.shift, scores=scores, held_out=held_out)
 
 
 def check_range(y: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from phimap.learn.data.blocks import FeatureBlock
 from phimap.learn.margin.losses.base import Loss
 from phimap.learn.margin.preconditioner import Preconditioner, SharedPreconditioner
 from phimap.learn.margin.quasi_newton import QuasiNewton
-from phimap.learn.solver import LinearSolution, Problem, Stream, solve
+from phimap.learn.solver import HeldOutScores, LinearSolution, Problem, Stream, solve
 
 # Rows of the sample: enough that the held-out loss tells alphas apart whose losses differ by a percent.
 _MOST_ROWS = 16384
@@ -81,8 +81,8 @@ class PathSample:
 
 def choose_alpha(
     loss: Loss, problem: Problem, sample: PathSample, preconditioner: Preconditioner, mean: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray, LinearSolution | None]:
-    """The alpha of the least held-out loss, the alphas and their losses, and a solution to begin with.
+) -> tuple[float, np.ndarray, np.ndarray, LinearSolution | None, HeldOutScores | None]:
+    """The alpha of the least held-out loss, the alphas and their losses, a solution to begin with, held-out scores.
 
     The objective is a sum over rows, so that alpha is the inverse of a prior variance: the sample's serves all rows.
     """
@@ -90,14 +90,15 @@ def choose_alpha(
     scale = preconditioner.trace / problem.n or 1.0
     folds = sample.folds
     if not folds:
-        return scale, np.empty(0), np.empty(0), None
+        return scale, np.empty(0), np.empty(0), None, None
     alphas = scale * _LARGEST * _FACTOR ** np.arange(_MOST_ALPHAS)
     parts = [(sample.part(fold, held_out=False), sample.part(fold, held_out=True)) for fold in folds]
     share = SharedPreconditioner(preconditioner, sample.share * (1 - 1 / _FOLDS))
     found: list[LinearSolution | None] = [None] * len(parts)
-    best, scores, first = 0, [], None
+    best, scores, first, held_out = 0, [], None, None
     for alpha in alphas:
         total = weight = 0.0
+        judged: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         for i, (training, judging) in enumerate(parts):
             last = found[i]
             solver = QuasiNewton(
@@ -112,11 +113,14 @@ def choose_alpha(
             )
             solution = found[i] = solve(solver, training, problem.m, problem.t, problem.eps)
             for block, targets, weights in judging:
-                values = loss.values(block.times(solution.coef, problem.n_jobs) + solution.intercept, targets)
+                outputs = block.times(solution.coef, problem.n_jobs) + solution.intercept
+                values = loss.values(outputs, targets)
+                judged.append((outputs, targets, weights))
                 total, weight = total + weights @ values, weight + weights.sum()
         scores.append(total / weight)
         if len(scores) == 1 or scores[-1] < (1 - _GAIN) * scores[best]:
             best, first = len(scores) - 1, found[0]
+            held_out = HeldOutScores(*map(np.concatenate, zip(*judged, strict=True)))
         if len(scores) - 1 - best >= _PATIENCE:
             break
-    return float(alphas[best]), alphas[: len(scores)], np.array(scores), first
+    return float(alphas[best]), alphas[: len(scores)], np.array(scores), first, held_out

@@ -40,9 +40,9 @@ class LossMinimiser:
         problem = replace(problem, memory=left - 2 * spent)
         preconditioner, mean = preconditioner_of(problem, sample.visit if automatic else _ignore)
         if automatic:
-            alpha, alphas, scores, first = choose_alpha(self._loss, problem, sample, preconditioner, mean)
+            alpha, alphas, scores, first, held_out = choose_alpha(self._loss, problem, sample, preconditioner, mean)
         else:
-            alpha, alphas, scores, first = float(problem.alpha), None, None, None
+            alpha, alphas, scores, first, held_out = float(problem.alpha), None, None, None, None
         del sample
         start = None if first is None else (first.coef, first.intercept)
         solver = QuasiNewton(self._loss, alpha, preconditioner, mean, start=start, n_jobs=problem.n_jobs)
@@ -50,7 +50,7 @@ class LossMinimiser:
         solution = replace(solution, n_passes=solution.n_passes + 1)
         if alphas is None or scores is None or not alphas.size:
             return solution
-        return replace(solution, alphas=alphas, scores=scores, criterion="held-out")
+        return replace(solution, alphas=alphas, scores=scores, criterion="held-out", held_out=held_out)
 
 
 def _ignore(*part: object) -> None:

@@ -13,6 +13,7 @@ from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 from phimap.learn.ridge.criteria import System
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse, ShiftedInverse
+from phimap.learn.solver import HeldOutScores
 from phimap.sketches.signs import fair_word_factors
 
 # Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps; larger problems
@@ -42,6 +43,8 @@ class Choice:
     alphas: np.ndarray
     scores: np.ndarray
     criterion: str
+    # Predictions at the best alpha for the rows that judged; None where none did.
+    held_out: HeldOutScores | None
     # Memory that the next factorisation may overwrite.
     buffer: np.ndarray | None
 
@@ -58,7 +61,7 @@ def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:
     top = _largest_eigenvalue(system.matrix, n_jobs)
     if not top > 0:
         # Constant features: nothing to fit, and every regularisation says so.
-        return Choice(1.0, np.empty(0), np.empty(0), system.criterion, None)
+        return Choice(1.0, np.empty(0), np.empty(0), system.criterion, None, None)
     rounded = top if system.uncentred is system.matrix else _largest_eigenvalue(system.uncentred, n_jobs)
     lowest, highest = max(_FLOOR * system.eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
     size = system.matrix.size
@@ -67,7 +70,7 @@ def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:
         inverse = ExactShiftedInverse(system.matrix, system.rhs, system.project, system.rows)
         scores = _trusted_scores(system, inverse, grid)
         best, known = _refine(system, inverse, grid, scores), np.isfinite(scores)
-        return Choice(best, grid[known], scores[known], system.criterion, None)
+        return Choice(best, grid[known], scores[known], system.criterion, _held_out(system, inverse, best), None)
     centre = 1e-4 * top
     if system.coarse is not None:
         # Fewer features make a kernel estimate smaller by the same factor, and with it the alpha that suits it.
@@ -102,7 +105,7 @@ class _Windows:
 
     def search(self, centre: float) -> Choice:
         """Move the window to its own minimum until that lies inside."""
-        best = centre
+        best, held_out = centre, None
         for _ in range(_MOST_WINDOWS):
             centre = float(np.clip(centre, self._lowest, self._highest))
             grid = _grid(max(self._lowest, centre / _REACH), min(self._highest, centre * _REACH))
@@ -116,6 +119,7 @@ class _Windows:
                 self._lowest = centre = float(grid[-1])
                 continue
             best = _refine(self._system, inverse, grid, scores)
+            held_out = _held_out(self._system, inverse, best)
             at = int(np.argmin(scores))
             inside = 0 < at < grid.size - 1
             if inside or grid[at] in (self._lowest, self._highest):
@@ -128,7 +132,7 @@ class _Windows:
             )
         alphas = np.array(sorted(self._curve))
         scores = np.array([self._curve[alpha] for alpha in alphas])
-        return Choice(best, alphas, scores, self._system.criterion, self._buffer)
+        return Choice(best, alphas, scores, self._system.criterion, held_out, self._buffer)
 
     def _evaluate(self, shift: float, grid: np.ndarray) -> tuple[ShiftedInverse, np.ndarray]:
         system = self._system
@@ -175,6 +179,10 @@ def _refine(system: System, inverse: ShiftedInverse, grid: np.ndarray, scores: n
         lambda log: system.score(inverse, np.exp([log]))[0], bounds=bounds, method="bounded", options={"xatol": 1e-2}
     )
     return float(np.exp(found.x) if found.fun < scores[best] else grid[best])
+
+
+def _held_out(system: System, inverse: ShiftedInverse, shift: float) -> HeldOutScores | None:
+    return None if system.held_out is None else system.held_out(inverse, shift)
 
 
 def _largest_eigenvalue(matrix: BlockTriangle, n_jobs: int | None) -> float:

@@ -8,7 +8,7 @@ from phimap._random import RandomState, seed_sequence
 from phimap.learn.data.blocks import FeatureBlock
 from phimap.learn.data.reservoir import CAPACITY
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
-from phimap.learn.solver import HeldOutRows, LinearSolution, Passes, Problem, Solver, Sums, solve, vertex
+from phimap.learn.solver import HeldOutRows, HeldOutScores, LinearSolution, Passes, Problem, Solver, Sums, solve, vertex
 
 _TINY = np.finfo(np.float64).tiny
 # Alphas that are tried at a time, as shares of the mean eigenvalue, and how far apart they are.
@@ -81,9 +81,9 @@ class ConjugateGradients(Solver):
     def _passes(self, m: int, t: int, eps: float) -> Passes:
         system, preconditioner = yield from self._first_pass(m, eps)
         tolerance = self._tolerance or (1e-6 if eps > 1e-10 else 1e-12)
-        W, alphas, scores, criterion = np.zeros((m, t)), np.empty(0), np.empty(0), "given"
+        W, alphas, scores, criterion, held_out = np.zeros((m, t)), np.empty(0), np.empty(0), "given", None
         if isinstance(self._alpha, str):
-            W, alpha, alphas, scores = yield from self._choose(system, preconditioner)
+            W, alpha, alphas, scores, held_out = yield from self._choose(system, preconditioner)
             criterion = "held-out"
         else:
             alpha = float(self._alpha)
@@ -105,7 +105,17 @@ class ConjugateGradients(Solver):
             state.restart(W, system.rhs - true - alpha * W)
         status = "solved" if residual <= reached else "stopped"
         return LinearSolution(
-            W, system.intercept(W), float(alpha), alphas, scores, criterion, residual, "cg", status, self.n_passes + 1
+            W,
+            system.intercept(W),
+            float(alpha),
+            alphas,
+            scores,
+            criterion,
+            residual,
+            "cg",
+            status,
+            self.n_passes + 1,
+            held_out,
         )
 
     def _first_pass(self, m: int, eps: float):
@@ -144,17 +154,23 @@ class ConjugateGradients(Solver):
             if abs(best - scores[chosen]) <= _STEADY * best and state.residual(found) <= _SEARCH_TOLERANCE:
                 break
             best = scores[chosen]
-        return state.solution[:, found].copy(), vertex(alphas, scores), alphas, scores
+        W, rows = state.solution[:, found].copy(), self._held_out
+        held_out = HeldOutScores(self._predictions(without, W), rows.targets, rows.weights)
+        return W, vertex(alphas, scores), alphas, scores, held_out
 
     def _errors(self, system: _System, W: np.ndarray, n_alphas: int) -> np.ndarray:
         """Mean squared errors on the held-out rows, summed over targets: (n_alphas,)."""
         held_out = self._held_out
         assert held_out is not None
-        found = held_out.block.times(W, self._n_jobs) + np.tile(system.sum_y / system.n, n_alphas)
-        found -= (system.sum_z / system.n) @ W
-        squares = np.square(found - np.tile(held_out.targets, n_alphas))
+        squares = np.square(self._predictions(system, W) - np.tile(held_out.targets, n_alphas))
         means = np.average(squares, axis=0, weights=held_out.weights)
         return means.reshape(n_alphas, -1).sum(axis=1)
+
+    def _predictions(self, system: _System, W: np.ndarray) -> np.ndarray:
+        """What coefficients (m, k) for one alpha or several, found without the held-out rows, say of these: (r, k)."""
+        assert self._held_out is not None
+        intercepts = np.tile(system.sum_y / system.n, W.shape[1] // len(system.sum_y))
+        return self._held_out.block.times(W, self._n_jobs) + intercepts - (system.sum_z / system.n) @ W
 
 
 class _System:

@@ -10,11 +10,13 @@ import numpy as np
 
 from phimap._random import RandomState, named_streams
 from phimap.learn.data.blocks import DenseBlock, FeatureBlock
-from phimap.learn.data.centred_rows import CentredRows, times_root
+from phimap.learn.data.centred_rows import CentredRows, times_root, without_root
 from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.data.weights import total_weight, weighted_mean, weighted_sum
+from phimap.learn.ridge.leave_one_out import left_out_errors, weight_shares
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, Images, ShiftedInverse
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.solver import HeldOutScores
 
 
 class Rows(NamedTuple):
@@ -43,6 +45,8 @@ class System:
     eps: float
     criterion: str
     score: Callable[[Any, np.ndarray], np.ndarray]
+    # Predictions at one lam for the rows that judge, by models without them; their mean square error is the score.
+    held_out: Callable[[Any, float], HeldOutScores] | None = None
     project: Images | None = None
     # Rows (as columns) whose leverages the score needs.
     rows: np.ndarray | None = None
@@ -104,24 +108,39 @@ def _system_without(others: RidgeStatistics, held_out: Rows, outlying: Rows, n_j
         products = [rows.times(vectors, n_jobs) for rows in (block, outlying_block)]
         return np.concatenate(products) - mean_z @ vectors
 
+    def free(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        """1 less the leverages of the outlying rows; 0 for a row that alone determines its own fit."""
+        own = 1 / others.weight if outlying_weights is None else outlying_weights / others.weight
+        return np.maximum(1 - inverse.forms(shifts) - own, _LEAST_FREE)
+
     def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
         squares = np.square(inverse.images(shifts) - targets).sum(axis=2)
         of_most = weighted_mean(squares[:, :n_held_out], weights, axis=1)
         if n_outlying == 0:
             return of_most
-        # 1 less the leverage; 0 for a row that alone determines its own fit.
-        own = 1 / others.weight if outlying_weights is None else outlying_weights / others.weight
-        free = np.maximum(1 - inverse.forms(shifts) - own, _LEAST_FREE)
-        of_outlying = weighted_sum(squares[:, n_held_out:] / np.square(free), outlying_weights, axis=1)
+        left = np.square(free(inverse, shifts))
+        of_outlying = weighted_sum(squares[:, n_held_out:] / left, outlying_weights, axis=1)
         return ((total - outlying_weight) * of_most + of_outlying) / total
 
     def coarse(columns: np.ndarray) -> System:
         tested, far = (rows._replace(block=rows.block.columns(columns)) for rows in (held_out, outlying))
         return _system_without(others.subset(columns), tested, far, n_jobs)
 
+    def predictions(inverse: ShiftedInverse, shift: float) -> HeldOutScores:
+        images = inverse.images(np.array([shift]))[0]
+        if n_outlying == 0:
+            return HeldOutScores(mean_y + images, Y, weights)
+        images[n_held_out:] -= targets[n_held_out:]
+        images[n_held_out:] = targets[n_held_out:] + images[n_held_out:] / free(inverse, np.array([shift]))[0, :, None]
+        counts = [np.ones(len(y)) if w is None else w for y, w in ((Y, weights), (Y_outlying, outlying_weights))]
+        counts[0] = counts[0] * (total - outlying_weight) / counts[0].sum()
+        return HeldOutScores(mean_y + images, mean_y + targets, np.concatenate(counts))
+
     matrix, rhs = others.centred_gram(), others.centred_cross()
     rows = times_root(outlying_block.to_host() - mean_z, outlying_weights).T if n_outlying else None
-    return System(matrix, rhs, others.gram, others.eps, "held-out", score, project, rows=rows, coarse=coarse)
+    return System(
+        matrix, rhs, others.gram, others.eps, "held-out", score, predictions, project, rows=rows, coarse=coarse
+    )
 
 
 def held_out_dual_system(
@@ -141,24 +160,29 @@ def held_out_dual_system(
     def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
         return weighted_mean(np.square(inverse.images(shifts) - wanted).sum(axis=2), weights_tested, axis=1)
 
+    def predictions(inverse: ShiftedInverse, shift: float) -> HeldOutScores:
+        return HeldOutScores(mean_y + inverse.images(np.array([shift]))[0], Y[tested], weights_tested)
+
     rhs = times_root(Y[kept] - mean_y, weights_kept)
-    return System(matrix, rhs, matrix, eps, "held-out", score, project)
+    return System(matrix, rhs, matrix, eps, "held-out", score, predictions, project)
 
 
 def leave_one_out_system(
-    matrix: BlockTriangle, rhs: np.ndarray, eps: float, weights: np.ndarray | None = None
+    matrix: BlockTriangle, rhs: np.ndarray, Y: np.ndarray, eps: float, weights: np.ndarray | None = None
 ) -> System:
     """Give the dual system, judged by the exact leave-one-out error: see `solve_ridge_dual`."""
-    n = rhs.shape[0]
-    shares = 1 / n if weights is None else weights / weights.sum()
+    shares = weight_shares(weights, Y.shape[0])
+
+    def errors(inverse: ExactShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        duals, diagonals = inverse.images(shifts), inverse.diagonals(shifts)
+        return np.stack([left_out_errors(*one, shares) for one in zip(shifts, duals, diagonals, strict=True)])
 
     def score(inverse: ExactShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        inverse_diagonals = inverse.diagonals(shifts) * shifts[:, None]
-        # 1 - h_i; for a row that alone determines its own fit rounding could leave it below zero.
-        free = np.maximum(inverse_diagonals - shares, np.finfo(np.float64).eps)
-        errors = shifts[:, None, None] * inverse.images(shifts) / free[:, :, None]
-        squares = np.square(errors).sum(axis=2)
+        squares = np.square(errors(inverse, shifts)).sum(axis=2)
         # The roots of the weights are in the right-hand side.
         return squares.mean(axis=1) if weights is None else squares.sum(axis=1) / weights.sum()
 
-    return System(matrix, rhs, matrix, eps, "leave-one-out", score, exact=True)
+    def predictions(inverse: ExactShiftedInverse, shift: float) -> HeldOutScores:
+        return HeldOutScores(Y - without_root(errors(inverse, np.array([shift]))[0], weights), Y, weights)
+
+    return System(matrix, rhs, matrix, eps, "leave-one-out", score, predictions, exact=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap._random import RandomState
+from phimap._random import RandomState, named_streams
 from phimap.learn.data.blocks import FeatureBlock, Features, feature_block
 from phimap.learn.data.centred_rows import times_root
 from phimap.learn.data.triangle import BlockTriangle
@@ -23,8 +23,11 @@ from phimap.learn.ridge.criteria import (
     held_out_system,
     leave_one_out_system,
 )
+from phimap.learn.ridge.judges import n_left_out
+from phimap.learn.ridge.leave_one_out import leave_one_out, leave_one_out_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.learn.solver import LinearSolution
+from phimap.learn.solver import HeldOutScores, LinearSolution
+from phimap.ops import single_threaded_blas
 
 #: Up to this number of rows the leave-one-out error is computed exactly, by an eigendecomposition of that order.
 LEAVE_ONE_OUT_ROWS = 2048
@@ -37,6 +40,7 @@ def solve_ridge(
     *,
     held_out: tuple[Any, ...] | None = None,
     outlying: tuple[Any, ...] | None = None,
+    left_out: tuple[Any, ...] | None = None,
     rng: RandomState = 0,
     n_jobs: int | None = None,
 ) -> LinearSolution:
@@ -53,6 +57,8 @@ def solve_ridge(
     outlying : tuple of features (k, m), targets (k, t) and, where they have some, weights (k,), optional
         Other rows of the statistics, those that lie farthest out: they stay in, and their leave-one-out errors count
         beside the held-out ones.
+    left_out : tuple of features (r, m), targets (r, t) and, where they have some, weights (r,), optional
+        Some of the rows of the statistics, whose leave-one-out predictions are formed where no rows are held out.
     rng : int, Generator, RandomState, SeedSequence or None, default=0
         Seed of the probes that estimate traces for generalised cross-validation.
     n_jobs : int, optional
@@ -107,9 +113,15 @@ def solve_ridge(
         return held_out_system(statistics, tested, far, n_jobs)
 
     matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
-    W, residual, chosen = _solve(matrix, rhs, alpha, system, rng, n_jobs)
+    W, residual, chosen, factor = _solve(matrix, rhs, alpha, system, rng, n_jobs)
+    scores, left_out = chosen.held_out, held_out if left_out is None else left_out
+    if scores is None and left_out is not None:
+        block, Y, weights = Rows(feature_block(left_out[0]), *left_out[1:])
+        Z = np.asarray(block.to_host(), dtype=np.float64)
+        with single_threaded_blas():
+            scores = leave_one_out(factor, statistics, W, Z, Y, weights)
     intercept = (statistics.sum_y - statistics.sum_z @ W) / statistics.weight
-    return _solution(W, intercept, chosen, residual, "primal")
+    return _solution(W, intercept, chosen, residual, "primal", scores)
 
 
 def solve_ridge_dual(
@@ -167,16 +179,37 @@ def solve_ridge_dual(
 
     def system() -> System:
         if Y.shape[0] <= LEAVE_ONE_OUT_ROWS:
-            return leave_one_out_system(matrix, rhs, block.eps, weights)
+            return leave_one_out_system(matrix, rhs, Y, block.eps, weights)
         return held_out_dual_system(rows, Y, weights, block.eps, rng, n_jobs)
 
-    A, residual, chosen = _solve(matrix, rhs, alpha, system, rng, n_jobs)
+    A, residual, chosen, factor = _solve(matrix, rhs, alpha, system, rng, n_jobs)
+    scores = chosen.held_out
+    if scores is None:
+        some = named_streams(rng, "left-out")["left-out"].permutation(Y.shape[0])[: n_left_out(Y.shape[0])]
+        scores = leave_one_out_dual(factor, chosen.alpha, A, some, Y, weights)
     W = rows.combine(A)
-    return _solution(W, mean_y - rows.mean @ W, chosen, residual, "dual")
+    return _solution(W, mean_y - rows.mean @ W, chosen, residual, "dual", scores)
 
 
-def _solution(W: np.ndarray, intercept: np.ndarray, chosen: Choice, residual: float, form: str) -> LinearSolution:
-    return LinearSolution(W, intercept, chosen.alpha, chosen.alphas, chosen.scores, chosen.criterion, residual, form)
+def _solution(
+    W: np.ndarray,
+    intercept: np.ndarray,
+    chosen: Choice,
+    residual: float,
+    form: str,
+    held_out: HeldOutScores | None,
+) -> LinearSolution:
+    return LinearSolution(
+        W,
+        intercept,
+        chosen.alpha,
+        chosen.alphas,
+        chosen.scores,
+        chosen.criterion,
+        residual,
+        form,
+        held_out=held_out,
+    )
 
 
 def _solve(
@@ -186,12 +219,12 @@ def _solve(
     system: Callable[[], System],
     rng: RandomState,
     n_jobs: int | None,
-) -> tuple[np.ndarray, float, Choice]:
-    """Solution (order, t), its relative residual, and alpha: as given, or as chosen by the criterion of `system`."""
+) -> tuple[np.ndarray, float, Choice, BlockedCholesky]:
+    """Solution (order, t), its relative residual, alpha, given or chosen by the criterion of `system`, and factor."""
     if alpha == "auto":
         chosen, retries = choose(system(), rng, n_jobs), _RETRIES
     else:
-        chosen, retries = Choice(float(alpha), np.empty(0), np.empty(0), "given", None), 0
+        chosen, retries = Choice(float(alpha), np.empty(0), np.empty(0), "given", None, None), 0
     alpha, buffer = chosen.alpha, chosen.buffer
     if buffer is not None and buffer.shape != matrix.data.shape:
         # In dual form the search has fewer rows.
@@ -210,4 +243,4 @@ def _solve(
     W = W + factor.solve(rhs - matrix.matmul(W, n_jobs) - alpha * W)
     residual, size = rhs - matrix.matmul(W, n_jobs) - alpha * W, np.linalg.norm(rhs)
     relative = float(np.linalg.norm(residual) / size) if size > 0 else 0.0
-    return np.ascontiguousarray(W), relative, replace(chosen, alpha=alpha)
+    return np.ascontiguousarray(W), relative, replace(chosen, alpha=alpha), factor

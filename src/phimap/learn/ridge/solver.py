@@ -97,7 +97,10 @@ class RidgeSolver(Record):
             Z, Y, weights = self._joined()
             return solve_ridge_dual(Z, Y, alpha, weights=weights, rng=rng, n_jobs=n_jobs)
         held_out, outlying = judges.of(self.statistics.n) if judges and alpha == "auto" else (None, None)
-        return solve_ridge(self.statistics, alpha, held_out=held_out, outlying=outlying, rng=rng, n_jobs=n_jobs)
+        left_out = judges.left_out(self.statistics.n) if judges and held_out is None else None
+        return solve_ridge(
+            self.statistics, alpha, held_out=held_out, outlying=outlying, left_out=left_out, rng=rng, n_jobs=n_jobs
+        )
 
     def subset(self, columns: np.ndarray) -> RidgeSolver:
         """Return the solver of some of the features, in the order of `columns`."""

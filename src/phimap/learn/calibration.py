@@ -1,0 +1,113 @@
+"""Probabilities of classes from scores, calibrated on rows that the model has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax
+
+from phimap.learn.solver import HeldOutScores
+from phimap.ops import single_threaded_blas
+from phimap.records import Record
+
+# Where the logarithms of power and width lie before any row is seen, the means over nine tables, and how far from
+# there, nearly twice their spread: a few rows, or rows told apart without error, so leave finite probabilities.
+_CENTRE = np.array([1.2, -2.0])
+_SPREAD = 1.0
+# No data lead further from there.
+_FARTHEST = 6.0
+# Below this the logarithm of softplus is its argument, to the last digit.
+_LINEAR = -36.0
+
+
+@dataclass(frozen=True)
+class Calibration(Record):
+    r"""Probabilities of classes as a function of scores that a fit to their labels gives: least squares, or of margins.
+
+    Attributes
+    ----------
+    low : float
+        What the model was to give for the wrong class, -1 or 0; 1 for the right one.
+    power, width : float
+
+    Notes
+    -----
+    Let :math:`u_c = (s_c - low) / (1 - low)`, and for two classes, which have one score, :math:`u_0 = 1 - u_1`. Then
+
+    .. math:: p_c \propto \operatorname{softplus}(u_c / \tau)^a, \qquad \operatorname{softplus}(x) = \log(1 + e^x),
+
+    with the power a and the width :math:`\tau`. A least-squares fit of labels estimates probabilities itself, but
+    leaves the interval from 0 to 1: where u is large beside the width the probability is a power of it, and where it is
+    negative it falls as :math:`e^{a u / \tau}`. For large :math:`\tau` and a this is a softmax with a temperature.
+
+    Both maximise the likelihood of held-out rows, with weights as multiples of their mean, times a Gaussian prior of
+    their logarithms. The probabilities of a row are in the order of its scores.
+
+    **Error.** On its own training rows a model is nearly sure of itself: scores for them would give a width far too
+    small. **Cost.** A few dozen evaluations of r n_classes values.
+
+    **Differs from the source in** the softplus in place of the exponential, which costs one parameter more and lowers
+    the log loss, and in the prior. It has no offset for each class: with these, the most probable class would not be
+    that of the largest score, for a gain in log loss of 1 % at the median of nine tables.
+
+    References
+    ----------
+    Platt (1999), *Probabilistic outputs for support vector machines*; Guo, Pleiss, Sun, Weinberger (2017), *On
+    calibration of modern neural networks*, Section 4.2 (temperature).
+    """
+
+    low: float
+    power: float
+    width: float
+
+    @classmethod
+    def of(cls, held_out: HeldOutScores) -> Calibration:
+        """The most likely calibration for the classes of rows, given scores for them."""
+        low = -1.0 if held_out.targets.shape[1] == 1 else float(held_out.targets.min())
+        shares = _shares(held_out.predictions.astype(np.float64), low)
+        labels = _shares(held_out.targets, low).argmax(axis=1)
+        weights = np.ones(len(labels)) if held_out.weights is None else held_out.weights / held_out.weights.mean()
+        with single_threaded_blas():
+            found = minimize(
+                _objective,
+                _CENTRE,
+                args=(shares, labels, weights),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=np.stack([_CENTRE - _FARTHEST, _CENTRE + _FARTHEST], axis=1),
+                options={"ftol": 1e-12, "gtol": 1e-8},
+            ).x
+        return cls(low, *(float(value) for value in np.exp(found)))
+
+    def log_probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Logarithms of the probabilities (n, n_classes) for scores (n, 1) or (n, n_classes), in their dtype."""
+        return log_softmax(self.power * _log_softplus(_shares(scores, self.low) / self.width), axis=1)
+
+
+def _shares(scores: np.ndarray, low: float) -> np.ndarray:
+    """Scores (n, t) as numbers (n, n_classes) that were to be 0 and 1."""
+    shares = (scores - low) / (1 - low)
+    return np.hstack([1 - shares, shares]) if shares.shape[1] == 1 else shares
+
+
+def _log_softplus(x: np.ndarray) -> np.ndarray:
+    return np.where(x < _LINEAR, x, np.log(np.logaddexp(0, np.maximum(x, _LINEAR))))
+
+
+def _objective(
+    point: np.ndarray, shares: np.ndarray, labels: np.ndarray, weights: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Minus the logarithm of likelihood times prior, for each row, and its gradient by the logarithms `point`."""
+    power, x, rows = np.exp(point[0]), shares / np.exp(point[1]), np.arange(len(labels))
+    values = power * _log_softplus(x)
+    logarithms = log_softmax(values, axis=1)
+    slopes = weights[:, None] * np.exp(logarithms)
+    slopes[rows, labels] -= weights
+    bounded = np.maximum(x, _LINEAR)
+    of_softplus = np.where(x < _LINEAR, 1.0, expit(bounded) / np.logaddexp(0, bounded))
+    gradient = np.array([(slopes * values).sum(), -power * (slopes * of_softplus * x).sum()])
+    away = (point - _CENTRE) / _SPREAD
+    value = 0.5 * float(np.square(away).sum()) - float(weights @ logarithms[rows, labels])
+    return value / len(labels), (gradient + away / _SPREAD) / len(labels)

@@ -1,0 +1,92 @@
+"""Predictions for rows that took no part in a fit, however the rows came."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import phimap as pm
+from phimap.records import equal_records
+from tests.learn.problems import problem
+
+
+def model(**options) -> pm.KernelRegressor:
+    return pm.KernelRegressor(pm.kernels.Gaussian(2.0), 40, random_state=0, **options)
+
+
+def features(fitted, X: np.ndarray) -> np.ndarray:
+    return fitted._features()(X).to_host()
+
+
+def is_without(fitted, X: np.ndarray, y: np.ndarray, together: bool) -> None:
+    """Assert that predictions are those of ridge regression on the others, left out together or one at a time."""
+    held_out, alpha, Z = fitted._current_solution().held_out, fitted.alpha_, features(fitted, X)
+    rows = np.array([int(np.flatnonzero(y == target)[0]) for target in held_out.targets[:, 0]])
+    for i in range(0, len(rows), 1 + len(rows) // 20):
+        kept = np.setdiff1d(np.arange(len(y)), rows if together else rows[i])
+        oracle = Ridge(alpha=alpha, solver="svd").fit(Z[kept], y[kept]).predict(Z[rows[i : i + 1]])
+        np.testing.assert_allclose(held_out.predictions[i, 0], oracle[0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", ["auto", 0.5])
+def test_however_rows_come(alpha, streamed, monkeypatch):
+    monkeypatch.setattr("phimap.learn.ridge.judges._OUTLYING_SHARE", 10**6)
+    X, y = problem(400)
+    whole = model(alpha=alpha).fit(X, y)
+    assert len(whole.solution_.held_out.targets) == (40 if alpha == "auto" else 256)
+    is_without(whole, X, y, together=alpha == "auto")
+    batches = [(X[:150], y[:150]), (X[150:], y[150:])]
+    streamed_model = model(alpha=alpha).fit_batches(batches)
+    np.testing.assert_allclose(
+        streamed_model.solution_.held_out.predictions, whole.solution_.held_out.predictions, rtol=0, atol=1e-6
+    )
+    added = model(alpha=alpha).partial_fit(*batches[0])
+    other = copy.deepcopy(added).partial_fit(*batches[1])
+    is_without(other, X, y, together=alpha == "auto")
+    added.partial_fit(X[150:300], y[150:300])
+    late = copy.deepcopy(added).partial_fit(X[300:], y[300:])
+    apart = copy.deepcopy(added).merge(late, shared=added)
+    is_without(apart, X, y, together=alpha == "auto")
+
+
+def test_are_of_the_same_bits_for_any_number_of_threads():
+    X, y = problem(600)
+    one, two = (model(n_jobs=n_jobs).fit(X, y).solution_.held_out for n_jobs in (1, 2))
+    assert equal_records(one, two)
+
+
+def test_are_in_the_units_of_the_targets():
+    X, y = problem(300)
+    near, far = model().fit(X, y), model().fit(X, 1e9 + y)
+    assert far.target_units_ is not None
+    for field in ("predictions", "targets"):
+        found = getattr(far.solution_.held_out, field) - 1e9
+        np.testing.assert_allclose(found, getattr(near.solution_.held_out, field), rtol=0, atol=1e-5)
+
+
+def test_are_in_no_model_file(tmp_path):
+    X, y = problem(300)
+    fitted = model().fit(X, y)
+    pm.save(fitted, tmp_path / "model", statistics=True)
+    loaded = pm.load(tmp_path / "model")
+    assert fitted.solution_.held_out is not None
+    assert loaded.solution_.held_out is None
+    # With rows added there is a new solution, and they are there again.
+    loaded.partial_fit(X[:5], y[:5])
+    loaded.predict(X)
+    assert loaded.solution_.held_out is not None
+
+
+@pytest.mark.parametrize("fitted", [model(solver="cg"), pm.KernelClassifier("gaussian", 40, loss="squared_hinge")])
+def test_solutions_in_passes_have_those_of_their_choice_of_alpha(fitted):
+    X, y = problem(600)
+    y = y if isinstance(fitted, pm.KernelRegressor) else np.sign(y)
+    held_out, errors = fitted.fit(X, y).solution_.held_out, []
+    if isinstance(fitted, pm.KernelRegressor):
+        errors = np.square(held_out.predictions - held_out.targets)
+    else:
+        errors = np.square(np.maximum(1 - held_out.targets * held_out.predictions, 0))
+    assert np.isclose(np.average(errors[:, 0], weights=held_out.weights), fitted.solution_.scores, rtol=1e-4).any()
