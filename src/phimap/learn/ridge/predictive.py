@@ -10,8 +10,8 @@ from phimap.learn.data.weights import weighted_mean
 from phimap.learn.ridge.leverages import Leverages
 from phimap.learn.ridge.local_noise import LEAST_ROWS, MOST_COLUMNS, LocalNoise
 
-# Random signs by which the variance far from the data is known: to 1 / sqrt(32 r) with r directions open, see `Predictive`.
-_PROBES = 64
+# Random signs by which the variance far from the data is known, see `FunctionVariance`: few beside the rows left out.
+_PROBES = 256
 # Standard errors by which local noise must better the likelihood of errors on rows left out: nothing by chance.
 _CLEAR = 3.0
 _LEAST_FREE = float(np.finfo(np.float64).eps)
@@ -62,7 +62,7 @@ class FunctionVariance:
     have the same spread. Division by tau brings the prior back, and near the data it is right to the same order: features
     of the data fit one another better than the kernel does, by that share.
 
-    **Error.** tau is known to ``1 / sqrt(32 r)`` relative, r the effective number of directions left open.
+    **Error.** tau is known to ``1 / sqrt(128 r)`` relative, r the effective number of directions left open.
 
     **Cost.** That of the leverages.
 
@@ -79,7 +79,7 @@ class FunctionVariance:
 
     def of(self, points: Points) -> np.ndarray:
         """The ratio (r,) for new rows."""
-        return self._total(self._raw(points), points)
+        return self._total(self._raw(points), 1 / self._leverages.weight, points)
 
     def left_out(self, points: Points, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """For rows of the training, of these weights: the ratio (r,) without each, and 1 less its leverage (r,).
@@ -87,15 +87,17 @@ class FunctionVariance:
         With ``v = 1 / N + phi_c^T (A + alpha I)^{-1} phi_c`` a row of weight w has the leverage ``w v``; without it
         v is ``v / (1 - w v)`` by Sherman and Morrison, and the error at it is that of the fit over ``1 - w v``.
         """
+        counted = np.ones(len(points.features)) if weights is None else weights
         own = self._raw(points) + 1 / self._leverages.weight
-        free = np.maximum(1 - (own if weights is None else weights * own), _LEAST_FREE)
-        return self._total(own / free - 1 / self._leverages.weight, points), free
+        free = np.maximum(1 - counted * own, _LEAST_FREE)
+        constant = 1 / (self._leverages.weight - counted)
+        return self._total(own / free - constant, constant, points), free
 
     def _raw(self, points: Points) -> np.ndarray:
         return self._leverages.of(points.features - self._leverages.mean)
 
-    def _total(self, raw: np.ndarray, points: Points) -> np.ndarray:
-        return raw / self.open_share + 1 / self._leverages.weight + points.missing / self._leverages.alpha
+    def _total(self, raw: np.ndarray, constant: np.ndarray | float, points: Points) -> np.ndarray:
+        return raw / self.open_share + constant + points.missing / self._leverages.alpha
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ class Noise:
         """From errors (s, t) at rows left out, whose function has the variances sigma^2 `ratios` (s,).
 
         sigma^2 makes the mean square of the errors one, over their standard deviations. The noise varies where this
-        betters the likelihood of the errors clearly, each judged by those of other rows.
+        betters the likelihood of the errors clearly, each judged by those of other rows; sigma^2 is then raised where the
+        mean square would be above one, and not lowered, which places of much noise would pay for those of little.
         """
         squares = np.square(errors)
         variance = weighted_mean(squares / (1 + ratios)[:, None], weights)
@@ -135,11 +138,8 @@ class Noise:
         squares = squares / unit
         local = LocalNoise(inputs, squares / (1 + ratios)[:, None], weights)
         found = local.left_out() + ratios[:, None]
-        scale = weighted_mean(squares / found, weights)
-        losses = [
-            0.5 * (np.log(size) + squares / size)
-            for size in (found * np.where(scale > 0, scale, 1.0), 1 + ratios[:, None])
-        ]
+        scale = np.maximum(weighted_mean(squares / found, weights), 1.0)
+        losses = [0.5 * (np.log(size) + squares / size) for size in (scale * found, 1 + ratios[:, None])]
         gain = losses[1] - losses[0]
         mean = weighted_mean(gain, weights)
         error = np.sqrt(weighted_mean(np.square(gain - mean), weights) / n_rows)
