@@ -2,8 +2,8 @@
 
 Prints, from one run:
 
-- the ratio of the standard deviation to that of scikit-learn's `GaussianProcessRegressor` with the same kernel and noise, on
-  1,000 rows drawn from that process (the peer; the limit is 5 %), for the whole and for the function without the noise;
+- the ratio of the standard deviation to that of scikit-learn's `GaussianProcessRegressor` with the same kernel and
+  noise, on 1,000 rows drawn from that process (the peer; the limit is 5 %), for the whole and for the function alone;
 - the standard deviation far from all data, over that of the prior with noise;
 - on real tables at default settings the shares of held-out rows within the central 50, 80 and 95 % of a normal law
   (the 80 % interval is to hold 75 to 85 %), the root mean square of standardised errors, and the seconds of the
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=SETS)
     arguments = parser.parse_args()
     against_the_exact_process()
-    print("share of held-out rows within the central 50, 80, 95 % (80 %: 0.75 to 0.85); rms of standardised errors; noise")
+    print("held-out rows within the central 50, 80, 95 % (80 %: 0.75 to 0.85); rms of standardised errors; noise")
     for name in arguments.sets:
         coverage(name, arguments.data)
 

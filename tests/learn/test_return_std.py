@@ -30,7 +30,7 @@ def features_of(model, X):
 
 
 def variance_ratios(Z, weights, alpha, new, share):
-    """``var f / sigma^2``: the design [1, z] with the penalty (0, alpha), inverted as a whole; tau divides what is not 1 / N."""
+    """``var f / sigma^2``: the design [1, z] with the penalty (0, alpha), inverted whole; tau divides all but 1 / N."""
     design, wanted = (np.hstack([np.ones((len(rows), 1)), rows]) for rows in (Z, new))
     penalty = alpha * np.eye(design.shape[1])
     penalty[0, 0] = 0
@@ -98,7 +98,7 @@ def test_the_open_share_is_that_of_the_degrees_of_freedom():
 
 
 def test_close_to_the_exact_process(rng):
-    """Within 5 % everywhere, with sigma known to sqrt(1 / 800) of itself: 3.5 % is one deviation less than the limit."""
+    """Within 5 % everywhere; sigma is known to 3.5 % from 400 rows, and features and seed are fixed."""
     X = rng.uniform(-2, 2, (500, 2))
     kernel = pm.kernels.Gaussian(1.0)
     y = np.linalg.cholesky(kernel(X) + 1e-9 * np.eye(500)) @ rng.standard_normal(500) + 0.3 * rng.standard_normal(500)
@@ -147,7 +147,7 @@ def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
     assert np.sqrt(np.mean(std**2)) == pytest.approx(expected[0], rel=0.08)
     # Mutant: the formula as it stands in books.
     if name == "nystroem":
-        monkeypatch.setattr(type(model), "_is_projection", False)
+        monkeypatch.setattr(type(model), "_leaves_out", False)
         monkeypatch.setattr(type(model), "_spread", lambda *_: None)
         del model._predictive
     else:
@@ -156,7 +156,7 @@ def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
 
 
 def test_errors_on_new_rows_have_the_stated_size():
-    """Mean square of 2,000 standardised errors, whose deviation is sqrt(2 / n): 6 of them and those of sigma, twice 1e-8.
+    """Mean squares of 2,000 standardised errors, within 6 deviations of sqrt(2 / n) each: false alarms below 1e-8.
 
     The noise is ten times larger on one side, which one sigma cannot state.
     """
@@ -238,7 +238,7 @@ def test_model_files_keep_what_is_needed_where_asked(tmp_path):
     np.testing.assert_array_equal(pm.load(tmp_path / "with.phimap").predict(X, return_std=True)[1], expected)
     other = pm.load(tmp_path / "without.phimap")
     np.testing.assert_array_equal(other.predict(X), model.predict(X))
-    with pytest.raises(ValueError, match=r"saved without its statistics. Save it with save\(model, path, statistics=True"):
+    with pytest.raises(ValueError, match=r"saved without its statistics. Save it with save\(model, path, stat"):
         other.predict(X, return_std=True)
 
 
@@ -273,9 +273,9 @@ def test_weights_count_like_repeated_rows(streamed):
     """In all but the errors: a row with weight is left out whole."""
     X, y = problem(100)
     times = np.random.default_rng(0).integers(1, 4, 100)
-    options = {"alpha": 0.05, "random_state": 0, "standardize": False}
-    weighted = pm.KernelRegressor(pm.kernels.Gaussian(2.0), 30, **options).fit(X, y, times.astype(float))
-    repeated = pm.KernelRegressor(pm.kernels.Gaussian(2.0), 30, **options).fit(np.repeat(X, times, 0), np.repeat(y, times))
+    model = pm.KernelRegressor(pm.kernels.Gaussian(2.0), 30, alpha=0.05, random_state=0, standardize=False)
+    weighted = clone(model).fit(X, y, times.astype(float))
+    repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     found = []
     for model in (weighted, repeated):
         std = model.predict(X, return_std=True)[1]
@@ -288,6 +288,8 @@ MAPS = {
     "ntk": "ntk",
     "polynomial": "polynomial",
     "nystroem": pm.NystroemFeatures(pm.kernels.Matern(nu=1.5), 48, random_state=0),
+    "nystroem-ntk": pm.NystroemFeatures(pm.kernels.NTK(depth=1), 48, random_state=0),
+    "series": pm.DotProductFeatures(pm.kernels.Gaussian(2.0), 64, random_state=0),
     "packed": pm.TernaryFeatures(n_components=64, packed=True, random_state=0),
     "bits": pm.QuantizedFeatures(pm.FourierFeatures(n_components=64, random_state=0), bits=2, packed=True),
     "sum": pm.kernels.Gaussian(2.0) + pm.kernels.Polynomial(degree=2),
@@ -304,7 +306,7 @@ def test_every_map_has_standard_deviations(name, form, request):
     model = pm.KernelRegressor(MAPS[name], 64, alpha=0.1, random_state=0).fit(X[:300], y[:300])
     mean, std = model.predict(X[300:], return_std=True)
     assert (std > 0).all()
-    assert 0.5 < np.sqrt(np.mean(np.square((y[300:] - mean) / std))) < 1.6
+    assert 0.6 < np.sqrt(np.mean(np.square((y[300:] - mean) / std))) < 1.5
 
 
 def test_kernels_that_grow_are_less_sure_far_away():

@@ -11,14 +11,18 @@ from scipy import sparse
 from phimap._validation import check_samples
 from phimap.config import memory_budget
 from phimap.features.nystroem.nystroem import NystroemRecord
+from phimap.features.power_series.dot_product import DotProductFeatures
 from phimap.kernels import StationaryKernel
 from phimap.learn.data.kept_rows import WeightedRows
+from phimap.learn.ridge.local_noise import MOST_COLUMNS
 from phimap.learn.ridge.predictive import FunctionVariance, Noise, Points, Predictive
 from phimap.learn.streamed import StreamedFit
 from phimap.ops import Array, ops_for, single_threaded_blas
 
 # Rows at a time, in float64: enough that the factor is read seldom, and few beside it.
 _ROWS = 512
+# Rows that are no landmarks, by which noise can be judged: their mean square is known to a seventh.
+_LEAST_JUDGES = 100
 # Arrays (rows, m) in float64 that are held meanwhile.
 _ARRAYS = 4
 
@@ -67,13 +71,22 @@ class StandardDeviations(StreamedFit):
         sample = self._sample.rows(np.argsort(self._sample.keys, kind="stable"))
         function = FunctionVariance(leverages, self._spread(sample.X), self._streams()["variance"])
         parts = [self._left_out(function, sample, part, points) for part, points in self._points(sample.X)]
-        errors, ratios, inputs, weights = (list(column) for column in zip(*parts, strict=True))
-        return Predictive(function, Noise.of_errors(*map(_joined, (errors, ratios, inputs, weights))))
+        errors, ratios, inputs, weights = (_joined(list(column)) for column in zip(*parts, strict=True))
+        judges = self._judges(sample.X)
+        return Predictive(
+            function,
+            Noise.of_errors(
+                errors[judges],
+                ratios[judges],
+                None if inputs is None else inputs[judges],
+                None if weights is None else weights[judges],
+            ),
+        )
 
     def _left_out(self, function: FunctionVariance, sample: WeightedRows, part: slice, points: Points):
         """Of a part of the sample: errors (r, t) where each row is left out, variances, inputs and weights."""
-        X, y, weights = (None if column is None else column[part] for column in sample)
-        counted = self._row_weights(y, weights)
+        y = sample.y[part]
+        counted = self._row_weights(y, None if sample.weights is None else sample.weights[part])
         solution, units = self._current_solution(), self.target_units_
         coef, intercept = solution.coef, solution.intercept
         if units is not None:
@@ -83,17 +96,35 @@ class StandardDeviations(StreamedFit):
         ratios, free = function.left_out(points, counted)
         return errors / free[:, None], ratios, points.inputs, counted
 
+    def _judges(self, X: Array) -> np.ndarray | slice:
+        """Those rows of the sample whose errors say how large the noise is.
+
+        At landmarks the features leave nothing out, as they do at new rows, and so their errors say less.
+        """
+        record, ops = self.feature_map_.record_, ops_for(X)
+        if not isinstance(record, NystroemRecord):
+            return slice(None)
+        landmarks = {row.tobytes() for row in record.landmarks.astype(np.float64)}
+        rows = ops.to_host(ops.dense(self.scaling_.bind(ops).apply(ops, X))).astype(np.float64)
+        judges = np.array([row.tobytes() not in landmarks for row in rows])
+        return judges if judges.sum() >= _LEAST_JUDGES else slice(None)
+
     def _spread(self, X: Array) -> np.ndarray | None:
         """Root mean square of each feature (m,) where all features are draws for a stationary kernel; else None."""
-        if self._is_projection or not all(isinstance(part, StationaryKernel) for _, part in self.kernel_.terms()):
+        if self._leaves_out or not self._is_stationary:
             return None
         squares = sum(np.square(points.features).sum(axis=0) for _, points in self._points(X))
         return np.sqrt(squares / X.shape[0])
 
     @property
-    def _is_projection(self) -> bool:
-        """Whether features are those of landmarks, which leave out a part of the kernel."""
-        return isinstance(self.feature_map_.record_, NystroemRecord)
+    def _is_stationary(self) -> bool:
+        return all(isinstance(part, StationaryKernel) for _, part in self.kernel_.terms())
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether features leave out a part of the kernel: those of landmarks, and a series cut off."""
+        is_series = isinstance(self.feature_map_, DotProductFeatures) and self._is_stationary
+        return is_series or isinstance(self.feature_map_.record_, NystroemRecord)
 
     def _points(self, X: Array) -> Iterator[tuple[slice, Points]]:
         """What is known of the rows of `X`, a few of them at a time."""
@@ -102,11 +133,13 @@ class StandardDeviations(StreamedFit):
         for start in range(0, X.shape[0], _ROWS):
             part = slice(start, min(start + _ROWS, X.shape[0]))
             Z = np.asarray(features(X[part]).to_host(), dtype=np.float64)
-            rows = ops.to_host(scaling.apply(ops, X[part]))
+            rows: Any = ops.to_host(scaling.apply(ops, X[part]))
             missing = np.zeros(Z.shape[0])
-            if self._is_projection:
+            if self._leaves_out:
                 missing = np.maximum(self.kernel_.diag(rows) - np.square(Z).sum(axis=1), 0)
-            inputs = None if sparse.issparse(rows) else np.asarray(rows, dtype=np.float64)
+            inputs = None
+            if rows.shape[1] <= MOST_COLUMNS:
+                inputs = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
             yield part, Points(Z, inputs, missing)
 
     def __getstate__(self) -> Any:

@@ -141,34 +141,36 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         With A the Gram matrix of the n training rows less the mean of their features, and phi_c the features of x less
         that mean, the variance is
 
-        .. math:: \sigma^2 \Bigl[ 	frac{1}{	au}\, \phi_c^	op (A + lpha I)^{-1} \phi_c + 	frac{1}{n}
-                  + ho(x) \Bigr],
+        .. math:: \sigma^2 \Bigl[ \tfrac{1}{\tau}\, \phi_c^\top (A + \alpha I)^{-1} \phi_c + \tfrac{1}{n}
+                  + \rho(x) \Bigr],
 
         that of a Gaussian process with the prior ``sigma^2 / alpha`` times the kernel, a flat prior of the intercept,
         and noise of the variance ``sigma^2 rho(x)``. The noise is included, as by scikit-learn's
-        ``GaussianProcessRegressor`` with a ``WhiteKernel``. The two scales are measured: sigma^2 makes the mean square
-        of standardised errors 1 on up to 4,096 rows, each left out of the fit; rho is 1 unless these errors, on 2,000
-        rows or more in up to 100 columns, clearly differ in size from place to place, and then the mean of their squares
-        over the 100 nearest, relative to sigma^2.
+        ``GaussianProcessRegressor`` with a ``WhiteKernel``.
 
-        For stationary kernels ``tau = 1 - (degrees of freedom) / m``: without it m features, of which the data
-        determine nearly all directions, would be sure of themselves far from the data, where the prior variance must
-        come back. Nystroem features, which vanish there, get what they leave out of k(x, x) as prior variance instead.
-        Other kernels grow with x, and so does the variance; where the degrees of freedom come near m, it is too small
-        far away.
+        Two scales are measured, by the errors at up to 4,096 rows, each left out of the fit (landmarks of Nystroem
+        features are not among them). sigma^2 makes the mean square of their standardised errors 1. rho is 1, unless
+        there are 2,000 rows or more in up to 100 columns and the errors clearly differ in size from place to place:
+        then it is the mean of their squares over the 100 nearest rows, in units of sigma^2.
+
+        For random features of stationary kernels ``tau = 1 - (degrees of freedom) / m``, else 1. Without it m
+        features, of which the data determine nearly all directions, would be sure of themselves far from the data,
+        where the prior variance must come back. Nystroem features vanish there: what they leave out of ``k(x, x)`` is
+        added as prior variance, ``sigma^2 / alpha`` times. Kernels that are not stationary grow with x, and so does
+        the variance; where the degrees of freedom come near m, it is too small far away.
 
         **Error.** The variance of the function is that of the exact process up to the error of the features. It knows
-        nothing of a kernel that does not suit the data but by sigma^2.
+        nothing of a kernel that does not suit the data but by sigma^2 and rho.
 
-        **Cost.** Once, a factorisation (``m^3 / 3`` multiply-adds and ``4 m^2`` bytes, of the order of the rows in dual
-        form) and its solves for the rows left out. It is kept until more rows come, neither copied nor saved. Then
-        ``m^2 / 2`` multiply-adds a row, on the host, and the features a second time.
+        **Cost.** Once, a factorisation (``m^3 / 3`` multiply-adds and ``4 m^2`` bytes, of the order of the rows in
+        dual form) and its solves for the rows left out. It is kept until more rows come, neither copied nor saved.
+        Then ``m^2 / 2`` multiply-adds a row, on the host, and the features a second time.
 
-        **Differs from the source in** tau, the intercept, the local size of the noise and the choice of sigma^2.
+        **Differs from the source in** tau, the intercept, the size of the noise and the choice of sigma^2.
 
         References
         ----------
-        Rasmussen, Williams (2006), *Gaussian processes for machine learning*, Equation 2.11.
+        Rasmussen, Williams (2006), *Gaussian processes for machine learning*, Equations 2.11 and 2.26.
         """
         mean = super().predict(X)
         if not return_std:

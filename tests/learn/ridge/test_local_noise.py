@@ -43,9 +43,9 @@ def test_rows_that_are_all_the_same_have_a_local_noise():
 
 
 def test_noise_varies_only_where_errors_say_so_clearly():
-    """Three standard errors for each of two targets and eight seeds, a one-sided 1.3e-3 each: false alarms 2 %, fixed seeds.
+    """Three standard errors, one-sided, in eight tries: false alarms below 1 %, and the seeds are fixed.
 
-    In fact fewer: without structure the local noise only adds to the loss. Mutant: local noise whatever the errors say.
+    Mutants: local noise whatever the errors say, and none.
     """
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -61,17 +61,12 @@ def test_noise_varies_only_where_errors_say_so_clearly():
         assert found[2, 1] > 6 * found[0, 1]
 
 
-def test_few_rows_sparse_rows_and_many_columns_have_one_noise(rng):
+def test_few_rows_have_one_noise(rng):
     errors = rng.standard_normal((LEAST_ROWS, 1)) * np.linspace(0.1, 2, LEAST_ROWS)[:, None]
-    rows = np.linspace(0, 1, LEAST_ROWS)[:, None]
-    ratios = np.zeros(LEAST_ROWS)
+    rows, ratios = np.linspace(0, 1, LEAST_ROWS)[:, None], np.zeros(LEAST_ROWS)
     assert Noise.of_errors(errors, ratios, rows, None).local is not None
-    for n, inputs in (
-        (LEAST_ROWS - 1, rows[:-1]),
-        (LEAST_ROWS, None),
-        (LEAST_ROWS, np.repeat(rows, 101, axis=1)),
-    ):
-        assert Noise.of_errors(errors[:n], ratios[:n], inputs, None).local is None
+    assert Noise.of_errors(errors[1:], ratios[1:], rows[1:], None).local is None
+    assert Noise.of_errors(errors, ratios, None, None).local is None
 
 
 def test_weights_are_repeated_rows_in_the_variance_of_errors(rng):

@@ -31,8 +31,8 @@ class LocalNoise:
 
     Notes
     -----
-    **Error.** A relative standard deviation of about ``((kurtosis - 1) / 70)^{1/2}``, 0.17 for normal errors, and the bias
-    of a local mean. It is continuous in x, since the weight of the last neighbour is 0.
+    **Error.** A relative standard deviation of about ``((kurtosis - 1) / 70)^{1/2}``, 0.17 for normal errors, and the
+    bias of a local mean. It is continuous in x, since the weight of the last neighbour is 0.
 
     **Cost.** A search in a tree of the rows.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from phimap.learn.data.weights import weighted_mean
 from phimap.learn.ridge.leverages import Leverages
-from phimap.learn.ridge.local_noise import LEAST_ROWS, MOST_COLUMNS, LocalNoise
+from phimap.learn.ridge.local_noise import LEAST_ROWS, LocalNoise
 
 # Random signs by which the variance far from the data is known, see `FunctionVariance`: few beside the rows left out.
 _PROBES = 256
@@ -25,9 +25,9 @@ class Points:
     ----------
     features : ndarray of shape (r, m), float64
     inputs : ndarray of shape (r, d) or None
-        Scaled; None where they are sparse.
+        Scaled; None where the columns are too many to tell near rows from far ones.
     missing : ndarray of shape (r,)
-        ``k(x, x) - |phi(x)|^2``, what a projection on landmarks leaves out; zeros for other maps.
+        ``k(x, x) - |phi(x)|^2``, what features of landmarks or a series cut off leave out; zeros for other maps.
     """
 
     features: np.ndarray
@@ -36,7 +36,7 @@ class Points:
 
 
 class FunctionVariance:
-    r"""``var f(x) / sigma^2`` for f the posterior of a Gaussian process on features, with a flat prior of the intercept.
+    r"""``var f(x) / sigma^2`` for the posterior of a Gaussian process on features, with a flat prior of the intercept.
 
     .. math:: v(x) = \tfrac{1}{\tau}\, \phi_c^\top (A + \alpha I)^{-1} \phi_c + \tfrac{1}{N}
               + \tfrac{1}{\alpha} \bigl(k(x, x) - |\phi(x)|^2\bigr), \qquad \phi_c = \phi(x) - \bar\phi
@@ -59,8 +59,8 @@ class FunctionVariance:
     Far from the data the exact process has its prior variance ``k(x, x) / alpha``. With m features the data determine
     directions of R^m; of a far row, whose features point anywhere, they seem to know the share of these:
     ``E phi^T (A + alpha I)^{-1} phi = tau k(x, x) / alpha`` with tau = 1 - (degrees of freedom) / m where all features
-    have the same spread. Division by tau brings the prior back, and near the data it is right to the same order: features
-    of the data fit one another better than the kernel does, by that share.
+    have the same spread. Division by tau brings the prior back. Near the data it moves the variance towards that of the
+    exact process as well: m coordinates are fitted by the rows better than the kernel is.
 
     **Error.** tau is known to ``1 / sqrt(128 r)`` relative, r the effective number of directions left open.
 
@@ -90,8 +90,8 @@ class FunctionVariance:
         counted = np.ones(len(points.features)) if weights is None else weights
         own = self._raw(points) + 1 / self._leverages.weight
         free = np.maximum(1 - counted * own, _LEAST_FREE)
-        constant = 1 / (self._leverages.weight - counted)
-        return self._total(own / free - constant, constant, points), free
+        constant = 1 / (self._leverages.weight * np.maximum(1 - counted / self._leverages.weight, _LEAST_FREE))
+        return self._total(np.maximum(own / free - constant, 0), constant, points), free
 
     def _raw(self, points: Points) -> np.ndarray:
         return self._leverages.of(points.features - self._leverages.mean)
@@ -125,14 +125,14 @@ class Noise:
         """From errors (s, t) at rows left out, whose function has the variances sigma^2 `ratios` (s,).
 
         sigma^2 makes the mean square of the errors one, over their standard deviations. The noise varies where this
-        betters the likelihood of the errors clearly, each judged by those of other rows; sigma^2 is then raised where the
-        mean square would be above one, and not lowered, which places of much noise would pay for those of little.
+        betters the likelihood of the errors clearly, each judged by those of other rows; sigma^2 is then raised where
+        the mean square would be above one, and not lowered, which places of much noise would pay for those of little.
         """
         squares = np.square(errors)
         variance = weighted_mean(squares / (1 + ratios)[:, None], weights)
         constant = cls(variance, None, np.zeros(variance.shape, dtype=bool))
         n_rows = squares.shape[0]
-        if inputs is None or n_rows < LEAST_ROWS or inputs.shape[1] > MOST_COLUMNS or not variance.any():
+        if inputs is None or n_rows < LEAST_ROWS or not variance.any():
             return constant
         unit = np.where(variance > 0, variance, 1.0)
         squares = squares / unit
