@@ -125,8 +125,7 @@ class Noise:
         """From errors (s, t) at rows left out, whose function has the variances sigma^2 `ratios` (s,).
 
         sigma^2 makes the mean square of the errors one, over their standard deviations. The noise varies where this
-        betters the likelihood of the errors clearly, each judged by those of other rows; sigma^2 is then raised where
-        the mean square would be above one, and not lowered, which places of much noise would pay for those of little.
+        betters the likelihood of the errors clearly, each judged by those of other rows.
         """
         squares = np.square(errors)
         variance = weighted_mean(squares / (1 + ratios)[:, None], weights)
@@ -138,7 +137,8 @@ class Noise:
         squares = squares / unit
         local = LocalNoise(inputs, squares / (1 + ratios)[:, None], weights)
         found = local.left_out() + ratios[:, None]
-        scale = np.maximum(weighted_mean(squares / found, weights), 1.0)
+        scale = weighted_mean(squares / found, weights)
+        scale = np.where(scale > 0, scale, 1.0)
         losses = [0.5 * (np.log(size) + squares / size) for size in (scale * found, 1 + ratios[:, None])]
         gain = losses[1] - losses[0]
         mean = weighted_mean(gain, weights)
