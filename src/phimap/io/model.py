@@ -31,7 +31,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         Replaced only once the new file is complete.
     statistics : bool, default=False
         Also keep a learner's ridge statistics (4 m^2 bytes), without which `partial_fit` and `merge` cannot go on
-        after loading.
+        after loading, and `predict` gives no standard deviations.
 
     Raises
     ------
@@ -67,7 +67,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    skipped = () if statistics else ("solver_", "_sample", "_outlying")
+    # The factor behind standard deviations is made anew from the statistics.
+    skipped = ("_predictive",) if statistics else ("_predictive", "solver_", "_sample", "_outlying")
     tree = Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {

@@ -43,7 +43,7 @@ from phimap.learn.solver import HeldOutRows, HeldOutScores, LinearSolution, Prob
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
-_ROLES = ("sample", "map", "probes", "solver", "search")
+_ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
 # percent, less than any error depends on it.
 _LENGTH_SCALE_ROWS = 1000
@@ -288,6 +288,7 @@ class StreamedFit(LinearOutputs):
 
     def _forget_solution(self) -> None:
         vars(self).pop("solution_", None)
+        vars(self).pop("_predictive", None)
 
     def _width(self) -> int:
         """Width m of the features: the fitted map's, else the one asked for."""

@@ -35,6 +35,10 @@ class CentredRows(ABC):
         """Combinations of the rows with coefficients (n, t): (m, t)."""
 
     @abstractmethod
+    def products(self, V: np.ndarray) -> np.ndarray:
+        """Inner products of the rows with the columns of `V` (m, k): (n, k)."""
+
+    @abstractmethod
     def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
         """Inner products of the rows `kept` (k, k), and of the rows `tested` with them (h, k).
 
@@ -59,6 +63,10 @@ class DenseRows(CentredRows):
         blocks = np.array_split(self._centred, -(-self._centred.shape[1] // _COLUMNS), axis=1)
         return np.concatenate(run_tasks(lambda block: block.T @ A, blocks, self._n_jobs))
 
+    def products(self, V: np.ndarray) -> np.ndarray:
+        V = np.ascontiguousarray(V)
+        return times_root(ops_for(self._centred).matmul_rows(self._centred, V, self._n_jobs), self._weights)
+
     def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
         weights = None if self._weights is None else self._weights[kept]
         mean = weighted_mean(self._centred[kept], weights)
@@ -76,7 +84,8 @@ class PackedRows(CentredRows):
         self._columns = replace(Z.transposed(n_jobs), dtype=np.dtype(np.float64))
         shares = np.full(len(Z), 1 / len(Z)) if weights is None else weights / weights.sum()
         self.mean = self._columns.dot(shares, n_jobs)
-        self._products = replace(Z, dtype=np.dtype(np.float64)).gram(n_jobs=n_jobs)
+        self._rows = replace(Z, dtype=np.dtype(np.float64))
+        self._products = self._rows.gram(n_jobs=n_jobs)
 
     def gram(self) -> BlockTriangle:
         means = weighted_mean(self._products, self._weights)
@@ -86,6 +95,12 @@ class PackedRows(CentredRows):
     def combine(self, A: np.ndarray) -> np.ndarray:
         A = times_root(A, self._weights)
         return self._columns.dot(A, self._n_jobs) - np.outer(self.mean, A.sum(axis=0))
+
+    def products(self, V: np.ndarray) -> np.ndarray:
+        V = np.ascontiguousarray(V)
+        # Sums in a fixed order: a product with one row could be threaded.
+        own = self._rows.dot(V, self._n_jobs) - (self.mean[:, None] * V).sum(axis=0)
+        return times_root(own, self._weights)
 
     def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
         matrix, between = self._products[np.ix_(kept, kept)], self._products[np.ix_(tested, kept)]

@@ -9,8 +9,9 @@ import numpy as np
 
 from phimap._random import RandomState
 from phimap.learn.data.blocks import FeatureBlock, feature_block
-from phimap.learn.data.weights import joined_weights
+from phimap.learn.data.weights import joined_weights, total_weight
 from phimap.learn.ridge.judges import Judges
+from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import LinearSolution
@@ -101,6 +102,19 @@ class RidgeSolver(Record):
         return solve_ridge(
             self.statistics, alpha, held_out=held_out, outlying=outlying, left_out=left_out, rng=rng, n_jobs=n_jobs
         )
+
+    def leverages(self, alpha: float, n_jobs: int | None) -> Leverages:
+        """Leverages of rows in the fit with `alpha`, from one factorisation."""
+        if self.statistics is None:
+            Z, Y, weights = self._joined()
+            return DualLeverages(Z.centred(n_jobs, weights), alpha, total_weight(weights, len(Y)), n_jobs)
+        return PrimalLeverages(self.statistics, alpha, n_jobs)
+
+    def leverages_memory(self, n_components: int) -> int:
+        """Bytes that `leverages` holds beside the solver, for that many features."""
+        if self.statistics is None:
+            return DualLeverages.memory(self.n_rows, n_components)
+        return PrimalLeverages.memory(n_components)
 
     def subset(self, columns: np.ndarray) -> RidgeSolver:
         """Return the solver of some of the features, in the order of `columns`."""
