@@ -16,8 +16,9 @@ from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import Problem
 from phimap.ops import single_threaded_blas
 
-# A factor serves shifts within this factor of its own: the preconditioned matrix has at most that condition.
-_SERVES = 4.0
+# A factor serves shifts within this factor of its own, three half decades: a factorisation costs more than the few
+# passes that another one would save.
+_SERVES = 12.0
 
 
 class Preconditioner(Protocol):
