@@ -13,7 +13,7 @@ from phimap.learn.solver import Stream
 # Rows at the most: enough that the held-out loss tells alphas apart whose losses differ by a percent.
 _MOST_ROWS = 16384
 #: The sample is held out a fifth at a time: every fifth where the rows are few, else one of them.
-FOLDS, _FEW_ROWS = 5, 2048
+FOLDS, _FEW_ROWS = 5, 4096
 
 
 class Sample:
