@@ -29,8 +29,8 @@ class FeatureStream:
 
     Notes
     -----
-    **Cost.** Features that fit are always kept: the cheapest, Fourier features of a few columns, take one to eleven times
-    as long to form as both products of a pass with them (`benchmarks/losses.py`).
+    **Cost.** Features that fit are always kept: the cheapest, Fourier features of a few columns, take one to eleven
+    times as long to form as both products of a pass with them (`benchmarks/losses.py`).
     """
 
     def __init__(
