@@ -58,7 +58,10 @@ def choose_alpha(loss: Loss, sample: Sample, path: Callable[[Stream], Path], sca
         scores.append(_loss(loss, solutions, judges, paths[0].n_jobs))
         if len(scores) == 1 or scores[-1] < (1 - _GAIN) * scores[best]:
             best = len(scores) - 1
-            start = sum(s.coef for s in solutions) / len(folds), sum(s.intercept for s in solutions) / len(folds)
+            start = (
+                np.mean([solution.coef for solution in solutions], axis=0),
+                np.mean([solution.intercept for solution in solutions], axis=0),
+            )
         if len(scores) - 1 - best >= _PATIENCE or scores[-1] > (1 + _RISE) * min(scores):
             break
     return Choice(float(alphas[best]), alphas[: len(scores)], np.array(scores), start)
