@@ -136,3 +136,17 @@ def test_centred_rows_with_weights(block, rng):
     rows = root[kept] * (Z[kept] - mean)
     close(gram.to_dense(), rows @ rows.T)
     close(between, (Z[tested] - mean) @ rows.T)
+
+
+def test_sums_of_columns_are_those_of_the_weights_at_hand(block):
+    """A block that is gone through many times remembers its sums. Mutant: those of another weighting."""
+    Z, rng = block.to_host(), np.random.default_rng(4)
+    Y, weights = rng.standard_normal((ROWS, 2)), rng.uniform(0.5, 2, ROWS)
+    for counted in (None, weights, None, None, weights):
+        cross, sums = block.cross_products(Y, 1, counted)
+        shares = np.ones(ROWS) if counted is None else counted
+        close(sums, shares @ Z)
+        close(cross, Z.T @ (shares[:, None] * Y))
+        # Whoever changes what he is given changes nothing of the block's.
+        sums += 1
+    assert np.abs(weights @ Z - Z.sum(axis=0)).max() > 0.1

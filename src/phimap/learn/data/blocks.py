@@ -114,6 +114,8 @@ class DenseBlock(FeatureBlock):
 
     def __init__(self, features: np.ndarray):
         self.features = features
+        # Of the columns, formed once: rows that are kept are gone through many times.
+        self._sums: np.ndarray | None = None
 
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add_products(self.features, sign, n_jobs)
@@ -125,17 +127,20 @@ class DenseBlock(FeatureBlock):
         # The rounding of products in float32 then does not grow with a constant in Y.
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
         deviations = deviations.astype(Z.dtype, copy=False)
-        cross, sums = np.empty((Z.shape[1], Y.shape[1])), np.empty(Z.shape[1])
+        known = self._sums if weights is None else None
+        cross, sums = np.empty((Z.shape[1], Y.shape[1])), np.empty(Z.shape[1]) if known is None else known.copy()
 
         def multiply(first: int) -> None:
             columns = slice(first, first + BLOCK)
-            if weights is None:
-                sums[columns] = Z[:, columns].sum(axis=0, dtype=np.float64)
-            else:
+            if weights is not None:
                 sums[columns] = weights @ Z[:, columns].astype(np.float64, copy=False)
+            elif known is None:
+                sums[columns] = Z[:, columns].sum(axis=0, dtype=np.float64)
             cross[columns] = Z[:, columns].T @ deviations * scale + np.outer(sums[columns], mean)
 
         run_tasks(multiply, range(0, Z.shape[1], BLOCK), n_jobs)
+        if weights is None:
+            self._sums = sums.copy()
         return cross, sums
 
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:

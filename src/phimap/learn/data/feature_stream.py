@@ -26,6 +26,11 @@ class FeatureStream:
         ``mapped(X, y, weights)`` gives the block of features, the targets (r, t) and what the rows count (r,).
     memory : int
         Bytes that features kept may take. No number depends on it.
+
+    Notes
+    -----
+    **Cost.** Features that fit are always kept: the cheapest, Fourier features of a few columns, take one to eleven
+    times as long to form as both products of a pass with them (`benchmarks/losses.py`).
     """
 
     def __init__(

@@ -16,8 +16,9 @@ from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import Problem
 from phimap.ops import single_threaded_blas
 
-# A factor serves shifts within this factor of its own: the preconditioned matrix has at most that condition.
-_SERVES = 4.0
+# A factor serves shifts within this factor of its own, three half decades: a factorisation costs more than the few
+# passes that another one would save.
+_SERVES = 12.0
 
 
 class Preconditioner(Protocol):
@@ -101,10 +102,12 @@ def preconditioner_of(problem: Problem, visit: Visitor) -> tuple[Preconditioner,
     if factor_memory(problem.m) <= problem.memory:
         statistics = RidgeStatistics.empty(problem.m, problem.t)
         for block, targets, weights in problem.stream:
-            statistics.update(block, targets, problem.n_jobs)
+            # Weighted rows are copied, those of weight one are not.
+            counted = None if (weights == 1).all() else weights
+            statistics.update(block, targets, problem.n_jobs, weights=counted)
             visit(block, targets, weights)
         factor = FactorPreconditioner(statistics.centred_gram(), statistics.eps, problem.n_jobs)
-        return factor, statistics.sum_z / statistics.n
+        return factor, statistics.sum_z / statistics.weight
     test = test_matrix(problem.m, NystroemPreconditioner.rank_of(problem.m), problem.rng)
     n, sketch, sums = 0.0, np.zeros(test.shape), np.zeros(problem.m)
     with single_threaded_blas():

@@ -1,0 +1,67 @@
+"""What a minimisation learned of the curvature along its way, for the next one on the same kind of rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+#: Steps that are remembered. The paths of satimage take a fourth more passes with 12 than with 40.
+N_STEPS = 24
+
+
+class Steps:
+    r"""Steps :math:`s` of a minimisation and the changes :math:`y` that they made to the gradient.
+
+    Points (m + 1, t) hold coefficients and, in the last row, the intercept, which is not penalised. The losses' share
+    of a change grows with the weight of the rows, the penalty's with alpha: so steps that were taken at one alpha, on a
+    sample, serve another alpha on all rows.
+
+    Notes
+    -----
+    **Cost.** ``8 m t`` flops a step to be applied; ``16 m t`` bytes a step.
+    """
+
+    def __init__(self):
+        self._pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=N_STEPS)
+        self._alpha = self._weight = 1.0
+
+    def move_to(self, alpha: float, weight: float) -> None:
+        """Make the changes those at another alpha, of rows of another total weight."""
+        pairs = list(self._pairs)
+        self._pairs.clear()
+        for moved, changed, _ in pairs:
+            changed[:-1] -= self._alpha * moved[:-1]
+            changed *= weight / self._weight
+            changed[:-1] += alpha * moved[:-1]
+            self.add(moved, changed)
+        self._alpha, self._weight = alpha, weight
+
+    def add(self, moved: np.ndarray, changed: np.ndarray) -> None:
+        """Remember a step (m + 1, t), unless rounding took the curvature from it."""
+        curvature = float((moved * changed).sum())
+        if curvature > 0:
+            self._pairs.append((moved, changed, curvature))
+
+    def forget(self) -> None:
+        """Forget all steps."""
+        self._pairs.clear()
+
+    def solve(self, gradient: np.ndarray, precondition: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """The inverse of the quasi-Newton matrix that starts from `precondition` times `gradient`, by two loops."""
+        rest, shares = gradient.copy(), []
+        for moved, changed, curvature in reversed(self._pairs):
+            share = float((moved * rest).sum()) / curvature
+            rest -= share * changed
+            shares.append(share)
+        if self._pairs:
+            # The newest step tells the scale of the matrix; both products read the preconditioner once.
+            _, changed, curvature = self._pairs[-1]
+            result, image = np.hsplit(precondition(np.hstack([rest, changed])), 2)
+            result = result * (curvature / float((changed * image).sum()))
+        else:
+            result = precondition(rest)
+        for (moved, changed, curvature), share in zip(self._pairs, reversed(shares), strict=True):
+            result += (share - float((changed * result).sum()) / curvature) * moved
+        return result
