@@ -22,7 +22,7 @@ _STEP = 2.0
 _FIRST_POWERS = (-1, 0, 1, 2)
 _MOST_POWER = 6
 # A round of the metric must lower the error by this share to be followed by another.
-_GAIN = 0.005
+_GAIN = 0.01
 # Random features are taken in place of landmarks where their error is at most this multiple.
 _TOLERANCE = 1.01
 # Rows on which the median distance is taken.
@@ -53,7 +53,7 @@ class Effort:
 
 EFFORTS = {
     "fast": Effort((256,), (2500,), 1, 3),
-    "normal": Effort((256, 1024), (2500, 8000), 2, 8),
+    "normal": Effort((256, 768), (2500, 6000), 2, 8),
     "thorough": Effort((512, 2048), (5000, 16_000), 4, 8),
 }
 

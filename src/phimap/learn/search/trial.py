@@ -52,7 +52,12 @@ class TrialResult:
     fits: list[FoldFit]
 
 
-def run_trial(make: Callable[[], RandomMap], roots: Sequence[np.ndarray | None], sample: SearchSample) -> TrialResult:
+def run_trial(
+    make: Callable[[], RandomMap],
+    roots: Sequence[np.ndarray | None],
+    sample: SearchSample,
+    first_alpha: int = FIRST_ALPHA,
+) -> TrialResult:
     """Fit a map and ridge regression on it in every fold, and judge them on the rest.
 
     Parameters
@@ -87,9 +92,8 @@ def run_trial(make: Callable[[], RandomMap], roots: Sequence[np.ndarray | None],
         folds.append((feature_map.record_, _RidgePath(*parts)))
     best, loss = _descend(lambda index: sum(path.loss(index) for _, path in folds), first_alpha)
     total = sum(sample.weights[judged].sum() for _, judged in sample.folds())
-    return TrialResult(
-        float(loss / total / sample.spread()), [FoldFit(record, path.coefs[best]) for record, path in folds]
-    )
+    fits = [FoldFit(record, path.coefs[best]) for record, path in folds]
+    return TrialResult(float(loss / total / sample.spread()), best, fits)
 
 
 def _descend(loss: Callable[[int], float], first: int) -> tuple[int, float]:
@@ -145,8 +149,12 @@ class _RidgePath:
         Z, Y, weights = self._judged
         shifted = self._gram.copy()
         shifted[np.diag_indices_from(shifted)] += self._alphas[index]
-        coefs = self.coefs[index] = linalg.solve(
-            shifted, self._cross, assume_a="pos", overwrite_a=True, check_finite=False
-        )
+        try:
+            factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            # Rounding has made the Gram matrix more indefinite than alpha can mend.
+            self.coefs[index] = np.zeros_like(self._cross)
+            return np.inf
+        coefs = self.coefs[index] = linalg.cho_solve(factor, self._cross, check_finite=False)
         predictions = Z @ coefs.astype(Z.dtype) - (self._mean_z @ coefs) + self._mean_y
         return float(weights @ np.square(predictions - Y).sum(axis=1))
