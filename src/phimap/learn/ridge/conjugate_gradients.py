@@ -28,7 +28,7 @@ _SEARCH_PASSES = 12
 # Of so few rows none are held out; they are kept whatever the byte budget.
 _FEW_ROWS = 20
 # Alphas that are followed at once, and arrays (m, t) that each holds.
-_FOLLOWED, _COLUMN_ARRAYS = 8, 6
+_FOLLOWED, _COLUMN_ARRAYS = 10, 6
 
 
 class ConjugateGradients(Solver):

@@ -47,10 +47,11 @@ class NormalEquations:
 
     def __init__(self, moments: Moments, n_jobs: int | None, left_out: Sequence[Rows] = ()):
         self._moments, self._left_out, self._n_jobs = moments, left_out, n_jobs
-        weight, sum_y, sum_z, cross = moments
+        counted = moments
         for rows in left_out:
             less = moments_of(rows.block, rows.targets, counts(rows), n_jobs)
-            weight, sum_y, sum_z, cross = weight - less.weight, sum_y - less.sum_y, sum_z - less.sum_z, cross - less.cross
+            counted = Moments(*(of_all - part for of_all, part in zip(counted, less, strict=True)))
+        weight, sum_y, sum_z, cross = counted
         self.weight, self.mean_y, self.sum_z = weight.item(), sum_y / weight, sum_z
         self.rhs = cross - np.outer(sum_z, self.mean_y)
         self.size = float(np.linalg.norm(cross) + np.linalg.norm(sum_z) * np.linalg.norm(self.mean_y))

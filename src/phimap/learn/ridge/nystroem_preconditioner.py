@@ -14,6 +14,8 @@ _RANK_SHARE, _LEAST_RANK, _MOST_RANK = 16, 256, 1024
 #: Float64 arrays (m, rank) that making the preconditioner holds at a time: test matrix, sketch, the sketch of the
 #: centred matrix or the vectors, and one on the way there.
 ARRAYS = 4
+# Rows that are shifted at a time.
+_STRIP = 1024
 # Rounding of a sketch in float32, in this unit times its norm: 0.1 to 0.2 as measured.
 _ROUNDING = 0.25
 # A lost eigenvalue of so many alphas leaves the condition number at some ten.
@@ -53,22 +55,27 @@ class NystroemPreconditioner:
 
     @classmethod
     def of_sketch(cls, test: np.ndarray, sketch: np.ndarray, rounding: float) -> NystroemPreconditioner:
-        """Of ``sketch = A test`` (m, r) for orthonormal columns `test`, known to an error of the norm `rounding`."""
+        """Of ``sketch = A test`` (m, r) for orthonormal columns `test`, known to an error of the norm `rounding`.
+
+        The vectors take the memory of `sketch`.
+        """
         with single_threaded_blas():
             # The error of the sketch would make the middle matrix indefinite.
             shift = max(rounding, np.finfo(np.float64).tiny)
-            middle, turn = np.linalg.eigh(test.T @ sketch + shift * (test.T @ test))
+            for first in range(0, len(test), _STRIP):
+                rows = slice(first, first + _STRIP)
+                sketch[rows] += shift * test[rows]
+            middle, turn = np.linalg.eigh(test.T @ sketch)
             kept = middle > shift * 0.5
-            turn = turn[:, kept] / np.sqrt(middle[kept])
-            root = sketch @ turn
-            root += test @ (shift * turn)
+            root = sketch @ (turn[:, kept] / np.sqrt(middle[kept]))
             squares, right = np.linalg.eigh(root.T @ root)
             order = np.argsort(-squares)
             eigenvalues = squares[order] - shift
             order = order[eigenvalues > shift]
             if not order.size:
                 return cls(np.zeros((test.shape[0], 0)), np.zeros(0))
-            return cls(root @ (right[:, order] / np.sqrt(squares[order])), squares[order] - shift)
+            turn = right[:, order] / np.sqrt(squares[order])
+            return cls(np.matmul(root, turn, out=sketch[:, : order.size]), squares[order] - shift)
 
     @staticmethod
     def rank_of(m: int) -> int:
