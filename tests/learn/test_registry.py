@@ -54,7 +54,7 @@ def test_conjugate_gradients_choose_alpha_by_held_out_rows(streamed):
     solution = model.solution_
     assert (solution.criterion, solution.status, solution.form) == ("held-out", "solved", "cg")
     assert solution.alphas[0] < model.alpha_ < solution.alphas[-1]
-    assert solution.scores.min() < 0.95 * solution.scores.max()
+    assert solution.scores.min() < 0.98 * solution.scores.max()
     assert 0 < solution.residual < 1e-11
     assert 3 < solution.n_passes < 30
     assert model.score(X, y) > 0.4
