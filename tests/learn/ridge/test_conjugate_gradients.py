@@ -23,7 +23,7 @@ EPS = float(np.finfo(np.float64).eps)
 HELD_OUT, OUTLYING = slice(0, R), slice(R, R + K)
 
 
-def problem(seed=0, dtype=np.float64):
+def problem(seed: int = 0, dtype: type = np.float64):
     """Fourier features of nine inputs, two targets that they explain in part, and a few rows far out, some alike."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((N, 9))
@@ -169,6 +169,12 @@ def test_the_residual_is_that_of_the_system(passes):
     if passes == 60:
         assert 10 * tolerance < found.residual < 1e-5
     np.testing.assert_allclose(found.intercept, (Y - Z @ found.coef).mean(axis=0), atol=1e-5)
+
+
+def test_rows_that_judge_must_be_given():
+    Z, Y, _ = problem()
+    with pytest.raises(ValueError, match=r"`left_out` must be given .*got None"):
+        solve(ConjugateGradients(), stream(Z, Y), M, 2, EPS)
 
 
 def test_the_solver_holds_what_it_says():
