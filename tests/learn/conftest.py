@@ -8,4 +8,5 @@ import pytest
 @pytest.fixture
 def streamed(monkeypatch):
     """Send problems of a few hundred rows down the road of large ones: statistics and held-out rows."""
-    monkeypatch.setattr("phimap.learn.ridge.solver.LEAVE_ONE_OUT_ROWS", 0)
+    for module in ("solver", "conjugate_gradients"):
+        monkeypatch.setattr(f"phimap.learn.ridge.{module}.LEAVE_ONE_OUT_ROWS", 0)

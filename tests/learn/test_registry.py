@@ -48,13 +48,13 @@ def test_ridge_is_that_of_scikit_learn(dtype, tolerance, form, n_targets, reques
     assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
 
 
-def test_conjugate_gradients_choose_alpha_by_held_out_rows():
+def test_conjugate_gradients_choose_alpha_by_held_out_rows(streamed):
     X, y = regression()
     model = pm.KernelRegressor(n_components=M, solver="cg", random_state=0).fit(X, y)
     solution = model.solution_
     assert (solution.criterion, solution.status, solution.form) == ("held-out", "solved", "cg")
     assert solution.alphas[0] < model.alpha_ < solution.alphas[-1]
-    assert solution.scores.min() < 0.7 * solution.scores.max()
+    assert solution.scores.min() < 0.98 * solution.scores.max()
     assert 0 < solution.residual < 1e-11
     assert 3 < solution.n_passes < 30
     assert model.score(X, y) > 0.4

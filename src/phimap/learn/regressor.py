@@ -64,7 +64,7 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     solver : {"auto", "cholesky", "cg"}, default="auto"
         ``"cholesky"`` factorises the m x m Gram matrix, or that of the rows where these are fewer. ``"cg"`` goes
         through the rows several times instead, by preconditioned conjugate gradients, and never holds such a matrix.
-        ``"auto"`` factorises where the byte budget allows it.
+        Both choose alpha by the same criterion. ``"auto"`` factorises where the byte budget allows it.
     verbose : bool, default=False
         Show progress on standard error.
 

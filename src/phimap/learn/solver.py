@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.optimize import minimize_scalar
 
 from phimap.learn.data.blocks import FeatureBlock
 from phimap.ops import single_threaded_blas
@@ -151,15 +153,6 @@ def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearS
 
 
 @dataclass(frozen=True)
-class HeldOutRows:
-    """Rows of a stream by whose error alpha is chosen: features (r, m), targets (r, t) and weights (r,)."""
-
-    block: FeatureBlock
-    targets: np.ndarray
-    weights: np.ndarray
-
-
-@dataclass(frozen=True)
 class Problem:
     """What is to be solved over a stream, as a member of the registry takes it.
 
@@ -172,8 +165,8 @@ class Problem:
     eps : float
         Machine epsilon of the features.
     alpha : float or "auto"
-    held_out : callable
-        Makes the rows by which alpha is chosen; they are some of the stream.
+    left_out : callable
+        Gives the `LeftOutRows` by which alpha is chosen, some of the stream's; to be called after a pass over it.
     memory : int
         Bytes that may be held beside the stream.
     rng : Generator
@@ -186,20 +179,19 @@ class Problem:
     t: int
     eps: float
     alpha: float | str
-    held_out: Callable[[], HeldOutRows]
+    left_out: Callable[[], Any]
     memory: int
     rng: Any
     n_jobs: int | None
 
 
-def vertex(alphas: np.ndarray, scores: np.ndarray) -> float:
-    """The alpha at the least score, between those tried: the vertex of the parabola in log alpha through three."""
+def least(alphas: np.ndarray, scores: np.ndarray) -> float:
+    """The alpha at the least score, between those tried: on the cubic spline of all scores over log alpha."""
     best = int(np.argmin(scores))
-    if not 0 < best < len(alphas) - 1 or not np.isfinite(scores[best - 1 : best + 2]).all():
+    if not 0 < best < len(alphas) - 1 or not np.isfinite(scores).all():
         return float(alphas[best])
-    x = np.log(alphas[best - 1 : best + 2])
-    curvature, slope, _ = np.polyfit(x - x[1], scores[best - 1 : best + 2], 2)
-    if not curvature > 0:
-        return float(alphas[best])
-    low, high = sorted((x[0] - x[1], x[2] - x[1]))
-    return float(np.exp(x[1] + np.clip(-slope / (2 * curvature), low, high)))
+    # Divided by their range, or numbers near the ends of float64 overflow.
+    curve = CubicSpline(np.log(alphas), (scores - scores[best]) / (np.ptp(scores) or 1.0))
+    bounds = (np.log(alphas[best - 1]), np.log(alphas[best + 1]))
+    found = minimize_scalar(curve, bounds=bounds, method="bounded", options={"xatol": 1e-3})
+    return float(np.exp(found.x))

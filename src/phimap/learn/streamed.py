@@ -32,6 +32,7 @@ from phimap.learn.registry import Member, member_for
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges
+from phimap.learn.ridge.left_out_rows import LeftOutRows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.search.kernel import Wish, map_of_family, median_kernel
@@ -39,7 +40,7 @@ from phimap.learn.search.metric import metric_of
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import EFFORTS, Found, SearchLog, is_open, search
 from phimap.learn.search.width import choose_width, most_components
-from phimap.learn.solver import HeldOutRows, HeldOutScores, LinearSolution, Problem
+from phimap.learn.solver import HeldOutScores, LinearSolution, Problem
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
@@ -47,8 +48,6 @@ _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
 # percent, less than any error depends on it.
 _LENGTH_SCALE_ROWS = 1000
-# Of fewer rows than this, not a tenth but half judge alpha.
-_FEW_ROWS = 20
 
 
 class StreamedFit(LinearOutputs):
@@ -245,11 +244,12 @@ class StreamedFit(LinearOutputs):
             signs = np.where(targets > 0, 1.0, -1.0) if member.takes_signs else targets
             return features(X), signs, np.ones(len(targets)) if counted is None else counted
 
-        def held_out() -> HeldOutRows:
-            rows = self._sample.first(max(n_rows // (10 if n_rows >= _FEW_ROWS else 2), 1))
-            return HeldOutRows(*mapped(self._features(), *rows))
+        def left_out() -> LeftOutRows:
+            held_out, outlying = Judges(self._sample, self._outlying, self._mapped).of(n_rows)
+            assert held_out is not None
+            return LeftOutRows(held_out, outlying)
 
-        stream = FeatureStream(batches, partial(mapped, self._features()), spare)
+        stream = FeatureStream(batches, partial(mapped, self._features()), spare, visit=self._outlying.update)
         problem = Problem(
             stream,
             n_rows,
@@ -257,7 +257,7 @@ class StreamedFit(LinearOutputs):
             t,
             float(np.finfo(dtype).eps),
             check_alpha(self.alpha),
-            held_out,
+            left_out,
             kept + spare,
             self._streams()["solver"],
             self.n_jobs,

@@ -26,6 +26,8 @@ class FeatureStream:
         ``mapped(X, y, weights)`` gives the block of features, the targets (r, t) and what the rows count (r,).
     memory : int
         Bytes that features kept may take. No number depends on it.
+    visit : callable
+        ``visit(X, y, weights)`` sees every batch of the first pass.
 
     Notes
     -----
@@ -38,8 +40,10 @@ class FeatureStream:
         batches: Iterable[Batch],
         mapped: Callable[[Array, Any, np.ndarray | None], WeightedBlock],
         memory: int,
+        *,
+        visit: Callable[[Array, Any, np.ndarray | None], None],
     ):
-        self._batches, self._mapped, self._left = batches, mapped, memory
+        self._batches, self._mapped, self._left, self._visit = batches, mapped, memory, visit
         self._kept: list[WeightedBlock] = []
         self._n_batches: int | None = None
 
@@ -49,6 +53,8 @@ class FeatureStream:
             return
         index = -1
         for index, batch in enumerate(self._batches):
+            if self._n_batches is None:
+                self._visit(*batch)
             if index < len(self._kept):
                 yield self._kept[index]
                 continue

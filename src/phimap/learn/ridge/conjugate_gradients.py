@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 
 from phimap._random import RandomState, seed_sequence
 from phimap.learn.data.blocks import FeatureBlock
 from phimap.learn.data.reservoir import CAPACITY
-from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
-from phimap.learn.solver import HeldOutRows, HeldOutScores, LinearSolution, Passes, Problem, Solver, Sums, solve, vertex
+from phimap.learn.ridge.columns import Columns, relative_size
+from phimap.learn.ridge.left_out_rows import LeftOutRows
+from phimap.learn.ridge.normal_equations import Moments, NormalEquations, gram_times, moments_of
+from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, Sketch
+from phimap.learn.ridge.search_in_passes import AlphaSearch
+from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
+from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.solver import HeldOutScores, LinearSolution, Passes, Problem, Solver, Summand, Sums, solve
 
 _TINY = np.finfo(np.float64).tiny
-# Alphas that are tried at a time, as shares of the mean eigenvalue, and how far apart they are.
-_GRID = 10.0 ** np.arange(-8.0, 4.0)
-# The best alpha is known once its held-out error moves by less than this from one step to the next.
-_STEADY = 1e-3
-# ... and once the solution there is this close to that of its system: one that stops short is regularised by that.
-_SEARCH_TOLERANCE = 1e-2
-# Steps of the search at the most: a flat curve need not settle.
-_SEARCH_STEPS = 12
+# Directions of the sketch to begin with, and at the most: beyond, what is made of the sketch costs more than passes.
+_RANK, _MOST_RANK = 1024, 2048
+# Passes of the search for alpha at the most: a flat curve need not settle.
+_SEARCH_PASSES = 12
+# Of so few rows none are held out; they are kept whatever the byte budget.
+_FEW_ROWS = 20
+# Alphas that are followed at once, and arrays (m, t) that each holds.
+_FOLLOWED, _COLUMN_ARRAYS = 10, 6
 
 
 class ConjugateGradients(Solver):
@@ -27,246 +37,172 @@ class ConjugateGradients(Solver):
     Parameters
     ----------
     alpha : float or "auto"
-    held_out : HeldOutRows or None, default=None
-        Rows that are left out while ``alpha="auto"`` is chosen by the error on them.
+    left_out : callable, optional
+        Gives the `LeftOutRows` that choose ``alpha="auto"``, and are left out meanwhile; called after the first pass.
     tolerance : float or None, default=None
         Residual ``|(A + alpha I) W - B| / |B|`` to reach; None is 1e-6 for float32 features and 1e-12 for float64.
     passes : int, default=60
         At the most.
-    rank : int or None, default=None
-        Of the preconditioner; None is a 16th of the width, within 256 and 1,024.
+    rank : int, default=1024
+        Of the preconditioner to begin with.
+    most_rank : int, default=2048
+        Of the preconditioner at the most.
     rng : int, Generator, RandomState, SeedSequence or None, default=0
         Of the sketch.
     n_jobs : int, optional
 
     Notes
     -----
-    Every target and every alpha is a column, with its own steps; all share the passes and the preconditioner, which
-    serves every alpha. The first pass forms the sums and the sketch, each further one a product of the centred Gram
-    matrix with the columns; the last forms the true residual.
+    The first pass forms the sums and the sketch, each further one a product of the centred Gram matrix with all columns
+    that are followed; the last forms the true residual. Where the least eigenvalue that the sketch knows is above four
+    times the alpha, a pass doubles its rank. The search begins at the least of the curve that the preconditioner alone
+    gives, and follows it by five alphas at a time, four to a decade, each with a preconditioner of its own from the
+    same sketch; the solution with all rows goes on from there without a further pass.
 
-    **Error.** The residual that is reported is that of the system as it stands, formed anew.
+    **Error.** The residual that is reported is that of the system as it stands, formed anew. The criterion is that of
+    `solve_ridge` with held-out and outlying rows, see `LeftOutErrors`.
 
     **Cost.** A pass forms the features of all rows and takes ``4 n m k`` flops for k columns; the first has k = rank.
-    ``8 m (3 rank + 6 k)`` bytes.
+    The preconditioner takes some ``10 m rank^2`` flops, twice where alpha is chosen. ``8 m (4 rank + 6 k)`` bytes.
 
     **Differs from the source in** the choice of alpha on the way.
 
     References
     ----------
-    Frangella, Tropp, Udell (2023), *Randomized Nystroem preconditioning*, Algorithm 5.2.
+    Frangella, Tropp, Udell (2023), *Randomized Nystroem preconditioning*, Algorithm 5.2 and Section 5.4.
     """
 
     def __init__(
         self,
         alpha: float | str = "auto",
         *,
-        held_out: HeldOutRows | None = None,
+        left_out: Callable[[], LeftOutRows] | None = None,
         tolerance: float | None = None,
         passes: int = 60,
-        rank: int | None = None,
+        rank: int = _RANK,
+        most_rank: int = _MOST_RANK,
         rng: RandomState = 0,
         n_jobs: int | None = None,
     ):
-        self._alpha, self._held_out, self._tolerance = alpha, held_out, tolerance
-        self.passes, self._rank, self._rng, self._n_jobs = passes, rank, rng, n_jobs
+        self._alpha, self._left_out, self._tolerance = alpha, left_out, tolerance
+        self.passes, self._rank, self._most_rank, self._rng, self._n_jobs = passes, rank, most_rank, rng, n_jobs
 
     def memory(self, n: int, m: int, t: int) -> int:
-        columns = t * (len(_GRID) if self._alpha == "auto" else 1)
-        return 8 * m * (ARRAYS * self._rank_of(m) + 6 * columns)
-
-    def _rank_of(self, m: int) -> int:
-        return min(m, self._rank) if self._rank else NystroemPreconditioner.rank_of(m)
+        columns = t * (_FOLLOWED if self._alpha == "auto" else 1)
+        return 8 * m * (ARRAYS * min(m, self._most_rank) + _COLUMN_ARRAYS * columns)
 
     def _passes(self, m: int, t: int, eps: float) -> Passes:
-        system, preconditioner = yield from self._first_pass(m, eps)
-        tolerance = self._tolerance or (1e-6 if eps > 1e-10 else 1e-12)
-        W, alphas, scores, criterion, held_out = np.zeros((m, t)), np.empty(0), np.empty(0), "given", None
+        system, sketch = yield from self._first_pass(m)
+        W = image = np.zeros((m, t))
         if isinstance(self._alpha, str):
-            W, alpha, alphas, scores, held_out = yield from self._choose(system, preconditioner)
-            criterion = "held-out"
+            chosen, W, image = yield from self._choose(system, sketch, eps)
         else:
-            alpha = float(self._alpha)
-        state = _Columns(system.rhs, np.full(t, alpha), preconditioner)
-        if W.any():
-            state.restart(W, (yield from system.product(W)))
-        while True:
-            while state.residual() > tolerance and self.n_passes < self.passes - 1:
-                state.step((yield from system.product(state.directions)))
-            W = state.solution
-            true = system.rhs - (yield from system.product(W)) - alpha * W
-            residual = _relative(true, system.rhs)
-            # Products with W, and the right-hand side, are known to this, whatever the steps.
-            rounding = eps * (preconditioner.largest * np.linalg.norm(W) + system.size)
-            reached = max(2 * tolerance, float(rounding / max(np.linalg.norm(system.rhs), _TINY)))
-            # What rounding took from the recurrence is made good once or twice; it is no use beyond the rounding.
-            if residual <= reached or self.n_passes >= self.passes or residual > 0.5 * state.started:
-                break
-            state.restart(W, system.rhs - true - alpha * W)
+            chosen = _Chosen(float(self._alpha), np.empty(0), np.empty(0), "given")
+        preconditioner = sketch.preconditioner(system, eps)
+        while self._can_grow(sketch, preconditioner, chosen.alpha):
+            del preconditioner
+            yield from self._grow(sketch)
+            preconditioner = sketch.preconditioner(system, eps)
+        state = Columns(system.rhs, chosen.alpha, preconditioner)
+        state.restart(W, image)
+        W, residual, reached = yield from self._iterate(system, state, preconditioner.largest, eps)
         status = "solved" if residual <= reached else "stopped"
         return LinearSolution(
             W,
             system.intercept(W),
-            float(alpha),
-            alphas,
-            scores,
-            criterion,
+            chosen.alpha,
+            chosen.alphas,
+            chosen.scores,
+            chosen.criterion,
             residual,
             "cg",
             status,
-            self.n_passes + 1,
-            held_out,
+            self.n_passes,
+            chosen.held_out,
         )
 
-    def _first_pass(self, m: int, eps: float):
-        """The system without its matrix, and the preconditioner from a sketch of that."""
-        test = test_matrix(m, self._rank_of(m), np.random.default_rng(seed_sequence(self._rng)))
+    def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, Sketch]]:
+        """The system without its matrix, and a sketch of that."""
+        sketch = Sketch(m, min(m, self._rank), np.random.default_rng(seed_sequence(self._rng)))
 
-        def sketched(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
-            images = block.times(test, self._n_jobs).astype(np.float64)
-            return _moments(block, targets, weights, images, self._n_jobs)
+        def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+            moments = moments_of(block, targets, weights, self._n_jobs)
+            return *moments, gram_times(block, sketch.test, weights, self._n_jobs)
 
-        n, sum_y, sum_z, cross, sketch = yield sketched
-        system = _System(n.item(), sum_z, sum_y, cross, self._n_jobs)
-        # Centring takes nothing from what the products were rounded by.
-        rounding = eps * float(np.linalg.norm(sketch))
-        return system, NystroemPreconditioner.of_sketch(test, system.centred(sketch, test), rounding)
+        *moments, image = yield summand
+        sketch.add(image)
+        return NormalEquations(Moments(*moments), self._n_jobs), sketch
 
-    def _choose(self, system: _System, preconditioner: NystroemPreconditioner):
-        """Solution, alpha, the alphas and their errors on the held-out rows, which are left out."""
-        if self._held_out is None:
+    def _can_grow(self, sketch: Sketch, preconditioner: NystroemPreconditioner, alpha: float) -> bool:
+        """Whether the preconditioner is too weak for `alpha`, and more directions would help."""
+        known = preconditioner.eigenvalues.size == sketch.rank < min(len(sketch.test), self._most_rank)
+        return known and not preconditioner.serves(alpha) and self.n_passes < self.passes // 2
+
+    def _grow(self, sketch: Sketch) -> Generator[Summand, Sums, None]:
+        """Double the rank of a sketch, in one pass."""
+        more = sketch.extend(min(2 * sketch.rank, len(sketch.test), self._most_rank))
+
+        def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+            return (gram_times(block, more, weights, self._n_jobs),)
+
+        (image,) = yield summand
+        sketch.add(image)
+
+    def _choose(
+        self, system: NormalEquations, sketch: Sketch, eps: float
+    ) -> Generator[Summand, Sums, tuple[_Chosen, np.ndarray, np.ndarray]]:
+        """The choice of alpha, and a solution near it with its product with the matrix of `system`."""
+        if self._left_out is None:
             raise ValueError(
-                "`held_out` must be given where `alpha` is 'auto', got None. Give rows to judge by, or alpha."
+                "`left_out` must be given where `alpha` is 'auto', got None. Give rows to judge by, or alpha."
             )
-        t = system.rhs.shape[1]
-        without = system.without(self._held_out)
-        # Constant features have no eigenvalues: nothing to fit, and every alpha says so.
-        scale = (preconditioner.trace or 1.0) / system.rhs.shape[0]
-        alphas = scale * _GRID
-        columns = np.repeat(alphas, t)
-        state = _Columns(np.tile(without.rhs, len(alphas)), columns, preconditioner)
-        best, scores, found = np.inf, np.full(len(alphas), np.inf), slice(0, t)
-        for _ in range(_SEARCH_STEPS):
-            state.step((yield from without.product(state.directions)))
-            scores = self._errors(without, state.solution, len(alphas))
-            chosen = int(scores.argmin())
-            found = slice(chosen * t, (chosen + 1) * t)
-            if abs(best - scores[chosen]) <= _STEADY * best and state.residual(found) <= _SEARCH_TOLERANCE:
-                break
-            best = scores[chosen]
-        W, rows = state.solution[:, found].copy(), self._held_out
-        held_out = HeldOutScores(self._predictions(without, W), rows.targets, rows.weights)
-        return W, vertex(alphas, scores), alphas, scores, held_out
+        rows = self._left_out()
+        without = system.without(rows.parts)
+        preconditioner = sketch.preconditioner(without, eps)
+        if not preconditioner.largest:
+            # Constant features: nothing to fit, and every alpha says so.
+            nothing = np.zeros_like(system.rhs)
+            return _Chosen(1.0, np.empty(0), np.empty(0), "held-out"), nothing, nothing
+        search = AlphaSearch(without, preconditioner, rows, eps, self._n_jobs)
+        while self._can_grow(sketch, preconditioner, search.alphas[search.best]):
+            del preconditioner, search
+            yield from self._grow(sketch)
+            preconditioner = sketch.preconditioner(without, eps)
+            search = AlphaSearch(without, preconditioner, rows, eps, self._n_jobs)
+        yield from search.run(_SEARCH_PASSES)
+        W, image = search.solution
+        # What is known of the product without some rows is worth a pass with all.
+        image = system.of_all(without.to_all(image, W), W)
+        return _Chosen(search.alpha, *search.curve, "held-out", search.held_out), W, image
 
-    def _errors(self, system: _System, W: np.ndarray, n_alphas: int) -> np.ndarray:
-        """Mean squared errors on the held-out rows, summed over targets: (n_alphas,)."""
-        held_out = self._held_out
-        assert held_out is not None
-        squares = np.square(self._predictions(system, W) - np.tile(held_out.targets, n_alphas))
-        means = np.average(squares, axis=0, weights=held_out.weights)
-        return means.reshape(n_alphas, -1).sum(axis=1)
-
-    def _predictions(self, system: _System, W: np.ndarray) -> np.ndarray:
-        """What coefficients (m, k) for one alpha or several, found without the held-out rows, say of these: (r, k)."""
-        assert self._held_out is not None
-        intercepts = np.tile(system.sum_y / system.n, W.shape[1] // len(system.sum_y))
-        return self._held_out.block.times(W, self._n_jobs) + intercepts - (system.sum_z / system.n) @ W
-
-
-class _System:
-    """The centred normal equations, known by their right-hand side and by products that take a pass."""
-
-    def __init__(self, n: float, sum_z: np.ndarray, sum_y: np.ndarray, cross: np.ndarray, n_jobs: int | None):
-        self.n, self.sum_z, self.sum_y, self._cross, self._n_jobs = n, sum_z, sum_y, cross, n_jobs
-        self.rhs = cross - np.outer(sum_z, sum_y / n)
-        # Of the sums that the right-hand side is a difference of.
-        self.size = float(np.linalg.norm(cross) + np.linalg.norm(sum_z) * np.linalg.norm(sum_y) / n)
-        self._taken: HeldOutRows | None = None
-
-    def without(self, held_out: HeldOutRows) -> _System:
-        """The system without some rows."""
-        sums = _moments(
-            held_out.block, held_out.targets, held_out.weights, np.empty((len(held_out.targets), 0)), self._n_jobs
-        )
-        n, sum_y, sum_z, cross, _ = sums
-        left = _System(self.n - n.item(), self.sum_z - sum_z, self.sum_y - sum_y, self._cross - cross, self._n_jobs)
-        left._taken = held_out
-        return left
-
-    def product(self, V: np.ndarray):
-        """``A V`` (m, k): one pass."""
-
-        def multiplied(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
-            return (_gram_times(block, V, weights, self._n_jobs),)
-
-        (image,) = yield multiplied
-        if self._taken is not None:
-            image -= _gram_times(self._taken.block, V, self._taken.weights, self._n_jobs)
-        return self.centred(image, V)
-
-    def centred(self, image: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """What the sum of ``w z z^T V`` is for centred rows."""
-        return image - np.outer(self.sum_z, (self.sum_z @ V) / self.n)
-
-    def intercept(self, W: np.ndarray) -> np.ndarray:
-        """The intercept (t,) that goes with coefficients (m, t)."""
-        return (self.sum_y - self.sum_z @ W) / self.n
+    def _iterate(
+        self, system: NormalEquations, state: Columns, largest: float, eps: float
+    ) -> Generator[Summand, Sums, tuple[np.ndarray, float, float]]:
+        """The solution (m, t), its true residual, and what that has to be."""
+        tolerance = self._tolerance or (1e-6 if eps > 1e-10 else 1e-12)
+        while True:
+            while state.residual > tolerance and self.n_passes < self.passes - 1:
+                state.step((yield from system.product(state.directions)))
+            W = state.solution
+            image = yield from system.product(W)
+            residual = relative_size(system.rhs - image - state.shift * W, system.rhs)
+            # Products with W, and the right-hand side, are known to this, whatever the steps.
+            rounding = eps * (largest * np.linalg.norm(W) + system.size)
+            reached = max(2 * tolerance, float(rounding / max(np.linalg.norm(system.rhs), _TINY)))
+            # What rounding took from the recurrence is made good once or twice; it is no use beyond the rounding.
+            if residual <= reached or self.n_passes >= self.passes or residual > 0.5 * state.started:
+                return W, residual, reached
+            state.restart(W, image)
 
 
-class _Columns:
-    """Conjugate gradients for several right-hand sides, each with a shift of its own."""
+class _Chosen(NamedTuple):
+    """Fields of a `LinearSolution` about alpha."""
 
-    def __init__(self, rhs: np.ndarray, shifts: np.ndarray, preconditioner: NystroemPreconditioner):
-        self._rhs, self._shifts, self._preconditioner = rhs, shifts, preconditioner
-        self.restart(np.zeros_like(rhs), np.zeros_like(rhs))
-
-    def restart(self, solution: np.ndarray, image: np.ndarray) -> None:
-        """Begin at `solution`, whose product with the matrix is `image`."""
-        self.solution = solution.copy()
-        self._residuals = self._rhs - image - self._shifts * solution
-        z = self._preconditioner.solve(self._residuals, self._shifts)
-        self.directions, self._energy = z, (self._residuals * z).sum(axis=0)
-        self.started = self.residual()
-
-    def step(self, image: np.ndarray) -> None:
-        """One step along the directions, whose product with the matrix is `image`."""
-        image = image + self._shifts * self.directions
-        curvature = (self.directions * image).sum(axis=0)
-        # A column that is solved has no direction left.
-        lengths = np.divide(self._energy, curvature, out=np.zeros_like(curvature), where=curvature > 0)
-        self.solution += lengths * self.directions
-        self._residuals -= lengths * image
-        z = self._preconditioner.solve(self._residuals, self._shifts)
-        energy = (self._residuals * z).sum(axis=0)
-        self.directions = z + np.divide(energy, self._energy, out=np.zeros_like(energy), where=self._energy > 0) * (
-            self.directions
-        )
-        self._energy = energy
-
-    def residual(self, columns: slice = slice(None)) -> float:
-        """Norm of the residuals over that of the right-hand sides, by the recurrence."""
-        return _relative(self._residuals[:, columns], self._rhs[:, columns])
-
-
-def _relative(residuals: np.ndarray, rhs: np.ndarray) -> float:
-    size = np.linalg.norm(rhs)
-    return float(np.linalg.norm(residuals) / size) if size > 0 else 0.0
-
-
-def _moments(
-    block: FeatureBlock, targets: np.ndarray, weights: np.ndarray, more: np.ndarray, n_jobs: int | None
-) -> Sums:
-    """Sums of w, w y, w z, ``w z y^T`` and ``w z`` times the columns of `more` (r, k)."""
-    t = targets.shape[1]
-    products, _ = block.cross_products(
-        weights[:, None] * np.hstack([targets, more, np.ones((len(targets), 1))]), n_jobs
-    )
-    return np.array([weights.sum()]), weights @ targets, products[:, -1], products[:, :t], products[:, t:-1]
-
-
-def _gram_times(block: FeatureBlock, V: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """The sum of ``w z z^T V`` over the rows of a block."""
-    return block.cross_products(weights[:, None] * block.times(V, n_jobs), n_jobs)[0]
+    alpha: float
+    alphas: np.ndarray
+    scores: np.ndarray
+    criterion: str
+    held_out: HeldOutScores | None = None
 
 
 class ConjugateGradientRidge:
@@ -275,11 +211,38 @@ class ConjugateGradientRidge:
     takes_signs = False
 
     def memory(self, n: int, m: int, t: int) -> int:
-        """Bytes held, a block of features not counted: those of the held-out rows and of the solver."""
-        return 8 * m * min(n // 10 + 1, CAPACITY) + ConjugateGradients().memory(n, m, t)
+        """Bytes held at the least, a block of features not counted: of rows that choose alpha, and of the solver."""
+        solver = ConjugateGradients(most_rank=NystroemPreconditioner.rank_of(m)).memory(n, m, t)
+        judges = 8 * m * min(n // 10 + 1, CAPACITY)
+        return max(judges + solver, RidgeSolver.memory(min(n, _FEW_ROWS), m))
 
     def __call__(self, problem: Problem) -> LinearSolution:
         """Solve a problem."""
-        held_out = problem.held_out() if problem.alpha == "auto" else None
-        solver = ConjugateGradients(problem.alpha, held_out=held_out, rng=problem.rng, n_jobs=problem.n_jobs)
-        return solve(solver, problem.stream, problem.m, problem.t, problem.eps)
+        spare = problem.memory - self.memory(problem.n, problem.m, problem.t)
+        most_rank = NystroemPreconditioner.rank_of(problem.m) + spare // (8 * problem.m * ARRAYS)
+        fits = RidgeSolver.memory(problem.n, problem.m) <= problem.memory
+        first = None
+        if problem.alpha == "auto" and problem.n <= LEAVE_ONE_OUT_ROWS and fits:
+            first = _left_out_one_by_one(problem)
+            problem = replace(problem, alpha=first.alpha)
+        solver = ConjugateGradients(
+            problem.alpha,
+            left_out=problem.left_out,
+            rank=min(_RANK, most_rank),
+            most_rank=min(_MOST_RANK, most_rank),
+            rng=problem.rng,
+            n_jobs=problem.n_jobs,
+        )
+        solution = solve(solver, problem.stream, problem.m, problem.t, problem.eps)
+        if first is None:
+            return solution
+        found = {name: getattr(first, name) for name in ("alphas", "scores", "criterion", "held_out")}
+        return replace(solution, **found, n_passes=solution.n_passes + 1)
+
+
+def _left_out_one_by_one(problem: Problem) -> LinearSolution:
+    """The solution of few rows by factorisation, with alpha by the exact leave-one-out error."""
+    rows = RidgeSolver.start(problem.m, problem.t, problem.n)
+    for block, targets, weights in problem.stream:
+        rows.update(block, targets, problem.n_jobs, weights)
+    return rows.finish("auto", None, problem.rng, problem.n_jobs)

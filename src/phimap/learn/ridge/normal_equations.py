@@ -1,0 +1,108 @@
+"""The normal equations of ridge regression without their matrix: a right-hand side, and products that take a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.ridge.criteria import Rows
+from phimap.learn.solver import Summand, Sums
+
+# Columns that are corrected at a time: a sketch of a thousand columns has no second copy.
+_STRIP = 128
+
+
+class Moments(NamedTuple):
+    """Sums over rows of w, w y (t,), w z (m,) and ``w z y^T`` (m, t)."""
+
+    weight: np.ndarray
+    sum_y: np.ndarray
+    sum_z: np.ndarray
+    cross: np.ndarray
+
+
+class NormalEquations:
+    """``(A + alpha I) W = B`` for rows less their mean; A is known by its products.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of all rows of the stream.
+    left_out : sequence of Rows
+        Those of the stream's rows that do not count.
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    weight : float
+    mean_y, sum_z : ndarray of shape (t,), (m,)
+    rhs : ndarray of shape (m, t)
+        B.
+    size : float
+        The norm of the sums that B is a difference of.
+    """
+
+    def __init__(self, moments: Moments, n_jobs: int | None, left_out: Sequence[Rows] = ()):
+        self._moments, self._left_out, self._n_jobs = moments, left_out, n_jobs
+        counted = moments
+        for rows in left_out:
+            less = moments_of(rows.block, rows.targets, counts(rows), n_jobs)
+            counted = Moments(*(of_all - part for of_all, part in zip(counted, less, strict=True)))
+        weight, sum_y, sum_z, cross = counted
+        self.weight, self.mean_y, self.sum_z = weight.item(), sum_y / weight, sum_z
+        self.rhs = cross - np.outer(sum_z, self.mean_y)
+        self.size = float(np.linalg.norm(cross) + np.linalg.norm(sum_z) * np.linalg.norm(self.mean_y))
+
+    def without(self, left_out: Sequence[Rows]) -> NormalEquations:
+        """The equations without some rows."""
+        return NormalEquations(self._moments, self._n_jobs, left_out)
+
+    def product(self, V: np.ndarray) -> Generator[Summand, Sums, np.ndarray]:
+        """``A V`` (m, k): one pass."""
+
+        def multiplied(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+            return (gram_times(block, V, weights, self._n_jobs),)
+
+        (image,) = yield multiplied
+        return self.of_all(image, V)
+
+    def of_all(self, image: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """``A V`` (m, k) where `image` is the sum of ``w z z^T V`` over all rows of the stream."""
+        return self._moved(image, V, -1)
+
+    def to_all(self, image: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """The sum of ``w z z^T V`` over all rows of the stream where `image` is ``A V``."""
+        return self._moved(image, V, 1)
+
+    def _moved(self, image: np.ndarray, V: np.ndarray, sign: int) -> np.ndarray:
+        moved = image.copy()
+        for first in range(0, V.shape[1], _STRIP):
+            columns = slice(first, first + _STRIP)
+            part = V[:, columns]
+            moved[:, columns] += sign * np.outer(self.sum_z, (self.sum_z @ part) / self.weight)
+            for rows in self._left_out:
+                moved[:, columns] += sign * gram_times(rows.block, part, counts(rows), self._n_jobs)
+        return moved
+
+    def intercept(self, W: np.ndarray) -> np.ndarray:
+        """The intercept (t,) that goes with coefficients (m, t)."""
+        return self.mean_y - (self.sum_z @ W) / self.weight
+
+
+def counts(rows: Rows) -> np.ndarray:
+    """What each of some rows counts (r,)."""
+    return np.ones(len(rows.targets)) if rows.weights is None else rows.weights
+
+
+def moments_of(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> Moments:
+    """The sums over the rows of a block."""
+    products, _ = block.cross_products(weights[:, None] * np.column_stack([targets, np.ones(len(targets))]), n_jobs)
+    return Moments(np.array([weights.sum()]), weights @ targets, products[:, -1], products[:, :-1])
+
+
+def gram_times(block: FeatureBlock, V: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    """The sum of ``w z z^T V`` (m, k) over the rows of a block."""
+    return block.cross_products(weights[:, None] * block.times(V, n_jobs), n_jobs)[0]

@@ -1,0 +1,194 @@
+"""Ridge regression in passes: its criterion, its choice of alpha and its solution, against slow oracles."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from phimap.learn.data.blocks import feature_block
+from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
+from phimap.learn.ridge.criteria import Rows
+from phimap.learn.ridge.left_out_rows import LeftOutErrors, LeftOutRows
+from phimap.learn.ridge.normal_equations import NormalEquations, moments_of
+from phimap.learn.ridge.nystroem_preconditioner import Sketch
+from phimap.learn.ridge.solve import solve_ridge
+from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.solver import solve
+
+N, M, R, K = 500, 120, 60, 20
+EPS = float(np.finfo(np.float64).eps)
+HELD_OUT, OUTLYING = slice(0, R), slice(R, R + K)
+
+
+def problem(seed: int = 0, dtype: type = np.float64):
+    """Fourier features of nine inputs, two targets that they explain in part, and a few rows far out, some alike."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, 9))
+    X[OUTLYING] *= 2
+    # Of the outlying rows some know each other.
+    X[R + 3 : R + K] = X[R + 2] + 0.3 * rng.standard_normal((K - 3, 9))
+    Z = np.cos(X @ rng.standard_normal((9, M)) / 6 + rng.uniform(0, 6, M)) * np.sqrt(2 / M)
+    Y = np.stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2], axis=1) + rng.standard_normal((N, 2))
+    return Z.astype(dtype), Y, rng.integers(1, 4, N).astype(float)
+
+
+def left_out(Z, Y, weights=None, *, outlying=True):
+    def rows(part):
+        return Rows(feature_block(Z[part]), Y[part], None if weights is None else weights[part])
+
+    return LeftOutRows(rows(HELD_OUT), rows(OUTLYING) if outlying else None)
+
+
+def stream(Z, Y, weights=None):
+    counted = np.ones(len(Y)) if weights is None else weights
+    return [
+        (feature_block(Z[part]), Y[part], counted[part]) for part in (slice(0, 130), slice(130, 400), slice(400, None))
+    ]
+
+
+def brute_score(Z, Y, weights, alpha, *, leave_one_out=True):
+    """The criterion, by a fit for each outlying row; a mutant judges all of these by the fit without any."""
+    w = np.ones(len(Y)) if weights is None else weights
+
+    def squares(kept, tested):
+        fitted = Ridge(alpha=alpha, solver="cholesky").fit(Z[kept], Y[kept], sample_weight=w[kept])
+        return w[tested] * np.square(fitted.predict(Z[tested]) - Y[tested]).sum(axis=1)
+
+    rest, every = np.arange(R, len(Y)), np.arange(len(Y))
+    far = 0.0
+    for i in range(R, R + K):
+        far += squares(rest[rest != i] if leave_one_out else np.arange(R + K, len(Y)), [i])[0]
+    near = squares(rest, every[HELD_OUT]).sum() / w[HELD_OUT].sum()
+    return ((w.sum() - w[OUTLYING].sum()) * near + far) / w.sum()
+
+
+def errors_without(Z, Y, weights, alpha, rank):
+    """The score of the exact solution without the rows that judge, with a preconditioner of some rank."""
+    counted = np.ones(len(Y)) if weights is None else weights
+    rows, block = left_out(Z, Y, weights), feature_block(Z)
+    system = NormalEquations(moments_of(block, Y, counted, 1), 1)
+    without = system.without(rows.parts)
+    sketch = Sketch(M, rank, np.random.default_rng(0))
+    sketch.add(block.cross_products(counted[:, None] * (Z @ sketch.test), 1)[0])
+    kept = slice(R + K, None)
+    W = Ridge(alpha=alpha, solver="cholesky").fit(Z[kept], Y[kept], sample_weight=counted[kept]).coef_.T
+    return LeftOutErrors(rows, without, sketch.preconditioner(without, EPS), 1).of(W, alpha)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [1e-4, 1e-2, 1.0])
+def test_outlying_rows_are_judged_by_leaving_each_out(alpha, weighted):
+    """Mutant: their errors without all of them."""
+    Z, Y, weights = problem()
+    weights = weights if weighted else None
+    expected = brute_score(Z, Y, weights, alpha)
+    assert errors_without(Z, Y, weights, alpha, M) == pytest.approx(expected, rel=1e-7)
+    mutant = brute_score(Z, Y, weights, alpha, leave_one_out=False)
+    assert abs(mutant - expected) > 0.005 * expected
+
+
+def test_a_third_of_the_rank_moves_the_criterion_little():
+    """Mutant: errors of outlying rows without all of them."""
+    Z, Y, _ = problem()
+    expected = brute_score(Z, Y, None, 1.0)
+    assert errors_without(Z, Y, None, 1.0, 40) == pytest.approx(expected, rel=0.005)
+    assert abs(brute_score(Z, Y, None, 1.0, leave_one_out=False) - expected) > 0.02 * expected
+
+
+@pytest.mark.parametrize("outlying", [False, True])
+def test_alpha_is_that_of_a_factorisation(outlying):
+    """Mutant: rows that judge and are fitted as well."""
+    Z, Y, _ = problem()
+    # The held-out rows have other targets: were they fitted, the least alpha would win.
+    Y[HELD_OUT] += np.random.default_rng(1).standard_normal((R, 2))
+    rows = left_out(Z, Y, outlying=outlying)
+    statistics = RidgeStatistics.empty(M, 2)
+    statistics.update(Z, Y)
+    peer = solve_ridge(statistics, held_out=rows.held_out, outlying=rows.outlying)
+    found = solve(ConjugateGradients(left_out=lambda: rows, rank=80, most_rank=80), stream(Z, Y), M, 2, EPS)
+    assert (found.status, found.criterion) == ("solved", "held-out")
+    # Of the alphas that were followed the best and its neighbours have settled.
+    best = int(found.scores.argmin())
+    settled = slice(best - 1, best + 2)
+    expected = np.interp(np.log(found.alphas[settled]), np.log(peer.alphas), peer.scores)
+    np.testing.assert_allclose(found.scores[settled], expected, rtol=1e-2)
+    assert np.interp(np.log(found.alpha), np.log(peer.alphas), peer.scores) < 1.002 * peer.scores.min()
+    fitted = Ridge(alpha=found.alpha).fit(Z, Y)
+    np.testing.assert_allclose(found.coef, fitted.coef_.T, atol=1e-9)
+    mutant = np.square(fitted.predict(Z[HELD_OUT]) - Y[HELD_OUT]).sum(axis=1).mean()
+    assert mutant < 0.97 * found.scores.min()
+
+
+def test_a_weak_sketch_grows():
+    """A pass with further directions saves several; what is found is the same."""
+    Z, Y, _ = problem()
+    few, more = (
+        solve(ConjugateGradients(1e-3, rank=60, most_rank=most), stream(Z, Y), M, 2, EPS) for most in (60, 120)
+    )
+    assert few.status == more.status == "solved"
+    assert more.n_passes < 0.5 * few.n_passes
+    np.testing.assert_allclose(more.coef, few.coef, atol=1e-6 * np.abs(few.coef).max())
+    fitted = Ridge(alpha=1e-3, solver="svd").fit(Z, Y)
+    np.testing.assert_allclose(more.coef, fitted.coef_.T, atol=1e-6 * np.abs(few.coef).max())
+
+
+@pytest.mark.parametrize("rank", [1, 15, 60, M])
+def test_a_sketch_that_grew_is_one_drawn_at_once(rank):
+    Z, Y, _ = problem()
+    block = feature_block(Z)
+    system = NormalEquations(moments_of(block, Y, np.ones(N), 1), 1)
+    sketch = Sketch(M, rank, np.random.default_rng(0))
+    sketch.add(Z.T @ (Z @ sketch.test))
+    if rank < M:
+        sketch.add(Z.T @ (Z @ sketch.extend(M)))
+    np.testing.assert_allclose(sketch.test.T @ sketch.test, np.eye(M), atol=1e-12)
+    # All directions are the matrix itself.
+    preconditioner = sketch.preconditioner(system, EPS)
+    centred = Z - Z.mean(axis=0)
+    V = np.random.default_rng(1).standard_normal((M, 3))
+    expected = np.linalg.solve(centred.T @ centred + 0.1 * np.eye(M), V)
+    np.testing.assert_allclose(preconditioner.solve(V, 0.1), expected, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("passes", [4, 60])
+def test_the_residual_is_that_of_the_system(passes):
+    """Mutant: the residual of the recurrence, which rounding leaves behind."""
+    Z, Y, _ = problem(dtype=np.float32)
+    eps, tolerance, alpha = float(np.finfo(np.float32).eps), 1e-10, 1e-2
+    solver = ConjugateGradients(alpha, rank=60, most_rank=60, passes=passes, tolerance=tolerance)
+    found = solve(solver, stream(Z, Y), M, 2, eps)
+    centred = Z - Z.mean(axis=0, dtype=np.float64)
+    rhs = centred.T @ (Y - Y.mean(axis=0))
+    residual = rhs - centred.T @ (centred @ found.coef) - alpha * found.coef
+    assert found.residual == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(rhs), rel=0.9)
+    assert found.status == ("stopped" if passes == 4 else "solved")
+    assert (found.n_passes == 4) == (passes == 4)
+    if passes == 60:
+        assert 10 * tolerance < found.residual < 1e-5
+    np.testing.assert_allclose(found.intercept, (Y - Z @ found.coef).mean(axis=0), atol=1e-5)
+
+
+def test_rows_that_judge_must_be_given():
+    Z, Y, _ = problem()
+    with pytest.raises(ValueError, match=r"`left_out` must be given .*got None"):
+        solve(ConjugateGradients(), stream(Z, Y), M, 2, EPS)
+
+
+def test_the_solver_holds_what_it_says():
+    n, m = 100, 2000
+    rng = np.random.default_rng(0)
+    Z, Y = rng.standard_normal((n, m)), rng.standard_normal((n, 1))
+    blocks = [(feature_block(Z[i : i + 20]), Y[i : i + 20], np.ones(20)) for i in range(0, n, 20)]
+    rows = LeftOutRows(Rows(feature_block(Z[:20]), Y[:20]))
+    solver = ConjugateGradients(left_out=lambda: rows, rank=64, most_rank=128)
+    tracemalloc.start()
+    try:
+        solve(solver, blocks, m, 1, EPS)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Beside the solver's arrays, the images of a block of rows.
+    assert peak < 1.05 * solver.memory(n, m, 1) + 2**20
