@@ -89,4 +89,5 @@ def test_solutions_in_passes_have_those_of_their_choice_of_alpha(fitted):
         errors = np.square(held_out.predictions - held_out.targets)
     else:
         errors = np.square(np.maximum(1 - held_out.targets * held_out.predictions, 0))
-    assert np.isclose(np.average(errors[:, 0], weights=held_out.weights), fitted.solution_.scores, rtol=1e-4).any()
+    # The alpha that is chosen lies between those of the curve.
+    assert np.average(errors[:, 0], weights=held_out.weights) == pytest.approx(fitted.solution_.scores.min(), rel=0.02)
