@@ -17,6 +17,7 @@ from phimap.cli.commands import app
 from phimap.io import open_table
 from tests.cli.test_bad_input import assert_refused
 from tests.cli.test_fit import values
+from tests.support.learners import FIXED
 
 SMALL = ("--features", "128", "--quiet")
 
@@ -50,7 +51,7 @@ def test_the_model_is_that_of_the_library(phimap, bars):
     table = open_table(bars / "bars", "class")
     kept = pm.load(bars / "bars.phimap")
     X, y = next(table.batches(80))
-    model = pm.KernelClassifier("cntk", 128, standardize="global", random_state=0)
+    model = pm.KernelClassifier("cntk", 128, standardize="global", random_state=0, **FIXED)
     phimap("fit", bars / "bars", "--kernel", "cntk", "--holdout", "0", "--model", bars / "all.phimap", *SMALL)
     whole = pm.load(bars / "all.phimap")
     np.testing.assert_array_equal(whole.decision_function(X), model.fit_batches(table).decision_function(X))

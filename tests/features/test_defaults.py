@@ -27,6 +27,7 @@ from phimap.kernels import (
     TernaryKernel,
 )
 from tests.support.families import KERNELS
+from tests.support.learners import FIXED
 from tests.support.statistics import is_mean, kernel_estimates
 
 SERVED_BY_NYSTROEM = {
@@ -208,7 +209,7 @@ def test_learners_take_sums(rng):
     y = np.sin(2 * X[:, 0]) + 2 * X[:, 1]
 
     def score(kernel):
-        model = pm.KernelRegressor(kernel, 256, random_state=0).fit(X[:1000], y[:1000])
+        model = pm.KernelRegressor(kernel, 256, random_state=0, **FIXED).fit(X[:1000], y[:1000])
         return model, model.score(X[1000:], y[1000:])
 
     model, both = score(0.2 * Gaussian() + Polynomial(1))

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 import phimap as pm
 from phimap._files import DataError
 from phimap.io import model as model_files
+from tests.support.learners import FIXED, GAUSSIAN
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def forge(path, *, metadata=None, edit=lambda text: text):
 def fit_classifier(labels):
     X = np.random.default_rng(0).standard_normal((60, 3))
     y = labels[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
-    return pm.KernelClassifier(n_components=16, alpha=0.1, random_state=0).fit(X, y), X
+    return pm.KernelClassifier(n_components=16, alpha=0.1, random_state=0, **GAUSSIAN).fit(X, y), X
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_statistics_are_kept_on_request(tmp_path, monkeypatch):
     monkeypatch.setattr("phimap.learn.ridge.solver.LEAVE_ONE_OUT_ROWS", 0)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 3)), rng.standard_normal(300)
-    whole = pm.KernelRegressor(n_components=16, alpha=0.1, random_state=0)
+    whole = pm.KernelRegressor(n_components=16, alpha=0.1, random_state=0, **GAUSSIAN)
     whole.partial_fit(X[:200], y[:200])
     pm.save(whole, tmp_path / "with", statistics=True)
     pm.save(whole, tmp_path / "without")
@@ -85,7 +86,7 @@ def test_statistics_are_kept_on_request(tmp_path, monkeypatch):
 
 def test_packed_rows_are_kept_on_request(tmp_path, rng):
     X, y = rng.standard_normal((60, 3)), rng.standard_normal(60)
-    whole = pm.KernelRegressor(pm.TernaryFeatures(n_components=70, packed=True), alpha=0.1, random_state=0)
+    whole = pm.KernelRegressor(pm.TernaryFeatures(n_components=70, packed=True), alpha=0.1, random_state=0, **FIXED)
     whole.fit(X[:40], y[:40])
     pm.save(whole, tmp_path / "m", statistics=True)
     loaded = pm.load(tmp_path / "m")
@@ -96,7 +97,9 @@ def test_packed_rows_are_kept_on_request(tmp_path, rng):
 
 def test_numpy_scalars_stay_scalars(tmp_path, rng):
     X = rng.standard_normal((20, 3))
-    model = pm.KernelRegressor(n_components=8, alpha=np.float32(0.5), random_state=np.int64(7)).fit(X, X[:, 0])
+    model = pm.KernelRegressor(n_components=8, alpha=np.float32(0.5), random_state=np.int64(7), **GAUSSIAN).fit(
+        X, X[:, 0]
+    )
     pm.save(model, tmp_path / "m")
     loaded = pm.load(tmp_path / "m")
     assert (np.ndim(loaded.alpha), np.ndim(loaded.random_state)) == (0, 0)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
 import phimap as pm
+from tests.support.learners import GAUSSIAN
 
 LOADERS = {"diabetes": load_diabetes, "cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
 
@@ -25,7 +26,7 @@ def error(model, X, y):
 
 def models(X, y, **more):
     return (
-        pm.KernelRegressor(n_components=256, solver=solver, random_state=0, **more).fit(X, y)
+        pm.KernelRegressor(n_components=256, solver=solver, random_state=0, **more, **GAUSSIAN).fit(X, y)
         for solver in ("cholesky", "cg")
     )
 
@@ -68,7 +69,7 @@ def test_outlying_rows_are_met_once(streamed):
 def test_choice_does_not_depend_on_threads_or_kept_features(dtype, streamed):
     X, y, X_test, _ = split("digits", dtype)
     one, two, tight = (
-        pm.KernelRegressor(n_components=256, solver="cg", random_state=0, **more).fit(X, y)
+        pm.KernelRegressor(n_components=256, solver="cg", random_state=0, **more, **GAUSSIAN).fit(X, y)
         for more in ({"n_jobs": 1}, {"n_jobs": 2}, {"memory": "8MB"})
     )
     np.testing.assert_array_equal(one.coef_, two.coef_)
@@ -80,7 +81,7 @@ def test_several_targets_and_weights(streamed, rng):
     """Weights and targets times constants change nothing; mutant: rows that judge and are not counted by weight."""
     X, y, X_test, _ = split("diabetes", np.float64)
     Y, weights = np.column_stack([y, np.abs(y - 150)]), rng.integers(1, 4, len(y)).astype(float)
-    model = pm.KernelRegressor(n_components=128, solver="cg", random_state=0)
+    model = pm.KernelRegressor(n_components=128, solver="cg", random_state=0, **GAUSSIAN)
     expected = model.fit(X, Y, sample_weight=weights).predict(X_test).copy()
     alpha = model.alpha_
     scaled = model.fit(X, 3 * Y, sample_weight=5 * weights).predict(X_test)

@@ -16,6 +16,7 @@ from phimap.learn.calibration import Calibration, _objective
 from phimap.learn.registry import LOSSES
 from phimap.learn.solver import HeldOutScores
 from phimap.records import equal_records
+from tests.support.learners import GAUSSIAN
 
 
 def held_out_scores(n_classes: int, n: int, noise: float = 0.5, low: float = 0.0) -> HeldOutScores:
@@ -136,7 +137,7 @@ def test_probabilities_are_those_of_new_rows():
     X = rng.standard_normal((3400, 5))
     truth = 1 / (1 + np.exp(-2 * np.sin(2 * X[:, 0]) - X[:, 1]))
     y = (rng.random(len(X)) < truth).astype(int)
-    model = pm.KernelClassifier(n_components=300, alpha=0.01, random_state=0).fit(X[:400], y[:400])
+    model = pm.KernelClassifier(n_components=300, alpha=0.01, random_state=0, **GAUSSIAN).fit(X[:400], y[:400])
     truths = np.stack([1 - truth, truth], axis=1)[400:]
 
     def cross_entropy(calibration: Calibration) -> float:
@@ -157,7 +158,9 @@ def test_probabilities_are_those_of_new_rows():
 def test_digits_are_calibrated():
     """897 rows, a calibration error of 0.03 at the most; mutant: the softmax of the scores as they are."""
     X, y = load_digits(return_X_y=True)
-    model = pm.KernelClassifier(n_components=512, standardize="global", random_state=0).fit(X[:900], y[:900])
+    model = pm.KernelClassifier(n_components=512, standardize="global", random_state=0, **GAUSSIAN).fit(
+        X[:900], y[:900]
+    )
     assert expected_calibration_error(model.predict_proba(X[900:]), y[900:]) < 0.03
     mutant = np.exp(log_softmax(model.decision_function(X[900:]), axis=1))
     assert expected_calibration_error(mutant, y[900:]) > 0.3
@@ -169,7 +172,7 @@ def test_every_loss_has_probabilities(loss, load):
     X, y = load(return_X_y=True)
     X = X.astype(np.float32)
     alpha = 1.0 if loss == "logistic" else "auto"
-    model = pm.KernelClassifier(n_components=64, loss=loss, alpha=alpha, random_state=0).fit(X[::2], y[::2])
+    model = pm.KernelClassifier(n_components=64, loss=loss, alpha=alpha, random_state=0, **GAUSSIAN).fit(X[::2], y[::2])
     found = model.predict_proba(X)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-5)
@@ -180,7 +183,7 @@ def test_every_loss_has_probabilities(loss, load):
 
 def test_they_follow_the_solution(tmp_path):
     X, y = load_breast_cancer(return_X_y=True)
-    model = pm.KernelClassifier(n_components=64, random_state=0).partial_fit(X[:200], y[:200])
+    model = pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN).partial_fit(X[:200], y[:200])
     first = model.predict_proba(X[400:])
     other = copy.deepcopy(model).partial_fit(X[200:400], y[200:400])
     assert other.calibration_ is None
@@ -203,7 +206,7 @@ def clone_of(model: pm.KernelClassifier, n_jobs: int) -> pm.KernelClassifier:
 @pytest.mark.parametrize("statistics", [False, True])
 def test_files_keep_the_calibration(statistics, tmp_path):
     X, y = load_digits(return_X_y=True)
-    model = pm.KernelClassifier(n_components=64, random_state=0).fit(X[:300], y[:300])
+    model = pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN).fit(X[:300], y[:300])
     pm.save(model, tmp_path / "model", statistics=statistics)
     loaded = pm.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
@@ -211,7 +214,7 @@ def test_files_keep_the_calibration(statistics, tmp_path):
 
 def test_without_a_calibration_the_error_has_the_remedy():
     X, y = load_breast_cancer(return_X_y=True)
-    model = pm.KernelClassifier(n_components=64, random_state=0).fit(X, y)
+    model = pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN).fit(X, y)
     del model.calibration_
     with pytest.raises(ValueError, match=r"probabilities need scores of rows .* Fit it again with this version"):
         model.predict_proba(X)
@@ -221,16 +224,16 @@ def test_without_a_calibration_the_error_has_the_remedy():
 def test_classes_without_rows_and_few_rows_stay_finite():
     X = np.random.default_rng(0).standard_normal((8, 3))
     y = np.arange(8) % 3
-    model = pm.KernelClassifier(n_components=16, random_state=0).partial_fit(X, y, classes=[0, 1, 2, 3])
+    model = pm.KernelClassifier(n_components=16, random_state=0, **GAUSSIAN).partial_fit(X, y, classes=[0, 1, 2, 3])
     assert np.isfinite(model.predict_log_proba(100 * X)).all()
-    separable = pm.KernelClassifier(n_components=16, random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    separable = pm.KernelClassifier(n_components=16, random_state=0, **GAUSSIAN).fit(X, (X[:, 0] > 0).astype(int))
     assert (separable.predict_proba(X) > 0).all()
 
 
 def test_weights_of_classes_shift_probabilities():
     X, y = load_breast_cancer(return_X_y=True)
     plain, shifted = (
-        pm.KernelClassifier(n_components=64, class_weight=weight, random_state=0)
+        pm.KernelClassifier(n_components=64, class_weight=weight, random_state=0, **GAUSSIAN)
         .fit(X, y)
         .predict_proba(X)[:, 1]
         .mean()

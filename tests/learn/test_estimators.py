@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import phimap as pm
 from phimap.learn.ridge import solve as ridge
 from tests.learn.problems import problem
+from tests.support.learners import FIXED, GAUSSIAN
 
 
 def unlike_repeated_rows(estimator) -> dict[str, str]:
@@ -31,16 +32,16 @@ def unlike_repeated_rows(estimator) -> dict[str, str]:
 
 @parametrize_with_checks(
     [
-        pm.KernelRegressor(n_components=64, random_state=0),
-        pm.KernelRegressor("ntk", n_components=64, random_state=0),
-        pm.KernelRegressor("polynomial", n_components=64, random_state=0),
-        pm.KernelRegressor(n_components=64, alpha=0.1, random_state=0),
-        pm.KernelRegressor("ntk", n_components=64, alpha=0.1, random_state=0),
-        pm.KernelRegressor("polynomial", n_components=64, alpha=0.1, random_state=0),
-        pm.KernelClassifier(n_components=64, random_state=0),
-        pm.KernelClassifier("laplacian", n_components=64, standardize="global", random_state=0),
-        pm.KernelClassifier(n_components=64, alpha=0.1, random_state=0),
-        pm.KernelClassifier("laplacian", n_components=64, alpha=0.1, standardize="global", random_state=0),
+        pm.KernelRegressor(n_components=64, random_state=0, **GAUSSIAN),
+        pm.KernelRegressor("ntk", n_components=64, random_state=0, **FIXED),
+        pm.KernelRegressor("polynomial", n_components=64, random_state=0, **FIXED),
+        pm.KernelRegressor(n_components=64, alpha=0.1, random_state=0, **GAUSSIAN),
+        pm.KernelRegressor("ntk", n_components=64, alpha=0.1, random_state=0, **FIXED),
+        pm.KernelRegressor("polynomial", n_components=64, alpha=0.1, random_state=0, **FIXED),
+        pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN),
+        pm.KernelClassifier("laplacian", n_components=64, standardize="global", random_state=0, **FIXED),
+        pm.KernelClassifier(n_components=64, alpha=0.1, random_state=0, **GAUSSIAN),
+        pm.KernelClassifier("laplacian", n_components=64, alpha=0.1, standardize="global", random_state=0, **FIXED),
     ],
     expected_failed_checks=unlike_repeated_rows,
 )
@@ -50,7 +51,7 @@ def test_scikit_learn_contract(estimator, check):
 
 def test_fit_is_ridge_on_the_features(streamed):
     X, y = problem(600)
-    model = pm.KernelRegressor(n_components=100, alpha=0.3, random_state=0).fit(X, y)
+    model = pm.KernelRegressor(n_components=100, alpha=0.3, random_state=0, **GAUSSIAN).fit(X, y)
     Z = model.feature_map_.transform((X - model.scaling_.shift) * model.scaling_.factor)
     oracle = Ridge(alpha=0.3, solver="svd").fit(Z, y)
     np.testing.assert_allclose(model.predict(X), oracle.predict(Z), atol=1e-9)
@@ -61,9 +62,9 @@ def test_fit_is_ridge_on_the_features(streamed):
 
 def test_primal_and_dual_agree(monkeypatch):
     X, y = problem(500)
-    dual = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0).fit(X, y)
+    dual = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0, **GAUSSIAN).fit(X, y)
     monkeypatch.setattr("phimap.learn.ridge.solver.LEAVE_ONE_OUT_ROWS", 0)
-    primal = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0).fit(X, y)
+    primal = pm.KernelRegressor(n_components=300, alpha=0.1, random_state=0, **GAUSSIAN).fit(X, y)
     assert (dual.solution_.form, primal.solution_.form) == ("dual", "primal")
     np.testing.assert_allclose(dual.predict(X), primal.predict(X), atol=1e-8)
 
@@ -73,7 +74,8 @@ def test_primal_and_dual_agree(monkeypatch):
 def test_number_of_threads_changes_no_bit(streamed, kernel, dtype):
     X, y = problem(1500, dtype=dtype)
     one, two = (
-        pm.KernelRegressor(kernel, n_components=700, random_state=0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
+        pm.KernelRegressor(kernel, n_components=700, random_state=0, n_jobs=n_jobs, **FIXED).fit(X, y)
+        for n_jobs in (1, 2)
     )
     assert one.alpha_ == two.alpha_
     np.testing.assert_array_equal(one.coef_, two.coef_)
@@ -84,7 +86,7 @@ def test_number_of_threads_changes_no_bit(streamed, kernel, dtype):
 def test_batches_have_the_same_targets():
     X, y = problem(60)
     one, two = y[:, None], np.stack([y, y], axis=1)
-    model = pm.KernelRegressor(n_components=8, random_state=0)
+    model = pm.KernelRegressor(n_components=8, random_state=0, **GAUSSIAN)
     for batches in ([(X, y), (X, two)], [(X, two), (X, y)]):
         with pytest.raises(ValueError, match=r"`y` must have as many targets as in the first rows, [12], got [12]"):
             clone(model).fit_batches(batches)
@@ -97,7 +99,7 @@ def test_batches_have_the_same_targets():
 def test_only_all_rows_together_look_like_regression():
     X, _ = problem(160)
     y = np.arange(160) % 30
-    model = pm.KernelClassifier(n_components=8, random_state=0)
+    model = pm.KernelClassifier(n_components=8, random_state=0, **GAUSSIAN)
     # The last batch has 30 classes in 40 rows.
     model.fit_batches([(X[:120], y[:120]), (X[120:], y[120:])])
     with pytest.warns(UserWarning, match=r"`y` holds 30 classes in 40 rows, which look like a regression") as issued:
@@ -108,7 +110,9 @@ def test_only_all_rows_together_look_like_regression():
 def test_classes_stay_those_of_the_first_call():
     X, y = problem(60)
     labels = np.where(y > 0, "up", "down")
-    model = pm.KernelClassifier(n_components=8, random_state=0).partial_fit(X, labels, classes=["up", "down"])
+    model = pm.KernelClassifier(n_components=8, random_state=0, **GAUSSIAN).partial_fit(
+        X, labels, classes=["up", "down"]
+    )
     model.partial_fit(X, labels, classes=["down", "up"])
     with pytest.raises(ValueError, match=r"`classes` must be those of the first call, \['down', 'up'\], got"):
         model.partial_fit(X, labels, classes=["down", "up", "level"])
@@ -117,10 +121,10 @@ def test_classes_stay_those_of_the_first_call():
 def test_many_targets_are_separate_fits(streamed):
     X, y = problem(600)
     Y = np.stack([y, 3 * y**2], axis=1)
-    both = pm.KernelRegressor(n_components=50, alpha=0.5, random_state=0).fit(X, Y)
+    both = pm.KernelRegressor(n_components=50, alpha=0.5, random_state=0, **GAUSSIAN).fit(X, Y)
     assert both.predict(X).shape == (600, 2)
     assert both.coef_.shape == (2, 50)
-    single = pm.KernelRegressor(n_components=50, alpha=0.5, random_state=0).fit(X, Y[:, 1])
+    single = pm.KernelRegressor(n_components=50, alpha=0.5, random_state=0, **GAUSSIAN).fit(X, Y[:, 1])
     np.testing.assert_allclose(both.predict(X)[:, 1], single.predict(X), atol=1e-9)
 
 
@@ -128,12 +132,12 @@ def test_automatic_choices_find_the_signal(streamed):
     X, y = problem(2000)
     X_test, y_test = X[1500:], y[1500:]
     scales = np.array([1.0, 1e4, 1e-3, 7.0])
-    model = pm.KernelRegressor(n_components=400, random_state=0).fit(X[:1500] * scales, y[:1500])
+    model = pm.KernelRegressor(n_components=400, random_state=0, **GAUSSIAN).fit(X[:1500] * scales, y[:1500])
     assert r2_score(y_test, model.predict(X_test * scales)) > 0.9
     assert model.solution_.criterion == "held-out"
     assert 1 < model.kernel_.length_scale < 4
     best = max(
-        pm.KernelRegressor(n_components=400, alpha=alpha, random_state=0)
+        pm.KernelRegressor(n_components=400, alpha=alpha, random_state=0, **GAUSSIAN)
         .fit(X[:1500] * scales, y[:1500])
         .score(X_test * scales, y_test)
         for alpha in np.logspace(-6, 3, 10)
@@ -144,9 +148,9 @@ def test_automatic_choices_find_the_signal(streamed):
 def test_constant_columns_and_rows_give_no_nan(streamed):
     X, y = problem(200)
     X[:, 2] = 5.0
-    assert np.isfinite(pm.KernelRegressor(n_components=20, random_state=0).fit(X, y).predict(X)).all()
+    assert np.isfinite(pm.KernelRegressor(n_components=20, random_state=0, **GAUSSIAN).fit(X, y).predict(X)).all()
     same = np.ones((200, 3))
-    model = pm.KernelRegressor(n_components=20, random_state=0).fit(same, y)
+    model = pm.KernelRegressor(n_components=20, random_state=0, **GAUSSIAN).fit(same, y)
     np.testing.assert_allclose(model.predict(same), y.mean(), atol=1e-6)
 
 
@@ -155,7 +159,7 @@ def test_classes_of_any_kind():
     X = rng.standard_normal((600, 3))
     names = np.array(["left", "middle", "right"])
     y = names[np.digitize(X[:, 0] + 0.1 * rng.standard_normal(600), [-0.5, 0.5])]
-    model = pm.KernelClassifier(n_components=64, random_state=0).fit(X[:400], y[:400])
+    model = pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN).fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) > 0.8
     assert set(model.predict(X)) <= set(names)
     assert model.decision_function(X).shape == (600, 3)
@@ -168,7 +172,9 @@ def test_classes_of_any_kind():
 def test_sparse_rows_are_scaled_and_not_filled(streamed):
     X, y = problem(400)
     X[np.abs(X) < 1] = 0
-    dense = pm.KernelRegressor(n_components=50, alpha=0.1, standardize=False, length_scale=2.0, random_state=0)
+    dense = pm.KernelRegressor(
+        n_components=50, alpha=0.1, standardize=False, length_scale=2.0, random_state=0, kernel="gaussian", metric=None
+    )
     csr = clone(dense).fit(sparse.csr_matrix(X), y)
     np.testing.assert_allclose(csr.predict(sparse.csr_matrix(X)), dense.fit(X, y).predict(X), atol=1e-9)
     scaled = clone(dense).set_params(standardize="columns").fit(sparse.csr_matrix(X), y)
@@ -178,7 +184,7 @@ def test_sparse_rows_are_scaled_and_not_filled(streamed):
 def test_tensors_fit_like_arrays(streamed):
     torch = pytest.importorskip("torch")
     X, y = problem(400)
-    model = pm.KernelRegressor(n_components=50, alpha=0.1, random_state=0)
+    model = pm.KernelRegressor(n_components=50, alpha=0.1, random_state=0, **GAUSSIAN)
     expected = model.fit(X, y).predict(X)
     tensors = clone(model).fit(torch.tensor(X), torch.tensor(y))
     np.testing.assert_allclose(tensors.predict(torch.tensor(X)), expected, atol=1e-8)
@@ -205,19 +211,19 @@ def test_tensors_fit_like_arrays(streamed):
 def test_bad_parameters_name_the_remedy(parameters, message):
     X, y = problem(50)
     with pytest.raises(ValueError, match=message):
-        pm.KernelRegressor(**{"n_components": 8, **parameters}).fit(X, y)
+        pm.KernelRegressor(**{**GAUSSIAN, "n_components": 8, **parameters}).fit(X, y)
 
 
 def test_too_little_memory_is_said_before_the_work():
     X, y = problem(50)
     with pytest.raises(MemoryError, match=r"`n_components`=4096 needs 0\.\d+ GB"):
-        pm.KernelRegressor(memory="5MB").fit(X, y)
+        pm.KernelRegressor(n_components=4096, memory="5MB", **GAUSSIAN).fit(X, y)
 
 
 @pytest.mark.parametrize("statistics", [False, True])
 def test_saved_models_predict_the_same_bits(streamed, tmp_path, statistics):
     X, y = problem(400)
-    model = pm.KernelRegressor(n_components=50, random_state=0).fit(X, y)
+    model = pm.KernelRegressor(n_components=50, random_state=0, **GAUSSIAN).fit(X, y)
     pm.save(model, tmp_path / "m.phimap", statistics=statistics)
     loaded = pm.load(tmp_path / "m.phimap")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
@@ -234,7 +240,7 @@ def test_saved_models_predict_the_same_bits(streamed, tmp_path, statistics):
 def test_more_rows_than_leave_one_out_takes_in_dual_form(monkeypatch):
     monkeypatch.setattr(ridge, "LEAVE_ONE_OUT_ROWS", 100)
     X, y = problem(900)
-    model = pm.KernelRegressor(n_components=1000, random_state=0).fit(X, y)
+    model = pm.KernelRegressor(n_components=1000, random_state=0, **GAUSSIAN).fit(X, y)
     assert (model.solution_.form, model.solution_.criterion) == ("dual", "held-out")
     # Rounding of a system whose solution is 1 / alpha times its right-hand side.
     assert model.solution_.residual < 64 * np.finfo(float).eps * 900 / model.alpha_

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import phimap as pm
+from tests.support.learners import GAUSSIAN
 
 
 def frame(n: int = 60) -> tuple[pd.DataFrame, np.ndarray]:
@@ -18,7 +19,7 @@ def frame(n: int = 60) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def regressor() -> pm.KernelRegressor:
-    return pm.KernelRegressor(n_components=16, random_state=0)
+    return pm.KernelRegressor(n_components=16, random_state=0, **GAUSSIAN)
 
 
 @pytest.mark.parametrize("kind", [lambda X: X, lambda X: pl.DataFrame(X.to_dict("list"))], ids=["pandas", "polars"])
@@ -64,7 +65,7 @@ def test_missing_labels_are_located(missing, kind):
     y = np.where(X["age"] > 0, "old", "new").astype(object)
     y[7] = missing
     with pytest.raises(ValueError, match=r"`y` must hold labels that are text or numbers, got .* at row 7\. Fill"):
-        pm.KernelClassifier(n_components=16).fit(X, kind(y))
+        pm.KernelClassifier(n_components=16, **GAUSSIAN).fit(X, kind(y))
 
 
 def mixed_rows(n: int = 400) -> tuple[np.ndarray, sparse.csr_matrix, np.ndarray]:

@@ -11,10 +11,11 @@ from sklearn.linear_model import Ridge
 import phimap as pm
 from phimap.records import equal_records
 from tests.learn.problems import problem
+from tests.support.learners import FIXED
 
 
 def model(**options) -> pm.KernelRegressor:
-    return pm.KernelRegressor(pm.kernels.Gaussian(2.0), 40, random_state=0, **options)
+    return pm.KernelRegressor(pm.kernels.Gaussian(2.0), 40, random_state=0, **options, **FIXED)
 
 
 def features(fitted, X: np.ndarray) -> np.ndarray:
@@ -80,7 +81,9 @@ def test_are_in_no_model_file(tmp_path):
     assert loaded.solution_.held_out is not None
 
 
-@pytest.mark.parametrize("fitted", [model(solver="cg"), pm.KernelClassifier("gaussian", 40, loss="squared_hinge")])
+@pytest.mark.parametrize(
+    "fitted", [model(solver="cg"), pm.KernelClassifier("gaussian", 40, loss="squared_hinge", **FIXED)]
+)
 def test_solutions_in_passes_have_those_of_their_choice_of_alpha(fitted):
     X, y = problem(600)
     y = y if isinstance(fitted, pm.KernelRegressor) else np.sign(y)

@@ -7,6 +7,7 @@ import pytest
 
 import phimap as pm
 from phimap.learn.ridge.statistics import RidgeStatistics
+from tests.support.learners import FIXED
 
 KINDS = {
     "ternary": pm.TernaryFeatures("relu", 200, sparsity=0.2, random_state=0),
@@ -44,7 +45,7 @@ def test_statistics_of_packed_rows(kind):
 def test_model_is_that_of_dense_features(kind, n, alpha):
     X, y = data(n)
     packed, dense = (
-        pm.KernelRegressor(KINDS[kind].set_params(packed=kept), alpha=alpha, random_state=0).fit(X, y)
+        pm.KernelRegressor(KINDS[kind].set_params(packed=kept), alpha=alpha, random_state=0, **FIXED).fit(X, y)
         for kept in (True, False)
     )
     assert packed.solution_.form == ("dual" if n == 150 else "primal")
@@ -57,7 +58,7 @@ def test_choice_of_alpha_on_held_out_rows_in_dual_form(monkeypatch):
     X, y = data(900)
     phi = pm.TernaryFeatures("relu", 1000, sparsity=0.2, random_state=0)
     packed, dense = (
-        pm.KernelRegressor(phi.set_params(packed=kept), random_state=0).fit(X, y) for kept in (True, False)
+        pm.KernelRegressor(phi.set_params(packed=kept), random_state=0, **FIXED).fit(X, y) for kept in (True, False)
     )
     assert packed.solution_.criterion == "held-out"
     assert packed.alpha_ == pytest.approx(dense.alpha_, rel=1e-3)
@@ -67,8 +68,10 @@ def test_choice_of_alpha_on_held_out_rows_in_dual_form(monkeypatch):
 def test_rows_added_later_and_files(tmp_path):
     X, y = data(500)
     phi = pm.TernaryFeatures("relu", 100, sparsity=0.2, packed=True, random_state=0)
-    model = pm.KernelRegressor(phi, alpha=1.0, random_state=0).fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
-    again = pm.KernelRegressor(phi, alpha=1.0, random_state=0).partial_fit(X[:300], y[:300])
+    model = (
+        pm.KernelRegressor(phi, alpha=1.0, random_state=0, **FIXED).fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+    )
+    again = pm.KernelRegressor(phi, alpha=1.0, random_state=0, **FIXED).partial_fit(X[:300], y[:300])
     again.partial_fit(X[300:], y[300:])
     np.testing.assert_allclose(model.predict(X), again.predict(X), atol=1e-8)
     pm.save(model, tmp_path / "model.phimap")

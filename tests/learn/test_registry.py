@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 import phimap as pm
 from phimap.learn.registry import LOSSES, MEMBERS, member_for
 from phimap.learn.ridge.solver import RidgeSolver
+from tests.support.learners import FIXED, GAUSSIAN
 
 M = 300
 
@@ -40,7 +41,7 @@ def test_ridge_is_that_of_scikit_learn(dtype, tolerance, form, n_targets, reques
     X, y = regression(dtype)
     Y = np.column_stack([y, X[:, 0] * y, np.abs(y)])[:, :n_targets]
     solver = "cg" if form == "cg" else "cholesky"
-    model = pm.KernelRegressor(n_components=M, alpha=0.5, solver=solver, random_state=0).fit(X, Y)
+    model = pm.KernelRegressor(n_components=M, alpha=0.5, solver=solver, random_state=0, **GAUSSIAN).fit(X, Y)
     assert (model.solution_.form, model.solution_.status) == (form, "solved")
     Z = features(model, X).astype(np.float64)
     expected = Ridge(alpha=0.5, solver="svd").fit(Z, Y).predict(Z).reshape(len(Y), -1)
@@ -50,7 +51,7 @@ def test_ridge_is_that_of_scikit_learn(dtype, tolerance, form, n_targets, reques
 
 def test_conjugate_gradients_choose_alpha_by_held_out_rows(streamed):
     X, y = regression()
-    model = pm.KernelRegressor(n_components=M, solver="cg", random_state=0).fit(X, y)
+    model = pm.KernelRegressor(n_components=M, solver="cg", random_state=0, **GAUSSIAN).fit(X, y)
     solution = model.solution_
     assert (solution.criterion, solution.status, solution.form) == ("held-out", "solved", "cg")
     assert solution.alphas[0] < model.alpha_ < solution.alphas[-1]
@@ -64,7 +65,7 @@ def test_conjugate_gradients_choose_alpha_by_held_out_rows(streamed):
 @pytest.mark.parametrize("alpha", [1.0, 0.1])
 def test_logistic_is_that_of_scikit_learn(name, alpha):
     X, y = classification(name)
-    model = pm.KernelClassifier(n_components=M, loss="logistic", alpha=alpha, random_state=0).fit(X, y)
+    model = pm.KernelClassifier(n_components=M, loss="logistic", alpha=alpha, random_state=0, **GAUSSIAN).fit(X, y)
     assert model.solution_.status == "solved"
     Z = features(model, X)
     expected = LogisticRegression(C=1 / alpha, tol=1e-9, max_iter=5000).fit(Z, y).predict_proba(Z)
@@ -78,7 +79,7 @@ def test_logistic_is_that_of_scikit_learn(name, alpha):
 @pytest.mark.parametrize("name", ["cancer", "digits"])
 def test_squared_hinge_is_that_of_scikit_learn(name):
     X, y = classification(name)
-    model = pm.KernelClassifier(n_components=M, loss="squared_hinge", alpha=1.0, random_state=0).fit(X, y)
+    model = pm.KernelClassifier(n_components=M, loss="squared_hinge", alpha=1.0, random_state=0, **GAUSSIAN).fit(X, y)
     assert model.solution_.status == "solved"
     Z = features(model, X)
     # LinearSVC penalises its intercept, as the coefficient of a constant input: hardly, where that is large.
@@ -90,7 +91,7 @@ def test_squared_hinge_is_that_of_scikit_learn(name):
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_alpha_is_chosen_by_held_out_loss(loss):
     X, y = classification("cancer")
-    model = pm.KernelClassifier(n_components=100, loss=loss, random_state=0).fit(X[:400], y[:400])
+    model = pm.KernelClassifier(n_components=100, loss=loss, random_state=0, **GAUSSIAN).fit(X[:400], y[:400])
     solution = model.solution_
     assert solution.criterion == "held-out"
     assert model.alpha_ in solution.alphas
@@ -104,7 +105,9 @@ def test_solver_does_not_depend_on_threads_or_memory(loss):
     X, y = classification("wine")
     solver = "cg" if loss == "squared" else "auto"
     one, two, tight = (
-        pm.KernelClassifier(n_components=64, loss=loss, solver=solver, alpha=0.1, random_state=0, **more).fit(X, y)
+        pm.KernelClassifier(
+            n_components=64, loss=loss, solver=solver, alpha=0.1, random_state=0, **more, **GAUSSIAN
+        ).fit(X, y)
         for more in ({"n_jobs": 1}, {"n_jobs": 2}, {"memory": "600KB"})
     )
     np.testing.assert_array_equal(one.coef_, two.coef_)
@@ -118,14 +121,14 @@ def test_packed_features_and_streams_give_the_same_model(loss, packed):
     feature_map = pm.TernaryFeatures("relu", 128, sparsity=0.2, packed=packed, random_state=0)
     solver = "cg" if loss == "squared" else "auto"
     model, other = (
-        pm.KernelClassifier(feature_map, loss=loss, solver=solver, alpha=1.0, random_state=0) for _ in range(2)
+        pm.KernelClassifier(feature_map, loss=loss, solver=solver, alpha=1.0, random_state=0, **FIXED) for _ in range(2)
     )
     model.fit(X, y)
     other.fit_batches([(X[:250], y[:250]), (X[250:], y[250:])])
     assert model.solution_.status == other.solution_.status == "solved"
     scores = model.decision_function(X)
     np.testing.assert_allclose(other.decision_function(X), scores, atol=1e-3 * np.abs(scores).max())
-    dense = pm.KernelClassifier(feature_map.set_params(packed=False), loss=loss, solver=solver, alpha=1.0)
+    dense = pm.KernelClassifier(feature_map.set_params(packed=False), loss=loss, solver=solver, alpha=1.0, **FIXED)
     found = dense.set_params(random_state=0).fit(X, y).decision_function(X)
     np.testing.assert_allclose(found, scores, atol=1e-3 * np.abs(scores).max())
 
@@ -134,7 +137,7 @@ def test_packed_features_and_streams_give_the_same_model(loss, packed):
 def test_tensors_give_the_same_model(loss):
     torch = pytest.importorskip("torch")
     X, y = classification("wine")
-    model = pm.KernelClassifier(n_components=64, loss=loss, solver="cg", alpha=1.0, random_state=0)
+    model = pm.KernelClassifier(n_components=64, loss=loss, solver="cg", alpha=1.0, random_state=0, **GAUSSIAN)
     expected = model.fit(X, y).decision_function(X)
     found = model.fit(torch.as_tensor(X), y).decision_function(X)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
@@ -143,7 +146,9 @@ def test_tensors_give_the_same_model(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_saved_models_predict_the_same_bits(loss, tmp_path):
     X, y = classification("wine", np.float32)
-    model = pm.KernelClassifier(n_components=64, loss=loss, solver="cg", alpha=1.0, random_state=0).fit(X, y)
+    model = pm.KernelClassifier(n_components=64, loss=loss, solver="cg", alpha=1.0, random_state=0, **GAUSSIAN).fit(
+        X, y
+    )
     pm.save(model, tmp_path / "m.phimap", statistics=True)
     loaded = pm.load(tmp_path / "m.phimap")
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
@@ -161,9 +166,9 @@ def test_the_solver_is_chosen_by_the_memory(streamed):
     assert member_for("squared", "cholesky", 10_000, m, 0) is None
     assert member_for("squared", "auto", None, m, 0) is None
     X, y = load_digits(return_X_y=True)
-    small = pm.KernelRegressor(n_components=1024, alpha=1.0, memory="12MB", random_state=0).fit(X, y)
+    small = pm.KernelRegressor(n_components=1024, alpha=1.0, memory="12MB", random_state=0, **GAUSSIAN).fit(X, y)
     assert small.solution_.form == "cg"
-    large = pm.KernelRegressor(n_components=1024, alpha=1.0, random_state=0).fit(X, y)
+    large = pm.KernelRegressor(n_components=1024, alpha=1.0, random_state=0, **GAUSSIAN).fit(X, y)
     assert large.solution_.form == "primal"
     np.testing.assert_allclose(small.predict(X), large.predict(X), rtol=1e-8, atol=1e-8)
     with pytest.raises(MemoryError, match="n_components"):
@@ -173,15 +178,15 @@ def test_the_solver_is_chosen_by_the_memory(streamed):
 def test_bad_names_are_told():
     X, y = classification("wine")
     with pytest.raises(ValueError, match="solver"):
-        pm.KernelClassifier(solver="lu").fit(X, y)
+        pm.KernelClassifier(solver="lu", **GAUSSIAN).fit(X, y)
     with pytest.raises(ValueError, match="loss"):
-        pm.KernelClassifier(loss="hinge").fit(X, y)
+        pm.KernelClassifier(loss="hinge", **GAUSSIAN).fit(X, y)
 
 
 def test_passes_that_end_too_early_warn(monkeypatch):
     X, y = classification("cancer")
     monkeypatch.setattr("phimap.learn.margin.quasi_newton.PASSES", 4)
-    model = pm.KernelClassifier(n_components=64, loss="logistic", alpha=1e-3, random_state=0)
+    model = pm.KernelClassifier(n_components=64, loss="logistic", alpha=1e-3, random_state=0, **GAUSSIAN)
     with pytest.warns(ConvergenceWarning, match=r"not reached in \d+ passes.*residual.*`alpha`"):
         model.fit(X, y)
     assert model.solution_.status == "stopped"
@@ -194,7 +199,9 @@ def test_passes_that_end_too_early_warn(monkeypatch):
 def test_few_rows_give_finite_numbers(loss, alpha, n):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((n, 3)), np.arange(n) % 2
-    model = pm.KernelClassifier(n_components=20, loss=loss, solver="cg", alpha=alpha, random_state=0).fit(X, y)
+    model = pm.KernelClassifier(n_components=20, loss=loss, solver="cg", alpha=alpha, random_state=0, **GAUSSIAN).fit(
+        X, y
+    )
     assert np.isfinite(model.decision_function(X)).all()
     assert model.alpha_ > 0
 
@@ -202,5 +209,5 @@ def test_few_rows_give_finite_numbers(loss, alpha, n):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_constant_inputs_give_finite_numbers(loss):
     X, y = np.ones((30, 3)), np.arange(30) % 3
-    model = pm.KernelClassifier(n_components=20, loss=loss, solver="cg", random_state=0).fit(X, y)
+    model = pm.KernelClassifier(n_components=20, loss=loss, solver="cg", random_state=0, **GAUSSIAN).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()

@@ -16,13 +16,14 @@ from sklearn.linear_model import Ridge
 import phimap as pm
 from phimap.bench.uci import load_regression
 from tests.learn.problems import problem
+from tests.support.learners import FIXED, GAUSSIAN
 
 
 def fitted(kernel, n=120, n_components=40, dtype=np.float64, weights=None, **options):
     """A model, its rows and targets."""
     X, y = problem(n, dtype=dtype)
     options = {"alpha": 0.05, "random_state": 0} | options
-    return pm.KernelRegressor(kernel, n_components, **options).fit(X, y, weights), X, y
+    return pm.KernelRegressor(kernel, n_components, **options, **FIXED).fit(X, y, weights), X, y
 
 
 def features_of(model, X):
@@ -60,7 +61,7 @@ def test_standard_deviations_are_those_of_the_definition(kernel, form, request, 
     X, y = problem(90)
     y = np.stack([y, 3 * X[:, 0] ** 2], axis=1)
     weights = rng.uniform(0.5, 2, 90)
-    model = pm.KernelRegressor(kernel, 40, alpha=0.05, random_state=0).fit(X, y, weights)
+    model = pm.KernelRegressor(kernel, 40, alpha=0.05, random_state=0, **FIXED).fit(X, y, weights)
     assert model.solution_.form == form
     new = problem(200)[0][150:] * 1.5
     mean, std = model.predict(new, return_std=True)
@@ -106,7 +107,7 @@ def test_close_to_the_exact_process(rng):
     X, y, new = X[:400], y[:400], X[400:]
     exact = GaussianProcessRegressor(1.0 * RBF(1.0) + WhiteKernel(0.09), alpha=0, optimizer=None).fit(X, y)
     expected = exact.predict(new, return_std=True)[1]
-    model = pm.KernelRegressor(kernel, 4096, alpha=0.09, standardize=False, random_state=0).fit(X, y)
+    model = pm.KernelRegressor(kernel, 4096, alpha=0.09, standardize=False, random_state=0, **FIXED).fit(X, y)
     std = model.predict(new, return_std=True)[1]
     np.testing.assert_allclose(std, expected, rtol=0.05)
     # The function alone, in units of the noise.
@@ -116,7 +117,7 @@ def test_close_to_the_exact_process(rng):
     # Mutants: a prior of half the variance, and the degrees of freedom of a tenth of the features.
     half = GaussianProcessRegressor(0.5 * RBF(1.0) + WhiteKernel(0.09), alpha=0, optimizer=None).fit(X, y)
     assert np.abs(np.sqrt(half.predict(new, return_std=True)[1] ** 2 / 0.09 - 1) / exact_alone - 1).max() > 0.06
-    few = pm.KernelRegressor(kernel, 40, alpha=0.09, standardize=False, random_state=0).fit(X, y)
+    few = pm.KernelRegressor(kernel, 40, alpha=0.09, standardize=False, random_state=0, **FIXED).fit(X, y)
     assert np.abs(few.predict(new, return_std=True)[1] / expected - 1).max() > 0.05
 
 
@@ -137,7 +138,7 @@ def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
     """200 features of 1,500 rows; the mean over 200 places; within 8 % of the prior and the variance of a constant."""
     kernel = FAR[name]
     X, y = problem(1500, d=3)
-    model = pm.KernelRegressor(kernel, 200, alpha=1e-2, standardize=False, random_state=0).fit(X, y)
+    model = pm.KernelRegressor(kernel, 200, alpha=1e-2, standardize=False, random_state=0, **FIXED).fit(X, y)
     far = np.random.default_rng(1).uniform(1e3, 2e3, (200, 3))
     std = model.predict(far, return_std=True)[1]
     function, noise = model._predictive.function, model._predictive.noise
@@ -165,7 +166,7 @@ def test_errors_on_new_rows_have_the_stated_size():
     X = rng.uniform(-1, 1, (5000, 2))
     size = np.where(X[:, 0] > 0, 1.0, 0.1)
     y = np.sin(3 * X[:, 1]) + size * rng.standard_normal(5000)
-    model = pm.KernelRegressor("gaussian", 64, random_state=0).fit(X[:3000], y[:3000])
+    model = pm.KernelRegressor("gaussian", 64, random_state=0, **FIXED).fit(X[:3000], y[:3000])
     mean, std = model.predict(X[3000:], return_std=True)
     squares = np.square((y[3000:] - mean) / std)
     assert abs(squares.mean() - 1) < 6 * np.sqrt(2 / 2000 + 2 / 3000)
@@ -217,7 +218,7 @@ def test_prediction_alone_keeps_its_bits_and_makes_no_factor():
 
 def test_rows_that_come_later_count(streamed):
     X, y = problem(400)
-    parts = pm.KernelRegressor("gaussian", 40, alpha=0.05, random_state=0).partial_fit(X[:200], y[:200])
+    parts = pm.KernelRegressor("gaussian", 40, alpha=0.05, random_state=0, **FIXED).partial_fit(X[:200], y[:200])
     one, two = copy.deepcopy(parts), copy.deepcopy(parts)
     before = parts.predict(X, return_std=True)[1]
     parts.partial_fit(X[200:], y[200:])
@@ -257,7 +258,7 @@ def test_what_has_no_factor_says_so():
 def test_units_of_the_targets_change_nothing_else(factor, offset):
     X, y = problem(150)
     X = X.astype(np.float32)
-    model = pm.KernelRegressor("gaussian", 40, alpha=0.05, random_state=0)
+    model = pm.KernelRegressor("gaussian", 40, alpha=0.05, random_state=0, **FIXED)
     expected = model.fit(X, y).predict(X, return_std=True)[1]
     mean, std = model.fit(X, factor * y + offset).predict(X, return_std=True)
     assert mean.dtype == std.dtype == (np.float32 if factor == 1e-3 else np.float64)
@@ -266,7 +267,11 @@ def test_units_of_the_targets_change_nothing_else(factor, offset):
 
 def test_constant_targets_are_sure():
     X, _ = problem(60)
-    std = pm.KernelRegressor("gaussian", 16, random_state=0).fit(X, np.full(60, 3.0)).predict(X, return_std=True)[1]
+    std = (
+        pm.KernelRegressor("gaussian", 16, random_state=0, **FIXED)
+        .fit(X, np.full(60, 3.0))
+        .predict(X, return_std=True)[1]
+    )
     np.testing.assert_allclose(std, 0, atol=1e-12)
 
 
@@ -274,7 +279,7 @@ def test_weights_count_like_repeated_rows(streamed):
     """In all but the errors: a row with weight is left out whole."""
     X, y = problem(100)
     times = np.random.default_rng(0).integers(1, 4, 100)
-    model = pm.KernelRegressor(pm.kernels.Gaussian(2.0), 30, alpha=0.05, random_state=0, standardize=False)
+    model = pm.KernelRegressor(pm.kernels.Gaussian(2.0), 30, alpha=0.05, random_state=0, standardize=False, **FIXED)
     weighted = clone(model).fit(X, y, times.astype(float))
     repeated = clone(model).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     found = []
@@ -304,7 +309,7 @@ def test_every_map_has_standard_deviations(name, form, request):
     if form == "primal":
         request.getfixturevalue("streamed")
     X, y = problem(400)
-    model = pm.KernelRegressor(MAPS[name], 64, alpha=0.1, random_state=0).fit(X[:300], y[:300])
+    model = pm.KernelRegressor(MAPS[name], 64, alpha=0.1, random_state=0, **FIXED).fit(X[:300], y[:300])
     mean, std = model.predict(X[300:], return_std=True)
     assert (std > 0).all()
     assert 0.6 < np.sqrt(np.mean(np.square((y[300:] - mean) / std))) < 1.5
@@ -319,7 +324,7 @@ def test_kernels_that_grow_are_less_sure_far_away():
 def test_sparse_rows_have_those_of_arrays():
     X, y = problem(150)
     X[np.abs(X) < 0.7] = 0
-    dense = pm.KernelRegressor("gaussian", 40, alpha=0.05, standardize=False, random_state=0).fit(X, y)
+    dense = pm.KernelRegressor("gaussian", 40, alpha=0.05, standardize=False, random_state=0, **FIXED).fit(X, y)
     expected = dense.predict(X, return_std=True)[1]
     sparse_model = clone(dense).fit(sparse.csr_matrix(X), y)
     np.testing.assert_allclose(sparse_model.predict(sparse.csr_matrix(X), return_std=True)[1], expected, rtol=1e-8)
@@ -331,7 +336,7 @@ def test_tensors_have_those_of_arrays(form, request):
     if form == "primal":
         request.getfixturevalue("streamed")
     X, y = problem(150)
-    model = pm.KernelRegressor("gaussian", 40, alpha=0.05, random_state=0)
+    model = pm.KernelRegressor("gaussian", 40, alpha=0.05, random_state=0, **FIXED)
     expected = model.fit(X, y).predict(X, return_std=True)[1]
     found = model.fit(torch.tensor(X), y).predict(torch.tensor(X), return_std=True)[1]
     np.testing.assert_allclose(found, expected, rtol=1e-8)
@@ -346,7 +351,7 @@ def test_intervals_on_real_rows_hold_their_share(name, data_dir):
     X, y = load_regression(name, data_dir)
     chosen = np.random.default_rng(0).permutation(len(y))[:6000]
     X, y = X[chosen].astype(np.float32), y[chosen]
-    model = pm.KernelRegressor(n_components=256, random_state=0).fit(X[:4000], y[:4000])
+    model = pm.KernelRegressor(n_components=256, random_state=0, **GAUSSIAN).fit(X[:4000], y[:4000])
     mean, std = model.predict(X[4000:], return_std=True)
     errors = y[4000:] - mean
     assert 0.75 <= np.mean(np.abs(errors) < 1.2816 * std) <= 0.85

@@ -11,11 +11,12 @@ from sklearn.linear_model import Ridge
 
 import phimap as pm
 from tests.learn.problems import problem
+from tests.support.learners import FIXED, GAUSSIAN
 
 
 def test_partial_fits_merges_and_batches_add_up(streamed):
     X, y = problem(900)
-    whole = pm.KernelRegressor(n_components=60, alpha=0.2, random_state=0).fit(X, y)
+    whole = pm.KernelRegressor(n_components=60, alpha=0.2, random_state=0, **GAUSSIAN).fit(X, y)
     streamed_model = clone(whole).fit_batches([(X[:350], y[:350]), (X[350:], y[350:])])
     np.testing.assert_allclose(streamed_model.predict(X), whole.predict(X), atol=1e-9)
 
@@ -35,13 +36,13 @@ def test_partial_fits_merges_and_batches_add_up(streamed):
 
 def test_rows_that_both_have_seen_are_noticed(streamed):
     X, y = problem(300)
-    first = pm.KernelRegressor(n_components=20, random_state=0).partial_fit(X, y)
+    first = pm.KernelRegressor(n_components=20, random_state=0, **GAUSSIAN).partial_fit(X, y)
     one, two = copy.deepcopy(first).partial_fit(X, y), copy.deepcopy(first)
     with pytest.raises(ValueError, match=r"`shared` must be the model that both are copies of, got None"):
         one.merge(two)
     # The same map without a common beginning: nothing is shared.
     fixed = pm.KernelRegressor(
-        pm.FourierFeatures(n_components=20, random_state=0), alpha=0.1, standardize=False, random_state=0
+        pm.FourierFeatures(n_components=20, random_state=0), alpha=0.1, standardize=False, random_state=0, **FIXED
     )
     apart = clone(fixed).partial_fit(X[:200], y[:200]).merge(clone(fixed).partial_fit(X[200:], y[200:]))
     np.testing.assert_allclose(apart.predict(X), clone(fixed).partial_fit(X, y).predict(X), atol=1e-9)
@@ -49,15 +50,15 @@ def test_rows_that_both_have_seen_are_noticed(streamed):
 
 def test_merging_different_maps_is_an_error(streamed):
     X, y = problem(300)
-    one = pm.KernelRegressor(n_components=20, random_state=0).partial_fit(X, y)
-    other = pm.KernelRegressor(n_components=20, random_state=1).partial_fit(X, y)
+    one = pm.KernelRegressor(n_components=20, random_state=0, **GAUSSIAN).partial_fit(X, y)
+    other = pm.KernelRegressor(n_components=20, random_state=1, **GAUSSIAN).partial_fit(X, y)
     with pytest.raises(ValueError, match=r"`other` must share"):
         one.merge(other)
 
 
 def test_partial_fit_goes_on_after_a_dual_fit():
     X, y = problem(500)
-    model = pm.KernelRegressor(n_components=80, alpha=0.2, random_state=0).fit(X[:300], y[:300])
+    model = pm.KernelRegressor(n_components=80, alpha=0.2, random_state=0, **GAUSSIAN).fit(X[:300], y[:300])
     assert model.solution_.form == "dual"
     model.partial_fit(X[300:], y[300:])
     assert model.n_samples_seen_ == 500
@@ -68,11 +69,11 @@ def test_partial_fit_goes_on_after_a_dual_fit():
 def test_one_shot_iterators_are_refused():
     X, y = problem(50)
     with pytest.raises(TypeError, match=r"iterable more than once"):
-        pm.KernelRegressor(n_components=8).fit_batches(iter([(X, y)]))
+        pm.KernelRegressor(n_components=8, **GAUSSIAN).fit_batches(iter([(X, y)]))
 
 
 def test_batches_are_pairs():
     X, y = problem(50)
     for batches in ((X, y), [(X,)], X):
         with pytest.raises(TypeError, match=r"`batches` must hold pairs \(X, y\)"):
-            pm.KernelRegressor(n_components=8).fit_batches(batches)
+            pm.KernelRegressor(n_components=8, **GAUSSIAN).fit_batches(batches)

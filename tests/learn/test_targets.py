@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 
 import phimap as pm
 from phimap.learn.data.target_units import TargetUnits
+from tests.support.learners import GAUSSIAN
 
 N = 500
 
@@ -31,7 +32,7 @@ def seconds(n: int = N) -> tuple[np.ndarray, np.ndarray]:
 
 def test_unix_seconds_keep_their_digits(form):
     X, y = seconds()
-    model = pm.KernelRegressor(n_components=256, random_state=0).fit(X, y)
+    model = pm.KernelRegressor(n_components=256, random_state=0, **GAUSSIAN).fit(X, y)
     predicted = model.predict(X)
     assert model.solution_.form == form
     assert predicted.dtype == np.float64
@@ -39,7 +40,7 @@ def test_unix_seconds_keep_their_digits(form):
     assert np.unique(predicted).size == N
     # In float32 a step at this offset is 128 seconds, more than the deviation.
     assert r2_score(y, predicted.astype(np.float32)) < 0.9
-    near = pm.KernelRegressor(n_components=256, random_state=0).fit(X, y - 1.7e9)
+    near = pm.KernelRegressor(n_components=256, random_state=0, **GAUSSIAN).fit(X, y - 1.7e9)
     np.testing.assert_allclose(predicted - 1.7e9, near.predict(X), atol=0.1)
     assert model.coef_ @ np.ones(256) == pytest.approx(near.coef_ @ np.ones(256), rel=1e-3)
     assert model.intercept_ == pytest.approx(1.7e9, rel=1e-3)
@@ -48,7 +49,7 @@ def test_unix_seconds_keep_their_digits(form):
 def test_offset_of_real_data(form):
     X, y = load_diabetes(return_X_y=True)
     X = X.astype(np.float32)
-    model = pm.KernelRegressor(n_components=256, random_state=0)
+    model = pm.KernelRegressor(n_components=256, random_state=0, **GAUSSIAN)
     plain = clone(model).fit(X[:300], y[:300]).score(X[300:], y[300:])
     shifted = clone(model).fit(X[:300], y[:300] + 2e9)
     assert shifted.score(X[300:], y[300:] + 2e9) == pytest.approx(plain, abs=5e-3)
@@ -59,7 +60,7 @@ def test_offset_of_real_data(form):
 def test_size_of_the_targets_does_not_matter(form, size, dtype):
     X, y = seconds()
     X, y = X.astype(dtype), y - 1.7e9
-    model = pm.KernelRegressor(n_components=128, random_state=0)
+    model = pm.KernelRegressor(n_components=128, random_state=0, **GAUSSIAN)
     predicted = clone(model).fit(X, size * y).predict(X)
     assert predicted.dtype == np.float64
     assert np.isfinite(predicted).all()
@@ -69,7 +70,7 @@ def test_size_of_the_targets_does_not_matter(form, size, dtype):
 def test_several_targets_have_units_of_their_own(form):
     X, y = seconds()
     Y = np.stack([y - 1.7e9, 1e30 * (y - 1.7e9), y], axis=1)
-    model = pm.KernelRegressor(n_components=128, random_state=0).fit(X, Y)
+    model = pm.KernelRegressor(n_components=128, random_state=0, **GAUSSIAN).fit(X, Y)
     assert (r2_score(Y / [1, 1e30, 1], model.predict(X) / [1, 1e30, 1], multioutput="raw_values") > 0.99).all()
 
 
@@ -77,16 +78,16 @@ def test_targets_beyond_squares_are_refused():
     X, y = seconds()
     for bad in (1e151, -1e300):
         with pytest.raises(ValueError, match=r"`y` must lie within 1e\+150 of 0.*got .*Rescale y") as raised:
-            pm.KernelRegressor(n_components=8).fit(X, np.r_[y[:-1], bad])
+            pm.KernelRegressor(n_components=8, **GAUSSIAN).fit(X, np.r_[y[:-1], bad])
         assert "\n" not in str(raised.value)
 
 
 def test_later_rows_stay_near_the_first():
     X, y = seconds()
-    model = pm.KernelRegressor(n_components=16, random_state=0).partial_fit(X, y)
+    model = pm.KernelRegressor(n_components=16, random_state=0, **GAUSSIAN).partial_fit(X, y)
     with pytest.raises(ValueError, match=r"`y` must be of the order of the first rows' targets, got .* Fit on all"):
         copy.deepcopy(model).partial_fit(X, 1e37 * y)
-    near = pm.KernelRegressor(n_components=16, random_state=0).partial_fit(X, y - 1.7e9)
+    near = pm.KernelRegressor(n_components=16, random_state=0, **GAUSSIAN).partial_fit(X, y - 1.7e9)
     with pytest.raises(ValueError, match=r"scaling, feature map and targets"):
         near.merge(model)
     model.partial_fit(X, y + 5)
@@ -95,7 +96,7 @@ def test_later_rows_stay_near_the_first():
 
 def test_parts_share_the_units_of_the_first(form):
     X, y = seconds()
-    first = pm.KernelRegressor(n_components=32, alpha=0.1, random_state=0).partial_fit(X[:200], y[:200])
+    first = pm.KernelRegressor(n_components=32, alpha=0.1, random_state=0, **GAUSSIAN).partial_fit(X[:200], y[:200])
     one, two = copy.deepcopy(first), copy.deepcopy(first)
     one.partial_fit(X[200:400], y[200:400])
     two.partial_fit(X[400:], y[400:])
@@ -105,7 +106,7 @@ def test_parts_share_the_units_of_the_first(form):
 
 def test_saved_models_predict_the_same_bits(tmp_path):
     X, y = seconds()
-    model = pm.KernelRegressor(n_components=32, random_state=0).fit(X, y)
+    model = pm.KernelRegressor(n_components=32, random_state=0, **GAUSSIAN).fit(X, y)
     pm.save(model, tmp_path / "m.phimap")
     np.testing.assert_array_equal(pm.load(tmp_path / "m.phimap").predict(X), model.predict(X))
 

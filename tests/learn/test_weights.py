@@ -15,6 +15,7 @@ from sklearn.utils.class_weight import compute_class_weight
 import phimap as pm
 from phimap.learn.data.weights import LEAST_WEIGHT, MOST_WEIGHT
 from tests.learn.problems import problem
+from tests.support.learners import FIXED, GAUSSIAN
 
 N, M = 300, 48
 TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}
@@ -58,7 +59,7 @@ def inputs_of(X: np.ndarray, kind: str):
 def test_weights_are_repeated_rows(form, kind, dtype, weights):
     X, y = problem(N, dtype=dtype)
     Y = np.stack([y, 3 * y**2 + 1], axis=1)
-    model = pm.KernelRegressor(clone(MAPS.get(kind, MAPS["dense"])), alpha=1.0, standardize="columns")
+    model = pm.KernelRegressor(clone(MAPS.get(kind, MAPS["dense"])), alpha=1.0, standardize="columns", **FIXED)
     if kind in MAPS and kind != "dense":
         # A bit of theirs would turn where a scale is rounded otherwise.
         model.set_params(standardize=False)
@@ -76,7 +77,7 @@ def test_weights_are_repeated_rows(form, kind, dtype, weights):
 def test_weighted_fit_is_ridge_on_the_features(form, dtype, rng):
     X, y = problem(N, dtype=dtype)
     Y, weights = np.stack([y, 3 * y**2 + 1], axis=1), rng.exponential(size=N)
-    model = pm.KernelRegressor(n_components=M, alpha=0.7, random_state=0).fit(X, Y, weights)
+    model = pm.KernelRegressor(n_components=M, alpha=0.7, random_state=0, **GAUSSIAN).fit(X, Y, weights)
     Z = model.feature_map_.transform(((X - model.scaling_.shift) * model.scaling_.factor).astype(dtype))
     oracle = Ridge(alpha=0.7, solver="svd").fit(Z.astype(np.float64), Y, sample_weight=weights)
     close(model.predict(X), oracle.predict(Z.astype(np.float64)), dtype)
@@ -90,7 +91,7 @@ def test_weighted_fit_is_ridge_on_the_features(form, dtype, rng):
 def test_a_sum_without_weights_is_seen(streamed, field, rng):
     X, y = problem(N)
     weights = rng.exponential(size=N)
-    model = pm.KernelRegressor(n_components=M, alpha=0.7, random_state=0).fit(X, y, weights)
+    model = pm.KernelRegressor(n_components=M, alpha=0.7, random_state=0, **GAUSSIAN).fit(X, y, weights)
     solver, rows = model.solver_, (X - model.scaling_.shift) * model.scaling_.factor
     Z = model.feature_map_.transform(rows)
     plain = type(model.statistics_).empty(M, 1)
@@ -111,7 +112,9 @@ def test_a_sum_without_weights_is_seen(streamed, field, rng):
 def test_batches_and_merged_models_keep_weights(form, weights):
     X, y = problem(N)
     weights[:40] = 1
-    model = pm.KernelRegressor(n_components=M, alpha=0.5, length_scale=2.0, standardize=False, random_state=0)
+    model = pm.KernelRegressor(
+        n_components=M, alpha=0.5, length_scale=2.0, standardize=False, random_state=0, kernel="gaussian", metric=None
+    )
     expected = clone(model).fit(X, y, weights).predict(X)
     # The first rows have none, the second none that counts.
     batches = [(X[:40], y[:40]), (X[40:60], y[40:60], np.zeros(20)), (X[60:], y[60:], weights[60:])]
@@ -129,7 +132,7 @@ def test_batches_and_merged_models_keep_weights(form, weights):
 
 def test_weights_of_one_change_no_bit(form):
     X, y = problem(N)
-    model = pm.KernelRegressor(n_components=M, random_state=0)
+    model = pm.KernelRegressor(n_components=M, random_state=0, **GAUSSIAN)
     plain = clone(model).fit(X, y).coef_
     np.testing.assert_array_equal(clone(model).fit(X, y, np.ones(N)).coef_, plain)
 
@@ -137,7 +140,7 @@ def test_weights_of_one_change_no_bit(form):
 def test_a_common_factor_scales_alpha(form, rng):
     X, y = problem(N)
     weights = rng.exponential(size=N)
-    model = pm.KernelRegressor(n_components=M, random_state=0)
+    model = pm.KernelRegressor(n_components=M, random_state=0, **GAUSSIAN)
     one, other = (clone(model).fit(X, y, factor * weights) for factor in (1.0, 1024.0))
     assert other.alpha_ == pytest.approx(1024 * one.alpha_, rel=1e-6)
     np.testing.assert_allclose(other.predict(X), one.predict(X), atol=1e-6)
@@ -147,7 +150,7 @@ def test_chosen_alpha_follows_the_weights(form):
     X, y = problem(N)
     noise = np.random.default_rng(0).standard_normal(N)
     y, noisy = y + 3 * noise * (np.arange(N) % 2), np.arange(N) % 2 == 1
-    model = pm.KernelRegressor(n_components=200, random_state=0)
+    model = pm.KernelRegressor(n_components=200, random_state=0, **GAUSSIAN)
     few, many = (clone(model).fit(X, y, np.where(noisy, w, 1.0)) for w in (1e-6, 1.0))
     assert few.alpha_ < many.alpha_ / 10
 
@@ -157,7 +160,7 @@ def test_automatic_width_is_that_of_repeated_rows(weights):
     first, second = np.triu_indices(N, 1)
     distances = np.linalg.norm(X[first] - X[second], axis=1)
     expected = np.median(np.repeat(distances, (weights[first] * weights[second]).astype(int)))
-    model = pm.KernelRegressor(n_components=8, alpha=1.0, standardize=False, random_state=0)
+    model = pm.KernelRegressor(n_components=8, alpha=1.0, standardize=False, random_state=0, **GAUSSIAN)
     found = clone(model).fit(X, y, weights).kernel_.length_scale
     assert found == pytest.approx(expected, rel=1e-12)
     assert found != pytest.approx(clone(model).fit(X, y).kernel_.length_scale, rel=1e-4)
@@ -167,7 +170,7 @@ def test_rows_of_weight_zero_are_absent():
     X, y = problem(N)
     labels = np.digitize(y, [-0.5, 0.5])
     weights = (labels != 2).astype(float)
-    model = pm.KernelClassifier(n_components=M, random_state=0)
+    model = pm.KernelClassifier(n_components=M, random_state=0, **GAUSSIAN)
     weighted, removed = clone(model).fit(X, labels, weights), clone(model).fit(X[labels != 2], labels[labels != 2])
     np.testing.assert_array_equal(weighted.classes_, [0, 1])
     np.testing.assert_array_equal(weighted.decision_function(X), removed.decision_function(X))
@@ -175,7 +178,7 @@ def test_rows_of_weight_zero_are_absent():
 
 def test_score_is_weighted(rng):
     X, y = problem(N)
-    model = pm.KernelRegressor(n_components=M, random_state=0).fit(X, y)
+    model = pm.KernelRegressor(n_components=M, random_state=0, **GAUSSIAN).fit(X, y)
     weights = rng.integers(1, 4, N)
     again = np.repeat(np.arange(N), weights)
     assert model.score(X, y, sample_weight=weights) == pytest.approx(model.score(X[again], y[again]), rel=1e-12)
@@ -196,7 +199,7 @@ def test_score_is_weighted(rng):
 )
 def test_bad_weights_are_refused(weights, message):
     X, y = problem(N)
-    model = pm.KernelRegressor(n_components=8, random_state=0)
+    model = pm.KernelRegressor(n_components=8, random_state=0, **GAUSSIAN)
     for train in (model.fit, model.partial_fit):
         with pytest.raises(ValueError, match=message) as raised:
             train(X, y, sample_weight=weights)
@@ -208,7 +211,7 @@ def test_bad_weights_are_refused(weights, message):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_extreme_weights_change_nothing(form, factor, size, dtype):
     X, y = problem(N, dtype=dtype)
-    model = pm.KernelRegressor(n_components=M, random_state=0).fit(X, size * y, np.full(N, factor))
+    model = pm.KernelRegressor(n_components=M, random_state=0, **GAUSSIAN).fit(X, size * y, np.full(N, factor))
     np.testing.assert_allclose(model.predict(X) / size, clone(model).fit(X, y).predict(X), atol=1e-2)
 
 
@@ -216,7 +219,9 @@ def test_weights_may_decay_to_nothing(form):
     X, y = problem(N)
     weights = np.exp(-2.0 * np.arange(N))
     weights[-1] = 5e-324
-    model = pm.KernelRegressor(n_components=M, alpha=1.0, length_scale=2.0, random_state=0)
+    model = pm.KernelRegressor(
+        n_components=M, alpha=1.0, length_scale=2.0, random_state=0, kernel="gaussian", metric=None
+    )
     model.fit_batches([(X[:200], y[:200], weights[:200]), (X[200:], y[200:], weights[200:])])
     head = clone(model).fit(X[:30], y[:30], weights[:30])
     np.testing.assert_allclose(model.predict(X), head.predict(X), rtol=0, atol=1e-9)
@@ -238,7 +243,9 @@ def test_class_weights_are_sample_weights(form, classes, class_weight, with_weig
     labels = np.unique(y)
     by_class = compute_class_weight(class_weight, classes=labels, y=y[again] if class_weight == "balanced" else labels)
     # Without scaling and width, which the weights of classes leave alone.
-    model = pm.KernelClassifier(n_components=M, alpha=0.3, length_scale=2.0, standardize=False, random_state=0)
+    model = pm.KernelClassifier(
+        n_components=M, alpha=0.3, length_scale=2.0, standardize=False, random_state=0, kernel="gaussian", metric=None
+    )
     expected = clone(model).fit(X, y, given * by_class[np.searchsorted(labels, y)]).decision_function(X)
     weighted = clone(model).set_params(class_weight=class_weight).fit(X, y, given)
     assert weighted.class_weight == class_weight
@@ -248,7 +255,7 @@ def test_class_weights_are_sample_weights(form, classes, class_weight, with_weig
 
 def test_class_weights_in_parts(classes):
     X, y = classes
-    model = pm.KernelClassifier(n_components=M, alpha=0.3, class_weight={"a": 0.1}, random_state=0)
+    model = pm.KernelClassifier(n_components=M, alpha=0.3, class_weight={"a": 0.1}, random_state=0, **GAUSSIAN)
     first = clone(model).partial_fit(X[:200], y[:200])
     whole, part = copy.deepcopy(first).partial_fit(X[200:], y[200:]), copy.deepcopy(first)
     other = copy.deepcopy(first).partial_fit(X[200:], y[200:])
@@ -264,7 +271,7 @@ def test_class_weights_in_parts(classes):
 
 def test_balanced_classes_are_found_more_often(classes):
     X, y = classes
-    model = pm.KernelClassifier(n_components=M, random_state=0)
+    model = pm.KernelClassifier(n_components=M, random_state=0, **GAUSSIAN)
     plain, balanced = (
         np.mean(clone(model).set_params(class_weight=weight).fit(X, y).predict(X)[y == "c"] == "c")
         for weight in (None, "balanced")
@@ -276,7 +283,15 @@ def test_balanced_classes_count_repeated_rows(classes, rng):
     X, y = classes
     counts = rng.integers(0, 4, N)
     again = np.repeat(np.arange(N), counts)
-    model = pm.KernelClassifier(n_components=M, alpha=0.1, class_weight="balanced", length_scale=2.0, random_state=0)
+    model = pm.KernelClassifier(
+        n_components=M,
+        alpha=0.1,
+        class_weight="balanced",
+        length_scale=2.0,
+        random_state=0,
+        kernel="gaussian",
+        metric=None,
+    )
     weighted, repeated = clone(model).fit(X, y, counts), clone(model).fit(X[again], y[again])
     close(weighted.decision_function(X), repeated.decision_function(X))
     # A row is left out with its whole weight, one of equal rows alone: of these the others know its label.
@@ -295,14 +310,14 @@ def test_balanced_classes_count_repeated_rows(classes, rng):
 )
 def test_bad_class_weights_are_refused(classes, class_weight, message):
     with pytest.raises(ValueError, match=message):
-        pm.KernelClassifier(n_components=8, class_weight=class_weight).fit(*classes)
+        pm.KernelClassifier(n_components=8, class_weight=class_weight, **GAUSSIAN).fit(*classes)
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_saved_models_keep_weights(form, classes, class_weight, tmp_path, rng):
     X, y = classes
     weights = rng.exponential(size=N)
-    model = pm.KernelClassifier(n_components=M, alpha=0.5, class_weight=class_weight, random_state=0)
+    model = pm.KernelClassifier(n_components=M, alpha=0.5, class_weight=class_weight, random_state=0, **GAUSSIAN)
     model.fit(X, y, weights)
     pm.save(model, tmp_path / "m.phimap", statistics=True)
     loaded = pm.load(tmp_path / "m.phimap")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
+from tests.support.learners import GAUSSIAN
 
 
 def problem(rng):
@@ -20,9 +21,27 @@ def outputs(model, X):
 @pytest.mark.parametrize(
     "model",
     [
-        pm.KernelRegressor(n_components=48, alpha=0.1, length_scale=2.0, solver="cg", random_state=0),
-        pm.KernelClassifier(n_components=48, alpha=0.1, length_scale=2.0, loss="logistic", random_state=0),
-        pm.KernelClassifier(n_components=48, alpha=0.1, length_scale=2.0, loss="squared_hinge", random_state=0),
+        pm.KernelRegressor(
+            n_components=48, alpha=0.1, length_scale=2.0, solver="cg", random_state=0, kernel="gaussian", metric=None
+        ),
+        pm.KernelClassifier(
+            n_components=48,
+            alpha=0.1,
+            length_scale=2.0,
+            loss="logistic",
+            random_state=0,
+            kernel="gaussian",
+            metric=None,
+        ),
+        pm.KernelClassifier(
+            n_components=48,
+            alpha=0.1,
+            length_scale=2.0,
+            loss="squared_hinge",
+            random_state=0,
+            kernel="gaussian",
+            metric=None,
+        ),
     ],
     ids=["cg", "logistic", "squared_hinge"],
 )
@@ -44,7 +63,7 @@ def test_class_weights_are_weights_of_rows(rng):
     X, y, _ = problem(rng)
     # The scales of the columns and the width see the weights of rows and not those of classes.
     fixed = {"standardize": False, "length_scale": 2.0}
-    model = pm.KernelClassifier(n_components=48, alpha=0.1, loss="logistic", random_state=0, **fixed)
+    model = pm.KernelClassifier(n_components=48, alpha=0.1, loss="logistic", random_state=0, **{**GAUSSIAN, **fixed})
     by_row = model.fit(X, y > 0, sample_weight=np.where(y > 0, 5.0, 1.0)).decision_function(X).copy()
     by_class = model.set_params(class_weight={True: 5.0}).fit(X, y > 0).decision_function(X)
     np.testing.assert_allclose(by_class, by_row, atol=1e-6 * np.abs(by_row).max())
@@ -53,7 +72,7 @@ def test_class_weights_are_weights_of_rows(rng):
 def test_far_targets_keep_their_digits(rng):
     X, y, _ = problem(rng)
     X = X.astype(np.float32)
-    model = pm.KernelRegressor(n_components=128, alpha=0.1, solver="cg", random_state=0)
+    model = pm.KernelRegressor(n_components=128, alpha=0.1, solver="cg", random_state=0, **GAUSSIAN)
     near = model.fit(X, y).predict(X)
     far = model.fit(X, y + 1.7e9).predict(X)
     np.testing.assert_allclose(far - 1.7e9, near, atol=1e-3 * np.abs(near).max())

@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge
 
 import phimap as pm
 from phimap.report import error_curves
+from tests.support.learners import FIXED, GAUSSIAN
 
 
 @pytest.mark.parametrize("n_rows", [40, 400], ids=["dual", "primal"])
@@ -52,7 +53,7 @@ def test_packed_features_have_the_curves_of_dense_ones(rng, n_rows):
     found = []
     for packed in (True, False):
         phi = pm.TernaryFeatures("relu", 64, sparsity=0.2, packed=packed, random_state=0)
-        model = pm.KernelRegressor(phi, alpha=0.1, random_state=0).fit(X[:n_rows], y[:n_rows])
+        model = pm.KernelRegressor(phi, alpha=0.1, random_state=0, **FIXED).fit(X[:n_rows], y[:n_rows])
         curves = error_curves(model, [(X[n_rows:], y[n_rows:])])
         assert curves.width is not None
         found.append(curves.width.y)
@@ -62,6 +63,6 @@ def test_packed_features_have_the_curves_of_dense_ones(rng, n_rows):
 def test_models_solved_in_passes_have_no_curves():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
-    model = pm.KernelRegressor(n_components=256, solver="cg", alpha=1.0, random_state=0).fit(X, X[:, 0])
+    model = pm.KernelRegressor(n_components=256, solver="cg", alpha=1.0, random_state=0, **GAUSSIAN).fit(X, X[:, 0])
     curves = error_curves(model, [(X, X[:, 0])])
     assert (curves.width, curves.path) == (None, None)

@@ -119,7 +119,7 @@ class StreamedFit(LinearOutputs):
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
-        map_rows = max(self._wish().rows_to_fit(self._width()), effort.n_rows[-1])
+        map_rows = max(self._wish().rows_to_fit(self._most_width()), effort.n_rows[-1])
         first_pass = FirstPass(
             batches, seed, collect_labels=self._has_labels, map_rows=map_rows, map_bytes=memory_budget(self.memory) // 4
         )
@@ -142,7 +142,7 @@ class StreamedFit(LinearOutputs):
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
         self._origin = fingerprint(rows, targets)
         rows = self._scaled(rows)
-        most = self._width()
+        most = self._most_width()
         found = self._choose_kernel(first_pass, rows, weights)
         if isinstance(self.kernel, RandomMap):
             chosen = self.kernel
@@ -296,7 +296,12 @@ class StreamedFit(LinearOutputs):
             return self.feature_map_.record_.n_components
         if isinstance(self.kernel, RandomMap):
             return self.kernel.output_width(self.n_features_in_)
-        if self.n_components == "auto":
+        return self._most_width()
+
+    def _most_width(self) -> int:
+        """The width that is asked for, or the most that may be chosen; a map brings its own."""
+        if isinstance(self.n_components, str):
+            check_choice("n_components", self.n_components, ("auto",))
             return most_components(self.memory)
         return check_integer("n_components", self.n_components, least=1)
 

@@ -14,6 +14,7 @@ from phimap.features.cntk.pixels import Pixels
 from phimap.features.cntk.powers import fitted_weights
 from phimap.kernels import kappa0, kappa1
 from phimap.ops import ops_for
+from tests.support.learners import FIXED
 from tests.support.statistics import is_mean, is_slope
 
 
@@ -262,11 +263,11 @@ def test_classifier_takes_images(kernel, tmp_path):
     X, y = rng.normal(scale=0.3, size=(300, 8, 8, 1)), rng.integers(2, size=300)
     for image, label, place in zip(X, y, rng.integers(8, size=300), strict=True):
         image[(place, slice(None)) if label else (slice(None), place)] += 1.0
-    model = pm.KernelClassifier(kernel, n_components=256, standardize="global", random_state=0)
+    model = pm.KernelClassifier(kernel, n_components=256, standardize="global", random_state=0, **FIXED)
     assert model.fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.9
     assert model.kernel_.image_shape == (8, 8, 1)
     pm.save(model, tmp_path / "model.phimap")
     loaded = pm.load(tmp_path / "model.phimap")
     np.testing.assert_array_equal(loaded.predict(X[200:]), model.predict(X[200:].reshape(100, -1)))
-    linear = pm.KernelClassifier("arccosine", n_components=256, standardize="global", random_state=0)
+    linear = pm.KernelClassifier("arccosine", n_components=256, standardize="global", random_state=0, **FIXED)
     assert linear.fit(X[:200], y[:200]).score(X[200:], y[200:]) < model.score(X[200:], y[200:])

@@ -17,6 +17,7 @@ import numpy as np
 
 import phimap as pm
 from tests.support.families import MAPS
+from tests.support.learners import FIXED, GAUSSIAN
 
 
 def rows() -> tuple[np.ndarray, np.ndarray]:
@@ -32,16 +33,16 @@ def learners() -> dict[str, Any]:
     labels = np.array(["no", "yes"])[(y > 0).astype(int)]
     settings = {"n_components": 16, "random_state": 0}
     return {
-        "regressor-dual": pm.KernelRegressor(**settings).fit(X, y),
-        "regressor-primal": pm.KernelRegressor(alpha=0.1, **settings).partial_fit(X, y),
-        "regressor-two-targets": pm.KernelRegressor("laplacian", **settings).fit(X, np.column_stack([y, -y])),
-        "regressor-ntk": pm.KernelRegressor("ntk", **settings).fit(X, y),
-        "regressor-sparse-sign": pm.KernelRegressor(MAPS["ternary"], random_state=0).fit(X, y),
+        "regressor-dual": pm.KernelRegressor(**settings, **GAUSSIAN).fit(X, y),
+        "regressor-primal": pm.KernelRegressor(alpha=0.1, **settings, **GAUSSIAN).partial_fit(X, y),
+        "regressor-two-targets": pm.KernelRegressor("laplacian", **settings, **FIXED).fit(X, np.column_stack([y, -y])),
+        "regressor-ntk": pm.KernelRegressor("ntk", **settings, **FIXED).fit(X, y),
+        "regressor-sparse-sign": pm.KernelRegressor(MAPS["ternary"], random_state=0, **FIXED).fit(X, y),
         "regressor-packed": pm.KernelRegressor(
-            pm.TernaryFeatures(n_components=70, packed=True, random_state=0), random_state=0
+            pm.TernaryFeatures(n_components=70, packed=True, random_state=0), random_state=0, **FIXED
         ).fit(X, y),
-        "classifier": pm.KernelClassifier(**settings).fit(X, labels),
-        "classifier-primal": pm.KernelClassifier(alpha=0.1, **settings).partial_fit(X, labels),
+        "classifier": pm.KernelClassifier(**settings, **GAUSSIAN).fit(X, labels),
+        "classifier-primal": pm.KernelClassifier(alpha=0.1, **settings, **GAUSSIAN).partial_fit(X, labels),
     }
 
 

@@ -21,7 +21,11 @@ def stream_of(memory, n_batches=4):
         np.matmul(X, W, out=buffer)
         return feature_block(buffer), y[:, None], np.ones(len(y))
 
-    return FeatureStream(batches, mapped, memory), [X @ W for X, _, _ in batches], formed
+    return (
+        FeatureStream(batches, mapped, memory, visit=lambda X, y, weights: None),
+        [X @ W for X, _, _ in batches],
+        formed,
+    )
 
 
 def features(stream):

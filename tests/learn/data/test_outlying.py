@@ -11,6 +11,7 @@ from phimap.learn.data import outlying
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import Reservoir
 from phimap.learn.ridge.solve import solve_ridge
+from tests.support.learners import GAUSSIAN
 
 CAPACITY = 20
 
@@ -79,7 +80,7 @@ def test_outlying_rows_keep_alpha_large_enough(n_outlying, seed):
     rng = np.random.default_rng(seed)
     X, y = two_scales(2400, n_outlying, rng)
     X_new, y_new = two_scales(8000, 4 * n_outlying, rng)
-    model = pm.KernelRegressor(n_components=200, random_state=seed).fit(X, y)
+    model = pm.KernelRegressor(n_components=200, random_state=seed, **GAUSSIAN).fit(X, y)
     statistics, map_rows = model.statistics_, model.feature_map_.transform
     assert statistics is not None
 

@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 import phimap as pm
 from phimap.learn.margin.alpha import alphas_from
 from phimap.learn.margin.sample import FOLDS, Sample
+from tests.support.learners import GAUSSIAN
 
 
 def test_scores_are_the_losses_on_rows_left_out(monkeypatch):
@@ -27,7 +28,7 @@ def test_scores_are_the_losses_on_rows_left_out(monkeypatch):
             samples.append(self)
 
     monkeypatch.setattr("phimap.learn.margin.solver.Sample", Recorded)
-    model = pm.KernelClassifier(n_components=80, loss="logistic", random_state=0).fit(X[:300], y[:300])
+    model = pm.KernelClassifier(n_components=80, loss="logistic", random_state=0, **GAUSSIAN).fit(X[:300], y[:300])
     solution, (sample,) = model.solution_, samples
 
     def rows(fold, held_out):
@@ -59,7 +60,7 @@ def test_alphas_reach_the_one_that_is_given():
 def test_default_settings_solve_without_a_warning(loss):
     """Warnings are errors here. Classes that can be told apart ask for a small alpha."""
     X, y = load_digits(return_X_y=True)
-    model = pm.KernelClassifier(n_components=200, loss=loss, random_state=0).fit(X[:500], y[:500])
+    model = pm.KernelClassifier(n_components=200, loss=loss, random_state=0, **GAUSSIAN).fit(X[:500], y[:500])
     assert model.solution_.status == "solved"
     assert model.solution_.n_passes <= 40
     assert model.score(X[500:], y[500:]) > 0.85
@@ -71,7 +72,7 @@ def test_the_choice_is_near_hindsight():
     with np.load(Path(os.environ["PHIMAP_DATA"]) / "medium_classification.npz", allow_pickle=False) as sets:
         X, y, Xt, yt = (sets[f"adult_{part}"] for part in ("Xtr", "ytr", "Xte", "yte"))
     X, y = X[:3000].astype(np.float32), y[:3000]
-    model = pm.KernelClassifier(n_components=128, loss="logistic", random_state=0)
+    model = pm.KernelClassifier(n_components=128, loss="logistic", random_state=0, **GAUSSIAN)
 
     def test_loss(alpha):
         probabilities = model.set_params(alpha=alpha).fit(X, y).predict_proba(Xt)

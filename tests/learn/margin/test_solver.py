@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import phimap as pm
+from tests.support.learners import GAUSSIAN
 
 LOSSES = ["logistic", "squared_hinge"]
 
@@ -28,7 +29,7 @@ def test_all_rows_are_fitted_whatever_the_sample(most, monkeypatch):
     """Mutant: the solution on a share of the rows."""
     monkeypatch.setattr("phimap.learn.margin.sample._MOST_ROWS", most)
     X, y = digits()
-    model = pm.KernelClassifier(n_components=150, loss="logistic", alpha=0.1, random_state=0).fit(X, y)
+    model = pm.KernelClassifier(n_components=150, loss="logistic", alpha=0.1, random_state=0, **GAUSSIAN).fit(X, y)
     assert model.solution_.status == "solved"
     Z = features(model, X)
     peer = LogisticRegression(C=10.0, tol=1e-9, max_iter=5000)
@@ -41,7 +42,7 @@ def test_all_rows_are_fitted_whatever_the_sample(most, monkeypatch):
 def test_alpha_is_chosen_on_a_sample(loss, monkeypatch):
     monkeypatch.setattr("phimap.learn.margin.sample._MOST_ROWS", 300)
     X, y = digits()
-    model = pm.KernelClassifier(n_components=100, loss=loss, random_state=0).fit(X, y)
+    model = pm.KernelClassifier(n_components=100, loss=loss, random_state=0, **GAUSSIAN).fit(X, y)
     solution = model.solution_
     assert (solution.status, solution.criterion) == ("solved", "held-out")
     assert solution.alphas[0] > model.alpha_ > solution.alphas[-1]
@@ -52,7 +53,7 @@ def test_alpha_is_chosen_on_a_sample(loss, monkeypatch):
 @pytest.mark.parametrize(("loss", "alpha"), [("logistic", 0.1), ("squared_hinge", 0.1), ("logistic", "auto")])
 def test_sparse_rows_give_the_model_of_dense_ones(loss, alpha):
     X, y = digits(400)
-    model = pm.KernelClassifier(n_components=64, loss=loss, alpha=alpha, standardize=False, random_state=0)
+    model = pm.KernelClassifier(n_components=64, loss=loss, alpha=alpha, standardize=False, random_state=0, **GAUSSIAN)
     dense = model.fit(X, y).decision_function(X)
     found = model.fit(sparse.csr_array(X), y).decision_function(sparse.csr_array(X))
     # Where alpha is chosen the tolerance is a hundred times as large.
@@ -63,7 +64,7 @@ def test_sparse_rows_give_the_model_of_dense_ones(loss, alpha):
 def test_equal_weights_change_nothing_but_the_scale_of_alpha():
     """Mutant: a penalty that does not follow the weights, by a factor of forty."""
     X, y = digits(250)
-    model = pm.KernelClassifier(n_components=32, loss="logistic", random_state=0)
+    model = pm.KernelClassifier(n_components=32, loss="logistic", random_state=0, **GAUSSIAN)
     plain = model.fit(X, y).decision_function(X)
     alpha = model.alpha_
     weighted = model.fit(X, y, sample_weight=np.full(len(y), 4.0)).decision_function(X)
@@ -77,7 +78,7 @@ def test_equal_weights_change_nothing_but_the_scale_of_alpha():
 def test_a_path_of_one_seed_has_the_same_bits():
     X, y = digits(250)
     one, other = (
-        pm.KernelClassifier(n_components=32, loss="logistic", random_state=0, n_jobs=n_jobs).fit(X, y).coef_
+        pm.KernelClassifier(n_components=32, loss="logistic", random_state=0, n_jobs=n_jobs, **GAUSSIAN).fit(X, y).coef_
         for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one, other)

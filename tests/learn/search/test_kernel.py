@@ -8,11 +8,12 @@ import pytest
 import phimap as pm
 from phimap.learn.search.kernel import choose_map
 from tests.learn.problems import problem
+from tests.support.learners import FIXED
 
 
 def test_few_rows_are_fitted_with_the_exact_neural_tangent_kernel():
     X, y = problem(200)
-    model = pm.KernelRegressor("ntk", n_components=300, alpha=0.1, standardize=False, random_state=0).fit(
+    model = pm.KernelRegressor("ntk", n_components=300, alpha=0.1, standardize=False, random_state=0, **FIXED).fit(
         X[:150], y[:150]
     )
     assert model.coef_.shape == (300,)
@@ -27,7 +28,9 @@ def test_few_rows_are_fitted_with_the_exact_neural_tangent_kernel():
 def test_other_rows_are_fitted_with_features_of_the_neural_tangent_kernel(case):
     X, y = problem(200)
     kernel = pm.NTKFeatures(n_components=300, random_state=0) if case == "a map" else "ntk"
-    model = pm.KernelRegressor(kernel, n_components=100 if case == "more rows than features" else 300, random_state=0)
+    model = pm.KernelRegressor(
+        kernel, n_components=100 if case == "more rows than features" else 300, random_state=0, **FIXED
+    )
     model = model.partial_fit(X, y) if case == "more rows to come" else model.fit(X, y)
     assert isinstance(model.feature_map_, pm.NTKFeatures)
 

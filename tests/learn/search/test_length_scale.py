@@ -40,13 +40,12 @@ def test_length_scale_is_the_median_distance_between_distinct_rows():
     assert median_length_scale(np.ones((5, 2)), Laplacian()) == 1
 
 
-def test_median_is_a_name_of_the_default(rng):
+def test_the_median_is_taken_where_it_is_asked_for(rng):
     X, y = rng.standard_normal((50, 3)), rng.standard_normal(50)
-    one, other = (
-        pm.KernelRegressor("laplacian", 64, length_scale=name, random_state=0).fit(X, y).predict(X)
-        for name in ("auto", "median")
-    )
-    np.testing.assert_array_equal(one, other)
+    model = pm.KernelRegressor("laplacian", 64, length_scale="median", metric=None, standardize=False, random_state=0)
+    model.fit(X, y)
+    assert model.kernel_.length_scale == pytest.approx(np.median(pdist(X, "cityblock")))
+    assert model.search_ is None
     with pytest.raises(ValueError, match="`length_scale` applies to the kernels"):
         pm.KernelRegressor("ntk", 64, length_scale=2.0).fit(X, y)
 
@@ -55,9 +54,10 @@ def scores(kernel, X, y, n_train, **options):
     """Test accuracy at the default width, and at multiples of it."""
 
     def model(**width):
-        return pm.KernelClassifier(kernel, random_state=0, **options, **width).fit(X[:n_train], y[:n_train])
+        fixed = {"metric": None, "random_state": 0, **options, **width}
+        return pm.KernelClassifier(kernel, **fixed).fit(X[:n_train], y[:n_train])
 
-    default = model()
+    default = model(length_scale="median")
     others = [model(length_scale=factor * default.kernel_.length_scale) for factor in FACTORS]
     return default.score(X[n_train:], y[n_train:]), [other.score(X[n_train:], y[n_train:]) for other in others]
 
