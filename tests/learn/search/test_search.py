@@ -57,7 +57,7 @@ def test_a_linear_target_costs_hardly_more_than_linear_regression(rng):
 
 
 def test_the_search_is_logged_and_same_for_any_number_of_threads(rng):
-    X, y = few_of_many(2000, rng, d=6)
+    X, y = few_of_many(2000, rng, d=8)
     one, other = (
         pm.KernelRegressor(n_components=64, effort="fast", random_state=0, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
     )
@@ -107,9 +107,7 @@ def test_classes_find_a_metric_too(rng):
     y = np.digitize(score, [-0.4, 0.4])
     model = pm.KernelClassifier("gaussian", 128, effort="fast", random_state=0).fit(X, y)
     assert model.relevances_[[2, 7]].sum() > 0.6
-    logistic = pm.KernelClassifier("gaussian", 128, effort="fast", loss="logistic", random_state=0).fit(
-        X[:700], y[:700]
-    )
+    logistic = pm.KernelClassifier("gaussian", 128, effort="fast", loss="logistic", random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.metric_, logistic.metric_)
 
 
@@ -138,8 +136,8 @@ def test_the_width_follows_the_need(rng):
     hard = pm.KernelRegressor("gaussian", effort="fast", random_state=0).fit(
         X, np.sin(9 * X[:, 0]) * np.sin(9 * X[:, 1])
     )
-    assert easy.coef_.size == 256
-    assert hard.coef_.size >= 512
+    assert easy.coef_.size <= 1024
+    assert hard.coef_.size >= 2 * easy.coef_.size
     narrow = pm.KernelRegressor("gaussian", effort="fast", memory="8MB", random_state=0).fit(X, hard.predict(X))
     assert narrow.coef_.size <= 512
 

@@ -61,14 +61,17 @@ def choose_width(found: Found, sample: SearchSample, n_rows: int | None, most: i
     if n_rows is not None and n_rows <= min(LEAVE_ONE_OUT_ROWS, most) and found.family.features is landmarks:
         return n_rows
     error = _error_of(found.family.features, found.kernel, sample.first(_MOST_ROWS))
-    width, last = _LEAST_COMPONENTS, error(_LEAST_COMPONENTS)
-    gain = 1.0
-    while 2 * width <= min(most, _MOST_TRIED):
-        wider = error(2 * width)
-        gain, last = 1 - wider / last if last > 0 else 0.0, wider
-        if gain < _GAIN:
-            return width
+    best, least, width, gain = _LEAST_COMPONENTS, error(_LEAST_COMPONENTS), 2 * _LEAST_COMPONENTS, 1.0
+    while width <= min(most, _MOST_TRIED):
+        wider = error(width)
+        gain = 1 - wider / least if least > 0 else 0.0
+        if gain >= _GAIN:
+            best, least = width, wider
+        elif width >= 4 * best:
+            # Draws differ by as much as a doubling may gain, so that it takes two to tell that nothing is gained.
+            return best
         width *= 2
+    width = best
     n_rows = sample.n_rows if n_rows is None else n_rows
     while 2 * width <= most and gain > 2 * _GAIN and n_rows >= 2 * width * _ROWS_A_FEATURE:
         # Gains fall by about a third from one doubling to the next.
