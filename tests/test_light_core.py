@@ -31,7 +31,8 @@ CORE = """
 import json, numpy as np, phimap as pm
 from phimap.io import open_table
 X = np.random.default_rng(0).standard_normal((80, 3)); y = X[:, 0]
-for model in (pm.KernelRegressor(n_components=32, random_state=0, verbose=True), pm.KernelClassifier(n_components=32)):
+fixed = {"kernel": "gaussian", "n_components": 32, "length_scale": "median", "metric": None}
+for model in (pm.KernelRegressor(random_state=0, verbose=True, **fixed), pm.KernelClassifier(**fixed)):
     model.fit(X, y if "Regressor" in type(model).__name__ else y > 0)
     pm.save(model, "model.phimap")
     assert (pm.load("model.phimap").predict(X) == model.predict(X)).all()
