@@ -103,7 +103,9 @@ def test_columns_that_are_no_numbers_can_be_dropped(phimap, tables, tmp_path):
 
 @pytest.mark.parametrize("kernel", ["laplacian", "matern", "polynomial"])
 def test_kernels_by_name(phimap, tables, kernel):
-    result = phimap("fit", tables / "numbers.csv", "--target", "y", *SMALL, "--kernel", kernel)
+    result = phimap(
+        "fit", tables / "numbers.csv", "--target", "y", *SMALL, "--length-scale", "auto", "--kernel", kernel
+    )
     assert result.exit_code == 0, result.stderr
     assert float(values(result.stdout)["R2"]) > 0.5
 

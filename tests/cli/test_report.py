@@ -81,7 +81,7 @@ def test_the_command_keeps_all_but_folders(phimap, tables, tmp_path, monkeypatch
     words = ["fit", str(data), "--target", "km/h", f"--report={tmp_path / 'r.html'}", "--features", "16", "-q", *FIXED]
     monkeypatch.setattr("sys.argv", ["phimap", *words])
     assert phimap(*words).exit_code == 0
-    command = "phimap fit speeds.csv --target km/h --report=r.html --features 16 -q --kernel gaussian --metric none --length-scale median"
+    command = f"phimap fit speeds.csv --target km/h --report=r.html --features 16 -q {' '.join(FIXED)}"
     assert f"<pre>{command}</pre>" in (tmp_path / "r.html").read_text()
 
 

@@ -88,9 +88,10 @@ def page(result: Result) -> str:
 
 
 def _dependences(result: Result) -> Dependences | None:
-    """Predictions along the leading columns of a table; None without a metric, and for images."""
+    """Predictions along the leading columns of a table; None without a metric, probabilities, and for images."""
     places = leading_places(result.model, _DRAWN)
-    if result.table.is_image or not places:
+    without = result.task == "classification" and result.model.calibration_ is None
+    if result.table.is_image or not places or without:
         return None
     rows = result.model._sample.first(_DRAWN_ROWS)[0]
     return dependences(result.model, rows, places, [name for name, _ in leading_columns(result.model, _DRAWN)])

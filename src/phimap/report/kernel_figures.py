@@ -11,10 +11,12 @@ from matplotlib.ticker import NullFormatter
 
 from phimap.learn.search.search import SearchLog
 from phimap.report.dependence import Dependence
-from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot, plain
+from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, plain
 
 # The mean predictor has the error 1; trials far above it would squeeze all others.
 _HIGHEST_ERROR = 1.3
+# Smaller shares are not told apart.
+_LEAST_SHARE = 1e-3
 _MARKS = {"none": ("o", MUTED, "no metric"), "diagonal": ("s", MAIN, "diagonal"), "full": ("D", SECOND, "full")}
 
 
@@ -28,7 +30,7 @@ def relevances(leading: Sequence[tuple[str, float]]) -> Plot:
         axes.barh(places, [100 * share for _, share in leading], color=MAIN, height=0.66)
         for place, (_, share) in zip(places, leading, strict=True):
             axes.annotate(
-                f"{100 * share:.2g} %",
+                _percent(share),
                 (100 * share, place),
                 (4, 0),
                 textcoords="offset points",
@@ -36,7 +38,7 @@ def relevances(leading: Sequence[tuple[str, float]]) -> Plot:
                 fontsize=9.5,
                 color=MUTED,
             )
-        axes.set_yticks(places, [short_name(name) for name, _ in leading], color=INK)
+        axes.set_yticks(places, [_short(name) for name, _ in leading], color=INK)
         axes.invert_yaxis()
         axes.set_xlabel("share of the metric, %")
         axes.margins(x=0.14)
@@ -63,7 +65,7 @@ def along_pair(found: Dependence, label: str) -> Plot:
     """Mean prediction by the values of two columns, as shades."""
     first, second = found.names
     alt = f"Mean {label} by {first} and {second}, from {found.mean.min():.3g} to {found.mean.max():.3g}."
-    with Plot("along-pair", alt, size=(5.4, 4.0)) as plot:
+    with Plot("along-pair", alt, size=(5.4, 4.4)) as plot:
         axes = plot.axes
         shades = axes.pcolormesh(
             *found.grids,
@@ -133,7 +135,7 @@ def search(log: SearchLog) -> Plot:
         axes.tick_params(axis="x", length=0)
         axes.grid(axis="x", visible=False)
         axes.set_ylabel("held-out error, share of variance")
-        axes.legend(loc="upper right", ncols=3, frameon=True, facecolor=PAPER, edgecolor="none", framealpha=0.8)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
     return plot
 
 
@@ -142,6 +144,13 @@ def _within_a_decade(limits: tuple[float, float]) -> bool:
     return limits[1] < 10 * limits[0]
 
 
-def short_name(name: str) -> str:
+def _percent(share: float) -> str:
+    """A share to two digits."""
+    if share < _LEAST_SHARE:
+        return f"below {100 * _LEAST_SHARE:g} %"
+    return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
+
+
+def _short(name: str) -> str:
     """A column's name in the room that an axis has."""
     return plain(name if len(name) <= 18 else name[:17] + "…")

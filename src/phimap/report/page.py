@@ -104,7 +104,8 @@ def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot, str]]]]:
     if facts.search is not None:
         caption = (
             "Every trial in order: the mean squared error of a small model on rows it has not seen, where 1 is the "
-            "error of the mean. Each kernel tries its widths, then follows its metrics. Trials above the frame are not shown."
+            "error of the mean. Each kernel tries its widths, then follows its metrics. Trials "
+            "above the frame are not shown."
         )
         sections.append(("How the kernel was chosen", [(kernel_figures.search(facts.search), caption)]))
     caption = "Where the time went, and the highest memory of the process by the end of each stage."
