@@ -19,6 +19,8 @@ _TAILS = (0.05, 0.95)
 # Rows over which the mean is taken, at least and at most, and features formed in all: about a second of work.
 _LEAST_ROWS, _MOST_ROWS = 30, 200
 _MOST_FEATURES = 2**25
+# Columns, and the grid of each.
+_Asked = tuple[tuple[int, ...], tuple[np.ndarray, ...]]
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
     n_points = len(places) * _VALUES + (_VALUES_OF_PAIR**2 if len(places) == 2 else 0)
     width = model.feature_map_.record_.n_components
     rows = X[: int(np.clip(_MOST_FEATURES // (width * n_points), _LEAST_ROWS, _MOST_ROWS))]
-    asked = [((place,), (_grid(X[:, place], _VALUES),)) for place in places]
+    asked: list[_Asked] = [((place,), (_grid(X[:, place], _VALUES),)) for place in places]
     if len(places) == 2:
         asked.append((tuple(places), tuple(_grid(X[:, place], _VALUES_OF_PAIR) for place in places)))
     means = _means(model, rows, asked)
@@ -120,12 +122,13 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
 def _grid(values: np.ndarray, most: int) -> np.ndarray:
     """The distinct values of a column, or so many between its tails."""
     distinct = np.unique(values)
-    return distinct if distinct.size <= most else np.linspace(*np.quantile(values, _TAILS), most, dtype=values.dtype)
+    if distinct.size <= most:
+        return distinct
+    low, high = np.quantile(values, _TAILS)
+    return np.linspace(low, high, most, dtype=values.dtype)
 
 
-def _means(
-    model: Any, rows: np.ndarray, asked: Sequence[tuple[tuple[int, ...], tuple[np.ndarray, ...]]]
-) -> list[np.ndarray]:
+def _means(model: Any, rows: np.ndarray, asked: Sequence[_Asked]) -> list[np.ndarray]:
     """Mean outputs (k, t) at the k points of each grid. The map is bound once: that has costs of its own."""
     blocks = []
     for columns, grids in asked:
