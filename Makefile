@@ -55,9 +55,9 @@ $(LINT_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
 
 demo: $(CLI_STAMP)
 	$(BIN)/python examples/demo_data.py demo
-	$(BIN)/phimap fit demo/diabetes.csv --target progression --kernel gaussian --features 2048 --holdout 0.2 \
+	$(BIN)/phimap fit demo/diabetes.csv --target progression --holdout 0.2 \
 		--model demo/diabetes.phimap --report demo/diabetes.html
-	$(BIN)/phimap fit demo/digits.csv --target digit --kernel gaussian --features 2048 --holdout 0.2 --standardize global \
+	$(BIN)/phimap fit demo/digits.csv --target digit --kernel gaussian --metric none --features 2048 --holdout 0.2 --standardize global \
 		--model demo/digits.phimap --report demo/digits.html
 	@echo "Reports: demo/diabetes.html and demo/digits.html"
 

@@ -12,9 +12,9 @@ import phimap as pm
 from phimap.cli.rows import SplitRows
 from phimap.io import holdout_mask, open_table
 from phimap.learn.data.batches import batch_rows
-from tests.support.learners import FIXED
+from tests.cli.test_bad_input import FIXED
 
-SMALL = ("--features", "64", "--quiet")
+SMALL = ("--features", "64", *FIXED, "--quiet")
 
 
 def values(text: str) -> dict[str, str]:
@@ -39,13 +39,15 @@ def test_score_is_that_of_the_library_on_the_same_split(phimap, tables):
     printed = float(values(phimap("fit", tables / "numbers.csv", *arguments).stdout)["R2"])
     X, y = next(open_table(tables / "numbers.csv", "y", dtype="float64").batches(600))
     held_out = holdout_mask(0, 600, 0.25, 3)
-    model = pm.KernelRegressor("gaussian", 64, random_state=3, **FIXED).fit(X[~held_out], y[~held_out])
+    model = pm.KernelRegressor("gaussian", 64, metric=None, length_scale="median", random_state=3).fit(
+        X[~held_out], y[~held_out]
+    )
     # Printed to four decimals.
     assert abs(printed - model.score(X[held_out], y[held_out])) <= 0.5e-4 + 1e-9
 
 
 def test_summary_goes_to_standard_error_and_names_the_task(phimap, tables):
-    result = phimap("fit", tables / "labels.csv", "--target", "kind", "--features", "64")
+    result = phimap("fit", tables / "labels.csv", "--target", "kind", "--features", "64", *FIXED)
     assert result.exit_code == 0
     assert "classification of kind" in result.stderr
     assert float(values(result.stdout)["accuracy"]) > 0.8
@@ -68,7 +70,7 @@ def test_task_follows_the_rule_unless_asked(phimap, tmp_path, rng, column, asked
     X = rng.standard_normal((60, 2))
     rows = [f"{a:.4f},{b:.4f},{value}" for (a, b), value in zip(X, column, strict=True)]
     (tmp_path / "t.csv").write_text("a,b,y\n" + "\n".join(rows))
-    result = phimap("fit", tmp_path / "t.csv", "--target", "y", "--task", asked, "--features", "16", "-q")
+    result = phimap("fit", tmp_path / "t.csv", "--target", "y", "--task", asked, "--features", "16", "-q", *FIXED)
     assert result.exit_code == 0, result.stderr
     assert values(result.stdout)["task"] == task
 
@@ -101,7 +103,9 @@ def test_columns_that_are_no_numbers_can_be_dropped(phimap, tables, tmp_path):
 
 @pytest.mark.parametrize("kernel", ["laplacian", "matern", "polynomial"])
 def test_kernels_by_name(phimap, tables, kernel):
-    result = phimap("fit", tables / "numbers.csv", "--target", "y", "--kernel", kernel, *SMALL)
+    result = phimap(
+        "fit", tables / "numbers.csv", "--target", "y", *SMALL, "--length-scale", "auto", "--kernel", kernel
+    )
     assert result.exit_code == 0, result.stderr
     assert float(values(result.stdout)["R2"]) > 0.5
 
@@ -109,8 +113,8 @@ def test_kernels_by_name(phimap, tables, kernel):
 @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
 def test_deep_kernels_take_a_depth(phimap, tables, tmp_path, kernel):
     model = tmp_path / "deep.phimap"
-    arguments = ("--kernel", kernel, "--depth", "2", "--model", model)
-    result = phimap("fit", tables / "numbers.csv", "--target", "y", *arguments, *SMALL)
+    arguments = ("--kernel", kernel, "--depth", "2", "--model", model, "--features", "64", "-q")
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", *arguments)
     assert result.exit_code == 0, result.stderr
     assert "depth = 2" in phimap("info", model).stdout
 

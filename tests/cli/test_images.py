@@ -122,7 +122,7 @@ def test_arrays_of_images_serve_as_well(phimap, bars, tmp_path):
         (("--kernel", "cntk", "--depth", "1"), ("--depth", "at least 2")),
         (("--kernel", "cntk", "--filter-size", "2"), ("--filter-size", "odd")),
         (("--kernel", "ntk", "--pooling", "gap"), ("--pooling", "cntk", "ntk")),
-        (("--filter-size", "3"), ("--filter-size", "cntk", "gaussian")),
+        (("--filter-size", "3"), ("--filter-size", "cntk", "auto")),
         (("--task", "regression"), ("labels", "--task classification")),
     ],
 )

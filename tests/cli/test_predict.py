@@ -28,7 +28,7 @@ def model(tables: Path, labelled, tmp_path_factory) -> Path:
 
 
 def learned(kind, X, y):
-    return kind(n_components=32, random_state=0).fit(X, y)
+    return kind("gaussian", 32, metric=None, length_scale="median", random_state=0).fit(X, y)
 
 
 def test_classes_that_the_model_has_not_seen_are_told(phimap, model, labelled, tmp_path):

@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from tests.cli.test_bad_input import FIXED
+
 RUN = "from phimap.cli import main; main()"
 
 
@@ -48,7 +50,7 @@ def test_help_loads_nothing_heavy():
 @pytest.fixture(scope="module")
 def fitted(phimap, tables) -> tuple:
     """The words of a fit that was run once: it has filled the caches of compiled kernels and fonts."""
-    fit = ("fit", tables / "numbers.csv", "--target", "y", "--features", "64", "-q")
+    fit = ("fit", tables / "numbers.csv", "--target", "y", "--features", "64", "-q", *FIXED)
     assert phimap(*fit, "--report", tables / "unlimited.html", "--model", tables / "unlimited.phimap").exit_code == 0
     return fit
 

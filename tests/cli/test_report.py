@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import phimap as pm
+from tests.cli.test_bad_input import FIXED
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -41,7 +42,7 @@ class Tags(HTMLParser):
 
 def report_of(phimap, tmp_path, data, target, *options) -> str:
     page = tmp_path / "r.html"
-    result = phimap("fit", data, "--target", target, "--features", "64", "-q", "--report", page, *options)
+    result = phimap("fit", data, "--target", target, "--features", "64", "-q", *FIXED, "--report", page, *options)
     assert result.exit_code == 0, result.stderr
     assert "report_seconds" in result.stdout
     return page.read_text()
@@ -77,10 +78,10 @@ def test_page_is_whole_and_stands_alone(phimap, tables, tmp_path, data, target, 
 def test_the_command_keeps_all_but_folders(phimap, tables, tmp_path, monkeypatch, rng):
     data = tmp_path / "speeds.csv"
     data.write_text("a,km/h\n" + "\n".join(f"{a:.3f},{b:.3f}" for a, b in rng.standard_normal((60, 2))))
-    words = ["fit", str(data), "--target", "km/h", f"--report={tmp_path / 'r.html'}", "--features", "16", "-q"]
+    words = ["fit", str(data), "--target", "km/h", f"--report={tmp_path / 'r.html'}", "--features", "16", "-q", *FIXED]
     monkeypatch.setattr("sys.argv", ["phimap", *words])
     assert phimap(*words).exit_code == 0
-    command = "phimap fit speeds.csv --target km/h --report=r.html --features 16 -q"
+    command = f"phimap fit speeds.csv --target km/h --report=r.html --features 16 -q {' '.join(FIXED)}"
     assert f"<pre>{command}</pre>" in (tmp_path / "r.html").read_text()
 
 
@@ -123,7 +124,7 @@ def test_the_model_is_safe_before_the_report_is_made(phimap, tables, tmp_path, m
 
     monkeypatch.setattr("phimap.cli.reporting.page", fail)
     outputs = ("--model", tmp_path / "m.phimap", "--report", tmp_path / "r.html")
-    result = phimap("fit", tables / "numbers.csv", "--target", "y", "--features", "16", "-q", *outputs)
+    result = phimap("fit", tables / "numbers.csv", "--target", "y", "--features", "16", "-q", *FIXED, *outputs)
     assert result.exit_code == 2
     assert [file.name for file in tmp_path.iterdir()] == ["m.phimap"]
 

@@ -8,7 +8,6 @@ from sklearn.linear_model import Ridge
 
 import phimap as pm
 from phimap.report import error_curves
-from tests.support.learners import FIXED, GAUSSIAN
 
 
 @pytest.mark.parametrize("n_rows", [40, 400], ids=["dual", "primal"])
@@ -19,7 +18,9 @@ def test_curves_agree_with_models_fitted_anew(rng, n_rows, labels):
     if labels:
         y = np.digitize(y, [-0.5, 0.5])
     kind = pm.KernelClassifier if labels else pm.KernelRegressor
-    model = kind("gaussian", 128, alpha=0.1, random_state=0).fit(X[:n_rows], y[:n_rows])
+    model = kind("gaussian", 128, metric=None, length_scale="median", alpha=0.1, random_state=0).fit(
+        X[:n_rows], y[:n_rows]
+    )
     held_out = X[n_rows:], y[n_rows:]
     curves = error_curves(model, [held_out])
     assert curves.width is not None
@@ -53,7 +54,7 @@ def test_packed_features_have_the_curves_of_dense_ones(rng, n_rows):
     found = []
     for packed in (True, False):
         phi = pm.TernaryFeatures("relu", 64, sparsity=0.2, packed=packed, random_state=0)
-        model = pm.KernelRegressor(phi, alpha=0.1, random_state=0, **FIXED).fit(X[:n_rows], y[:n_rows])
+        model = pm.KernelRegressor(phi, alpha=0.1, random_state=0).fit(X[:n_rows], y[:n_rows])
         curves = error_curves(model, [(X[n_rows:], y[n_rows:])])
         assert curves.width is not None
         found.append(curves.width.y)
@@ -63,6 +64,8 @@ def test_packed_features_have_the_curves_of_dense_ones(rng, n_rows):
 def test_models_solved_in_passes_have_no_curves():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
-    model = pm.KernelRegressor(n_components=256, solver="cg", alpha=1.0, random_state=0, **GAUSSIAN).fit(X, X[:, 0])
+    model = pm.KernelRegressor(
+        "gaussian", 256, metric=None, length_scale="median", solver="cg", alpha=1.0, random_state=0
+    ).fit(X, X[:, 0])
     curves = error_curves(model, [(X, X[:, 0])])
     assert (curves.width, curves.path) == (None, None)

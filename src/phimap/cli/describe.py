@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from phimap.io import Table
 
 #: Items of a long list that are written out.
 LISTED = 12
+# Columns that are named with their relevance.
+_LEADING = 5
 
 
 def task_of(model: Any) -> str:
@@ -21,8 +25,54 @@ def task_of(model: Any) -> str:
 def kernel_text(kernel: Any) -> str:
     """A kernel with its parameters, numbers to four digits."""
     set_ones = {name: value for name, value in kernel.get_params().items() if value is not None}
-    values = {name: f"{v:.4g}" if isinstance(v, float) else f"{v}" for name, v in set_ones.items()}
+    values = {name: _value_text(value) for name, value in set_ones.items() if "__" not in name}
     return f"{type(kernel).__name__}({', '.join(f'{name} = {text}' for name, text in values.items())})"
+
+
+def _value_text(value: Any) -> str:
+    if hasattr(value, "get_params"):
+        return kernel_text(value)
+    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+
+
+def length_scale_of(kernel: Any) -> float | None:
+    """The width of a kernel, or of the one that it is built of; None where it has none."""
+    kernel = getattr(kernel, "base", kernel)
+    scale = getattr(kernel, "length_scale", None)
+    return None if scale is None else float(scale)
+
+
+def metric_kind(model: Any) -> str:
+    """What metric a learner has learned: ``"none"``, ``"diagonal"`` or ``"full"``."""
+    if model.metric_.ndim == 2:
+        return "full"
+    return "none" if bool((model.metric_ == 1).all()) else "diagonal"
+
+
+def leading_columns(model: Any, count: int) -> list[tuple[str, float]]:
+    """Names and shares of the columns that the metric gives most weight, at most `count`; none without a metric."""
+    if metric_kind(model) == "none":
+        return []
+    shares = model.relevances_
+    names = getattr(model, "feature_names_in_", [f"column {j}" for j in range(shares.size)])
+    return [(str(names[j]), float(shares[j])) for j in leading_places(model, count)]
+
+
+def leading_places(model: Any, count: int) -> list[int]:
+    """Places of these columns, the most relevant first."""
+    return [] if metric_kind(model) == "none" else np.argsort(-model.relevances_, kind="stable")[:count].tolist()
+
+
+def search_facts(model: Any) -> list[tuple[str, str]]:
+    """Metric, leading columns and trials of a learner, as names and values."""
+    facts = [("metric", metric_kind(model))]
+    if leading := leading_columns(model, _LEADING):
+        more = f", {model.n_features_in_ - len(leading)} more" if model.n_features_in_ > len(leading) else ""
+        facts.append(("relevances", ", ".join(f"{name} {100 * share:.3g} %" for name, share in leading) + more))
+    log = model.search_
+    if log is not None:
+        facts.append(("search", f"{log.errors.size} trials of {some(list(dict.fromkeys(log.kernels)))}"))
+    return facts
 
 
 def inputs_text(table: Table) -> str:

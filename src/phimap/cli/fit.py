@@ -27,6 +27,7 @@ from phimap.learn.data.batches import batch_rows
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
+from phimap.learn.search.width import most_components
 
 # Kernels of networks, and the options that shape them.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
@@ -60,10 +61,10 @@ def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
 
 def _check(options: FitOptions) -> None:
     """Refuse what can be refused before the data are read."""
-    if options.kernel not in STATIONARY | OTHERS:
-        names = ", ".join(sorted(STATIONARY | OTHERS))
+    if options.kernel != "auto" and options.kernel not in STATIONARY | OTHERS:
+        names = ", ".join(("auto", *sorted(STATIONARY | OTHERS)))
         raise ValueError(f"--kernel must be one of {names}, got {options.kernel!r}.")
-    if options.features < 2:
+    if not isinstance(options.features, str) and options.features < 2:
         raise ValueError(f"--features must be at least 2, got {options.features}. Use for example 4096.")
     _, shaping = _NETWORKS.get(options.kernel, (None, ()))
     for name in sorted({name for _, names in _NETWORKS.values() for name in names}):
@@ -80,7 +81,7 @@ def _check(options: FitOptions) -> None:
     for option, value in (("--alpha", options.alpha), ("--length-scale", options.length_scale)):
         if not isinstance(value, str) and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{option} must be a positive number or auto, got {value:g}.")
-    if not isinstance(options.length_scale, str) and options.kernel not in STATIONARY:
+    if options.length_scale != "auto" and options.kernel not in STATIONARY:
         names = ", ".join(sorted(STATIONARY))
         raise ValueError(f"--length-scale applies to {names}, got it with --kernel {options.kernel}. Leave it out.")
     check_distinct(options.model, options.report)
@@ -91,8 +92,9 @@ def _check(options: FitOptions) -> None:
 def _fit(options: FitOptions) -> Result:
     start = time.perf_counter()
     # The learner takes the solver that fits.
-    kept = min(RidgeSolver.memory(None, options.features), memory_in_passes(options.features))
-    rows = batch_rows(options.features, np.dtype(options.dtype).itemsize, options.memory, kept)
+    most = most_components(options.memory) if isinstance(options.features, str) else options.features
+    kept = min(RidgeSolver.memory(None, most), memory_in_passes(most))
+    rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
     images = {"size": options.size, "channels": options.channels}
     table = open_selected(options.data, options.target, options.columns, options.drop, dtype=options.dtype, **images)
     rows = min(rows, table.batch_rows)
@@ -146,12 +148,16 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
     kernel: Any = options.kernel
     if kernel in _NETWORKS:
         network, names = _NETWORKS[kernel]
-        kernel = network(**{name: getattr(options, name) for name in names if getattr(options, name) is not None})
+        shape = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+        # A kernel that is named by text alone may get a metric, as in Python.
+        kernel = network(**shape) if shape else kernel
     return kind(
         kernel,
         options.features,
         alpha=options.alpha,
         length_scale=options.length_scale,
+        metric=None if options.metric == "none" else options.metric,
+        effort=options.effort,
         standardize=False if standardize == "none" else standardize,
         device=options.device,
         memory=options.memory,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from phimap.cli.blas import blas_libraries, measure_speed
-from phimap.cli.describe import kernel_text, some, task_of, times
+from phimap.cli.describe import kernel_text, search_facts, some, task_of, times
 from phimap.config import memory_budget, thread_count
 from phimap.io.model import load
 
@@ -62,6 +62,7 @@ def _learner(model: Any) -> list[tuple[str, str]]:
         ("kernel", kernel_text(model.kernel_)),
         ("map", type(model.feature_map_).__name__),
         ("width", f"{model.feature_map_.record_.n_components} features"),
+        *search_facts(model),
         ("alpha", f"{model.alpha_:.4g}"),
         ("rows seen", str(model.n_samples_seen_)),
     ]

@@ -19,6 +19,26 @@ def auto_or_number(option: str, text: str) -> float | str:
         raise ValueError(f"{option} must be a positive number or auto, got {text!r}.") from None
 
 
+def auto_median_or_number(option: str, text: str) -> float | str:
+    """A number, ``"auto"`` or ``"median"``."""
+    if text in ("auto", "median"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a positive number, auto or median, got {text!r}.") from None
+
+
+def auto_or_count(option: str, text: str) -> int | str:
+    """An integer, or ``"auto"``."""
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{option} must be an integer or auto, got {text!r}. Use for example 4096.") from None
+
+
 def height_and_width(option: str, text: str) -> tuple[int, int]:
     """Two sides with an x between them."""
     sides = text.lower().split("x")
@@ -43,17 +63,31 @@ class FitOptions:
         str | None,
         Option("Column to predict, by name or position; for .npz also a key. Folders: class, by subfolder."),
     ] = None
-    kernel: Annotated[str, Option("gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk.")] = (
-        "gaussian"
-    )
-    features: Annotated[int, Option("Number of random features.")] = 4096
+    kernel: Annotated[
+        str,
+        Option("auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk."),
+    ] = "auto"
+    metric: Annotated[
+        Literal["auto", "none", "diagonal", "full"],
+        Option("Metric to learn: weights of the columns (diagonal), a matrix (full), none, or by held-out error."),
+    ] = "auto"
+    effort: Annotated[
+        Literal["fast", "normal", "thorough"], Option("How much of kernel, width and metric is tried.")
+    ] = "normal"
+    features: Annotated[
+        int | str, Option("Number of features, or auto: as many as lower the held-out error.", read=auto_or_count)
+    ] = "auto"
     depth: Annotated[int | None, Option("Hidden layers, for ntk and nngp (1); layers, for cntk (2).")] = None
     filter_size: Annotated[int | None, Option("Side of the filters, odd, for cntk (3).")] = None
     pooling: Annotated[
         Literal["gap", "flatten"] | None, Option("Mean over pixels (gap) or none (flatten), for cntk (gap).")
     ] = None
     length_scale: Annotated[
-        float | str, Option("Kernel width in standardised units, or auto (median).", read=auto_or_number)
+        float | str,
+        Option(
+            "Kernel width in standardised units, auto (by held-out error) or median (distance).",
+            read=auto_median_or_number,
+        ),
     ] = "auto"
     alpha: Annotated[float | str, Option("Ridge regularisation, or auto (by held-out rows).", read=auto_or_number)] = (
         "auto"

@@ -11,16 +11,28 @@ from pathlib import Path
 import numpy as np
 
 from phimap._progress import Stage, Stages
-from phimap.cli.describe import inputs_text, kernel_text, some
+from phimap.cli.describe import (
+    inputs_text,
+    kernel_text,
+    leading_columns,
+    leading_places,
+    length_scale_of,
+    search_facts,
+    some,
+)
 from phimap.cli.first_pass import Columns
 from phimap.cli.options import FitOptions
 from phimap.cli.result import Result
 from phimap.cli.rows import SplitRows
 from phimap.learn.data.batches import feature_rows
-from phimap.report import Facts, error_curves, render
+from phimap.report import Dependences, Facts, dependences, error_curves, render
 
 # Feature columns described in the report; the file itself holds the rest.
 _LISTED = 40
+# Columns with a bar for their relevance, those along which predictions are drawn, and rows of which these are a mean.
+_BARS = 15
+_DRAWN = 2
+_DRAWN_ROWS = 200
 _VERSIONS = ("phimap", "numpy", "scipy", "scikit-learn", "numba")
 _CHOSEN_BY = {
     "given": "as given",
@@ -38,10 +50,14 @@ def page(result: Result) -> str:
     curves = None
     if result.scores is not None:
         timed = Stages()
-        rows = feature_rows(options.features, np.dtype(options.dtype).itemsize)
+        rows = feature_rows(result.n_components, np.dtype(options.dtype).itemsize)
         with timed.stage("error curves"):
             curves = error_curves(model, SplitRows(result.table, options.holdout, options.seed, rows, held_out=True))
         stages += timed.finished
+    timed = Stages()
+    with timed.stage("partial dependence"):
+        found = _dependences(result)
+    stages += timed.finished if found is not None else []
     solution = model.solution_
     true, predicted = result.scores.pairs() if result.scores else (None, None)
     described = _described(overview.features)
@@ -59,6 +75,9 @@ def page(result: Result) -> str:
             criterion=solution.criterion,
             alpha=model.alpha_,
             curves=curves,
+            leading=[] if result.table.is_image else leading_columns(model, _BARS),
+            dependences=found,
+            search=model.search_,
             stages=stages,
             tables=[("Data", _data(result)), ("Model", _model(result)), ("Reproducibility", _reproducibility(result))],
             columns=described,
@@ -66,6 +85,16 @@ def page(result: Result) -> str:
             command=_command(options),
         )
     )
+
+
+def _dependences(result: Result) -> Dependences | None:
+    """Predictions along the leading columns of a table; None without a metric, probabilities, and for images."""
+    places = leading_places(result.model, _DRAWN)
+    without = result.task == "classification" and result.model.calibration_ is None
+    if result.table.is_image or not places or without:
+        return None
+    rows = result.model._sample.first(_DRAWN_ROWS)[0]
+    return dependences(result.model, rows, places, [name for name, _ in leading_columns(result.model, _DRAWN)])
 
 
 def _headline(result: Result, true: np.ndarray | None) -> str:
@@ -116,7 +145,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
     return [
         *tiles,
         ("Training rows", f"{result.overview.n_train:,}", f"{result.overview.n_held_out:,} held out"),
-        ("Features", f"{result.options.features:,}", f"from {inputs_text(result.table)}"),
+        ("Features", f"{result.n_components:,}", f"from {inputs_text(result.table)}"),
         ("Time", f"{result.seconds:.1f} s", "reading, fitting, scoring"),
         ("Memory", f"{peak / 2**30:.2f} GB", "at most, whole process"),
     ]
@@ -148,17 +177,18 @@ def _model(result: Result) -> list[tuple[str, str]]:
     scaling = {"columns": "each column to mean 0, variance 1", "global": "one factor for all columns"}
     rows = [
         ("kernel", kernel_text(model.kernel_)),
-        ("feature map", f"{type(model.feature_map_).__name__}, {options.features:,} features"),
+        ("feature map", f"{type(model.feature_map_).__name__}, {result.n_components:,} features"),
+        *search_facts(model),
         ("scaling", scaling.get(str(model.standardize), "none")),
         (
             "regularisation",
             f"alpha = {model.alpha_:.4g}, {_CHOSEN_BY.get(model.solution_.criterion, model.solution_.criterion)}",
         ),
     ]
-    length_scale = getattr(model.kernel_, "length_scale", None)
+    length_scale = length_scale_of(model.kernel_)
     if length_scale is not None:
-        chosen = "median distance" if options.length_scale == "auto" else "as given"
-        rows.append(("length scale", f"{float(length_scale):.4g}, {chosen}"))
+        chosen = {"auto": "by held-out error", "median": "median distance"}.get(str(options.length_scale), "as given")
+        rows.append(("length scale", f"{length_scale:.4g}, {chosen}"))
     return [*rows, ("precision", f"{options.dtype} features, float64 sums")]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phimap._progress import Stage, peak_memory
-from phimap.cli.describe import inputs_text, kernel_text
+from phimap.cli.describe import inputs_text, kernel_text, length_scale_of, metric_kind, search_facts
 from phimap.cli.first_pass import Overview
 from phimap.cli.options import FitOptions
 from phimap.cli.scoring import Scores
@@ -27,6 +27,11 @@ class Result:
     stages: list[Stage]
     seconds: float
 
+    @property
+    def n_components(self) -> int:
+        """Number of features of the model, given or chosen."""
+        return self.model.feature_map_.record_.n_components
+
 
 def lines(result: Result, report_seconds: float) -> list[tuple[str, str]]:
     """The result as names and values, one a line."""
@@ -36,10 +41,13 @@ def lines(result: Result, report_seconds: float) -> list[tuple[str, str]]:
         ("rows_trained", str(result.overview.n_train)),
         ("rows_held_out", str(result.overview.n_held_out)),
         ("alpha", f"{result.model.alpha_:.4g}"),
+        ("kernel", type(result.model.kernel_).__name__),
+        ("metric", metric_kind(result.model)),
+        ("features", str(result.n_components)),
     ]
-    length_scale = getattr(result.model.kernel_, "length_scale", None)
+    length_scale = length_scale_of(result.model.kernel_)
     if length_scale is not None:
-        found.append(("length_scale", f"{float(length_scale):.4g}"))
+        found.append(("length_scale", f"{length_scale:.4g}"))
     found += [("seconds", f"{result.seconds:.2f}"), ("peak_memory_mb", f"{peak_memory() / 2**20:.0f}")]
     if result.options.model is not None:
         found.append(("model", str(result.options.model)))
@@ -51,6 +59,7 @@ def lines(result: Result, report_seconds: float) -> list[tuple[str, str]]:
 def summarise(result: Result, report_seconds: float) -> None:
     """Show the result as a table, on standard error: standard output holds the plain lines."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table as Grid
 
     grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -61,7 +70,9 @@ def summarise(result: Result, report_seconds: float) -> None:
     grid.add_row("task", f"{result.task} of {result.table.target_name} ({result.why})")
     grid.add_row("split", f"{overview.n_train:,} rows to train, {overview.n_held_out:,} held out")
     grid.add_row("kernel", kernel_text(result.model.kernel_))
-    grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.options.features:,} features")
+    grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.n_components:,} features")
+    for name, value in search_facts(result.model):
+        grid.add_row(name, escape(value))
     for stage in result.stages:
         grid.add_row(stage.name, f"{stage.seconds:.2f} s")
     if result.options.report is not None:

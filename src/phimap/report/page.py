@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap._progress import Stage
-from phimap.report import figures
+from phimap.learn.search.search import SearchLog
+from phimap.report import figures, kernel_figures
 from phimap.report.curves import Curves
+from phimap.report.dependence import Dependences
 from phimap.report.style import Plot
 
 # How the error along the path of the regularisation is known, by the criterion's name.
@@ -40,6 +42,12 @@ class Facts:
         How that is estimated: ``"gcv"``, ``"leave-one-out"``, ``"held-out"``, or ``"given"``.
     alpha : float
     curves : Curves or None
+    leading : sequence of (name, share)
+        Columns with the largest weights in the metric; empty where none was learned.
+    dependences : Dependences or None
+        Of the predictions on the leading columns.
+    search : SearchLog or None
+        What was tried; None where nothing was open.
     stages : sequence of Stage
     tables : sequence of (title, rows)
         Rows of two cells.
@@ -62,6 +70,9 @@ class Facts:
     criterion: str
     alpha: float
     curves: Curves | None
+    leading: Sequence[tuple[str, float]]
+    dependences: Dependences | None
+    search: SearchLog | None
     stages: Sequence[Stage]
     tables: Sequence[tuple[str, Sequence[tuple[str, str]]]]
     columns: Sequence[Sequence[str]]
@@ -88,7 +99,15 @@ def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot, str]]]]:
     sections = []
     if facts.true is not None and facts.predicted is not None:
         sections.append(("Held-out rows", _held_out(facts.true, facts.predicted, facts)))
+    sections.append((f"What {facts.target} depends on", _columns(facts)))
     sections.append(("What the error depends on", _dependence(facts)))
+    if facts.search is not None:
+        caption = (
+            "Every trial in order: the mean squared error of a small model on rows it has not seen, where 1 is the "
+            "error of the mean. Each kernel tries its widths, then follows its metrics. Trials "
+            "above the frame are not shown."
+        )
+        sections.append(("How the kernel was chosen", [(kernel_figures.search(facts.search), caption)]))
     caption = "Where the time went, and the highest memory of the process by the end of each stage."
     sections.append(("Time and memory", [(figures.time_and_memory(facts.stages), caption)]))
     return [(title, drawn) for title, drawn in sections if drawn]
@@ -113,6 +132,33 @@ def _held_out(true: np.ndarray, predicted: np.ndarray, facts: Facts) -> list[tup
         ),
         (figures.found_per_class(true, predicted), "Share of each class that the model finds, the hardest on top."),
     ]
+
+
+def _columns(facts: Facts) -> list[tuple[Plot, str]]:
+    """The columns that matter, and the predictions along them."""
+    if not facts.leading:
+        return []
+    n_shown = len(facts.leading)
+    shown = "" if n_shown == facts.n_columns else f"The leading {n_shown} of {facts.n_columns:,} columns are shown."
+    caption = (
+        "Share of each column in the metric that was learned: how strongly the model changes along it, in units of the "
+        f"column's spread. {shown}"
+    )
+    drawn = [(kernel_figures.relevances(facts.leading), caption)]
+    found = facts.dependences
+    if found is None:
+        return drawn
+    label = facts.target if found.output is None else f"probability of {found.output}"
+    means = [one.mean for one in (*found.singles, found.pair) if one is not None]
+    limits = float(min(mean.min() for mean in means)), float(max(mean.max() for mean in means))
+    over = f"the mean over {found.n_rows} training rows in which"
+    if found.pair is not None:
+        caption = f"Predictions by the two leading columns: {over} both are set to each pair of values."
+        drawn.append((kernel_figures.along_pair(found.pair, label), caption))
+    for place, one in enumerate(found.singles):
+        caption = f"Predictions along {one.names[0]}: {over} it alone is set to each value."
+        drawn.append((kernel_figures.along_column(one, place, label, limits), caption))
+    return drawn
 
 
 def _dependence(facts: Facts) -> list[tuple[Plot, str]]:

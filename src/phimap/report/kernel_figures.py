@@ -1,0 +1,156 @@
+"""The figures of a kernel that was fitted to the data: its columns, what it predicts along them, and the search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.ticker import NullFormatter
+
+from phimap.learn.search.search import SearchLog
+from phimap.report.dependence import Dependence
+from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, plain
+
+# The mean predictor has the error 1; trials far above it would squeeze all others.
+_HIGHEST_ERROR = 1.3
+# Smaller shares are not told apart.
+_LEAST_SHARE = 1e-3
+_MARKS = {"none": ("o", MUTED, "no metric"), "diagonal": ("s", MAIN, "diagonal"), "full": ("D", SECOND, "full")}
+
+
+def relevances(leading: Sequence[tuple[str, float]]) -> Plot:
+    """Names and shares of columns as bars, the longest on top."""
+    name, share = leading[0]
+    alt = f"Relevance of columns; most relevant is {name} with {100 * share:.3g} percent."
+    with Plot("relevances", alt, size=(5.4, max(2.2, 0.27 * len(leading) + 0.9))) as plot:
+        axes = plot.axes
+        places = np.arange(len(leading))
+        axes.barh(places, [100 * share for _, share in leading], color=MAIN, height=0.66)
+        for place, (_, share) in zip(places, leading, strict=True):
+            axes.annotate(
+                _percent(share),
+                (100 * share, place),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+                color=MUTED,
+            )
+        axes.set_yticks(places, [_short(name) for name, _ in leading], color=INK)
+        axes.invert_yaxis()
+        axes.set_xlabel("share of the metric, %")
+        axes.margins(x=0.14)
+        axes.grid(axis="y", visible=False)
+        axes.tick_params(axis="y", length=0)
+    return plot
+
+
+def along_column(found: Dependence, place: int, label: str, limits: tuple[float, float]) -> Plot:
+    """Mean prediction along one column; `limits` of the axis are those of the neighbouring figure, too."""
+    grid, mean = found.grids[0], found.mean
+    alt = f"Mean {label} against {found.names[0]}, from {mean.min():.3g} to {mean.max():.3g}."
+    with Plot(f"along-{place}", alt, size=(5.4, 3.2)) as plot:
+        axes = plot.axes
+        axes.plot(grid, mean, color=MAIN, marker="o" if len(grid) < 12 else "")
+        margin = 0.06 * (limits[1] - limits[0]) or 1.0
+        axes.set(xlabel=plain(found.names[0]), ylabel=f"mean {plain(label)}")
+        axes.set_ylim(limits[0] - margin, limits[1] + margin)
+        axes.locator_params(nbins=6)
+    return plot
+
+
+def along_pair(found: Dependence, label: str) -> Plot:
+    """Mean prediction by the values of two columns, as shades."""
+    first, second = found.names
+    alt = f"Mean {label} by {first} and {second}, from {found.mean.min():.3g} to {found.mean.max():.3g}."
+    with Plot("along-pair", alt, size=(5.4, 4.4)) as plot:
+        axes = plot.axes
+        shades = axes.pcolormesh(
+            *found.grids,
+            found.mean.T,
+            cmap=ListedColormap(SEQUENCE),
+            shading="nearest",
+            edgecolors="face",
+            linewidth=0.3,
+        )
+        bar = plot.figure.colorbar(shades, ax=axes, pad=0.02, aspect=30, label=f"mean {plain(label)}")
+        bar.outline.set_visible(False)  # pyright: ignore
+        axes.set(xlabel=plain(first), ylabel=plain(second))
+        axes.grid(visible=False)
+        axes.locator_params(nbins=6)
+    return plot
+
+
+def search(log: SearchLog) -> Plot:
+    """Held-out error of every trial, in order: a mark for each metric, kernels side by side, levels apart."""
+    errors, n_rows = log.errors, log.n_rows
+    last = np.flatnonzero((n_rows == n_rows.max()) & np.isfinite(errors))
+    best = int(last[np.argmin(errors[last])]) if last.size else 0
+    alt = f"Held-out error of {errors.size} trials; the best is {log.kernels[best]} with {errors[best]:.3g}."
+    order = np.arange(errors.size)
+    metrics = np.array(log.metrics)
+    with Plot("search", alt, size=(11, 3.8)) as plot:
+        axes = plot.axes
+        for kind, (mark, colour, label) in _MARKS.items():
+            of_kind = metrics == kind
+            if of_kind.any():
+                axes.plot(order[of_kind], errors[of_kind], mark, color=colour, markersize=5, label=label)
+        axes.plot(best, errors[best], "o", color=INK, markersize=11, markerfacecolor="none", markeredgewidth=1.4)
+        axes.annotate(
+            "chosen", (best, errors[best]), (0, -9), textcoords="offset points", ha="center", va="top", color=INK
+        )
+        shown = errors[np.isfinite(errors)]
+        axes.set_yscale("log")
+        if shown.size:
+            axes.set_ylim(0.85 * shown.min(), 1.1 * min(shown.max(), _HIGHEST_ERROR))
+        axes.yaxis.set_major_formatter("{x:.3g}")
+        axes.yaxis.set_minor_formatter("{x:.2g}" if _within_a_decade(axes.get_ylim()) else NullFormatter())
+        places, names = [], []
+        runs = groupby(order, key=lambda trial: (log.kernels[trial], n_rows[trial], log.n_components[trial]))
+        level = None
+        for (kernel, rows, width), trials in runs:
+            first, *others = trials
+            end = others[-1] if others else first
+            places.append((first + end) / 2)
+            names.append(kernel)
+            changed = level != (rows, width)
+            if first:
+                axes.axvline(first - 0.5, color=INK if changed else MUTED, linewidth=1.2 if changed else 0.5)
+            if changed:
+                axes.annotate(
+                    f"{rows:,} rows, {width:,} features",
+                    (first - 0.4, 1),
+                    (2, 3),
+                    xycoords=("data", "axes fraction"),
+                    textcoords="offset points",
+                    fontsize=9.5,
+                    color=MUTED,
+                    annotation_clip=False,
+                )
+            level = rows, width
+        axes.set_xticks(places, names, rotation=30, ha="right", rotation_mode="anchor")
+        axes.set_xlim(-0.8, errors.size - 0.2)
+        axes.tick_params(axis="x", length=0)
+        axes.grid(axis="x", visible=False)
+        axes.set_ylabel("held-out error, share of variance")
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
+    return plot
+
+
+def _within_a_decade(limits: tuple[float, float]) -> bool:
+    """Whether an axis of powers of ten has hardly a mark."""
+    return limits[1] < 10 * limits[0]
+
+
+def _percent(share: float) -> str:
+    """A share to two digits."""
+    if share < _LEAST_SHARE:
+        return f"below {100 * _LEAST_SHARE:g} %"
+    return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
+
+
+def _short(name: str) -> str:
+    """A column's name in the room that an axis has."""
+    return plain(name if len(name) <= 18 else name[:17] + "…")
