@@ -30,11 +30,11 @@ critical-difference pictures.
 ## Protocol
 
 Split k tests the first fifth of `numpy.random.default_rng(k).permutation(n)` and fits to the other rows. Training and
-test parts of a source are joined first, also where they are published as such. The error of regression is the root
-mean squared error over the standard deviation of the test targets, that of classification the share of wrong labels;
-both are means over the splits. Seconds are those of the fit alone, by the clock, after a first fit to {warm} that loads
-and compiles. Every method sees the same float32 columns, uses all cores it wants and chooses what it chooses on the
-training rows.
+test parts of a source are joined first, also where they are published as such. The error of regression is the root mean
+squared error over the standard deviation of the test targets, that of classification the share of wrong labels; both
+are means over the splits. Seconds are those of the fit alone, by the clock, after a first fit to {warm} that loads and
+compiles; "GiB at most" is the largest rise of resident memory in a fit. Every method sees the same float32 columns,
+uses all cores it wants and chooses what it chooses on the training rows.
 
 | method | |
 |---|---|

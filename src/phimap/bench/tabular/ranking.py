@@ -59,13 +59,13 @@ def figure(ranks: Mapping[str, float], n_sets: int, title: str, path: Path) -> N
     left = (len(names) + 1) // 2
     drawn, ((axis,),) = panels(7.0, 1.6 + 0.22 * (left + len(groups)))
     highest = float(len(names))
-    axis.set(xlim=(0.2, highest + 0.8), ylim=(-(0.6 + 0.3 * len(groups) + 0.4 * left), 1.0))
+    axis.set(xlim=(0.2, max(highest, 1 + difference) + 0.8), ylim=(-(0.6 + 0.3 * len(groups) + 0.4 * left), 1.0))
     axis.axis("off")
     axis.plot([1, highest], [0, 0], "k", linewidth=1)
     for rank in range(1, len(names) + 1):
         axis.plot([rank, rank], [0, 0.1], "k", linewidth=1)
         axis.text(rank, 0.15, str(rank), ha="center", va="bottom", fontsize=8)
-    axis.plot([1, min(1 + difference, highest)], [0.65, 0.65], "k", linewidth=2)
+    axis.plot([1, 1 + difference], [0.65, 0.65], "k", linewidth=2)
     axis.text(1, 0.7, f"critical difference {difference:.2f}, {n_sets} tables", va="bottom", fontsize=8)
     for level, group in enumerate(groups):
         height = -0.2 - 0.3 * level
