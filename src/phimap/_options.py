@@ -39,7 +39,16 @@ def words(option: str, text: str) -> list[str]:
 
 def numbers(option: str, text: str) -> list[int]:
     """Positive integers in a list separated by commas."""
+    return _integers(option, text, 1, "positive integers")
+
+
+def seeds(option: str, text: str) -> list[int]:
+    """Integers from 0 in a list separated by commas."""
+    return _integers(option, text, 0, "integers of at least 0")
+
+
+def _integers(option: str, text: str, least: int, rule: str) -> list[int]:
     found = words(option, text)
-    if not all(number.isdigit() and int(number) > 0 for number in found):
-        raise ValueError(f"{option} must be positive integers separated by commas, got {text!r}.")
+    if not all(number.isdigit() and int(number) >= least for number in found):
+        raise ValueError(f"{option} must be {rule} separated by commas, got {text!r}.")
     return [int(number) for number in found]

@@ -13,7 +13,8 @@ from scipy import sparse
 from phimap._files import DataError
 
 _FOLDER = "PHIMAP_DATA"
-_MEDIUM = "medium_classification.npz"
+#: File of the classification sets of medium size.
+MEDIUM = "medium_classification.npz"
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,13 @@ class Source:
 
 #: Sets by name; the scaling is that of Table 6 of Liu et al. (2021) where the set is in it.
 SETS = {
-    "ijcnn1": Source(_MEDIUM, "ijcnn1", "none"),
-    "EEG": Source(_MEDIUM, "eeg_eye", "mapstd", clip=0.001),
-    "magic04": Source(_MEDIUM, "magic04", "minmax"),
-    "letter": Source(_MEDIUM, "letter", "minmax"),
-    "skin": Source(_MEDIUM, "skin", "minmax"),
-    "a8a": Source(_MEDIUM, "a8a", "none"),
-    "adult": Source(_MEDIUM, "adult", "minmax"),
+    "ijcnn1": Source(MEDIUM, "ijcnn1", "none"),
+    "EEG": Source(MEDIUM, "eeg_eye", "mapstd", clip=0.001),
+    "magic04": Source(MEDIUM, "magic04", "minmax"),
+    "letter": Source(MEDIUM, "letter", "minmax"),
+    "skin": Source(MEDIUM, "skin", "minmax"),
+    "a8a": Source(MEDIUM, "a8a", "none"),
+    "adult": Source(MEDIUM, "adult", "minmax"),
     "sonar": Source("uci_classification.npz", "sonar", "mapstd"),
     "MNIST": Source("mnist.npz", "", "pixels"),
     "digits": Source("", "", "pixels"),

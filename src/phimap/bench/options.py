@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from phimap._options import Option, Quiet, numbers, words
+from phimap._options import Option, Quiet, numbers, seeds, words
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,13 @@ class BenchOptions:
     ] = None
     rows: Annotated[int | None, Option("Most rows of a data set.")] = None
     repeats: Annotated[int | None, Option("Draws of each map.")] = None
+    splits: Annotated[
+        Sequence[int] | None, Option("Splits of tables, by their seeds, separated by commas.", read=seeds)
+    ] = None
     seed: Annotated[int, Option("Seed of the first draw and of the splits.")] = 0
+    json: Annotated[
+        Path | None, Option("File of fits to tables, a line each (JSON), that is read first: no fit in it is repeated.")
+    ] = None
     output: Annotated[Path | None, Option("Folder for results (JSON) and figures (PNG).")] = None
     quiet: Quiet = False
 

@@ -192,7 +192,8 @@ def _narrowed(feature_map: RandomMap) -> Callable[..., RandomMap]:
     def make(_: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
         known = feature_map.get_params()
         wanted = {"n_components": n_components, "random_state": random_state, "n_jobs": n_jobs}
-        return clone(feature_map).set_params(**{name: value for name, value in wanted.items() if name in known})
+        copy: Any = clone(feature_map)
+        return copy.set_params(**{name: value for name, value in wanted.items() if name in known})
 
     return make
 

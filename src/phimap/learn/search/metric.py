@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from phimap.learn.search.gradients import gradients
 from phimap.learn.search.trial import FoldFit
+from phimap.ops import Array, ops_for
 
 # Rows at which gradients are taken, and numbers of rows times columns at the most.
 _ROWS = 600
@@ -16,14 +16,14 @@ _ENTRIES = 10_000
 _FLOOR = 1e-6
 
 
-def mean_outer_gradient(fit: FoldFit, X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
+def mean_outer_gradient(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarray:
     """``mean_i grad f(x_i) grad f(x_i)^T`` (d, d), summed over outputs, in the coordinates before the root.
 
     Parameters
     ----------
     fit : FoldFit
         What was learned on rows times `root`.
-    X : ndarray of shape (n, d)
+    X : ndarray or CSR matrix of shape (n, d)
         Rows before the root; the first of them are taken.
     root : ndarray of shape (d,) or (d, k), or None
 
@@ -41,8 +41,8 @@ def mean_outer_gradient(fit: FoldFit, X: np.ndarray, root: np.ndarray | None) ->
     backpropagation-free machine learning models*, Equation 2.
     """
     n_rows = int(np.clip(_ENTRIES // X.shape[1], _LEAST_ROWS, _ROWS))
-    rows = X[:n_rows]
-    rows = np.asarray(rows.todense()) if sparse.issparse(rows) else rows
+    ops = ops_for(X)
+    rows = ops.to_host(ops.dense(X[:n_rows]))
     R = np.eye(X.shape[1]) if root is None else np.diag(root) if root.ndim == 1 else root
     found = gradients(fit.record, rows @ R, fit.coefs)
     flat = np.moveaxis(found, 2, 1).reshape(-1, found.shape[1]) @ R.T

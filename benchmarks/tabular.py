@@ -1,0 +1,121 @@
+"""Default settings on 43 tables, beside boosting, nearest neighbours and exact kernel methods; what was asked for.
+
+Runs `phimap bench tabular` and prints whether the figures that were asked for are reached, as far as the tables fitted
+tell. With --page nothing is fitted: the page of the guide is written from the fits of the files.
+
+    python benchmarks/tabular.py --data DIR --json fits.jsonl [--sets regression letter] [--methods phimap lightgbm]
+    python benchmarks/tabular.py --json fits.jsonl [more.jsonl ...] --page docs/guide/tabular.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from phimap._files import write_whole
+from phimap.bench.options import BenchOptions
+from phimap.bench.tabular.measure import Measurement, read
+from phimap.bench.tabular.methods import METHODS
+from phimap.bench.tabular.page import markdown
+from phimap.bench.tabular.results import OURS, SPLITS, WIDTH, Summary, summaries
+from phimap.cli.bench import run
+
+#: Fewest tables with a smaller error than that of the method, by task.
+LEAST_WINS = {("regression", "hgb"): 17, ("regression", "lightgbm"): 15, ("classification", "hgb"): 13}
+#: Largest geometric means of the ratios of errors.
+MOST_RATIO = {("regression", "lightgbm"): 0.90, ("classification", "hgb"): 0.95}
+#: Largest ratio on any table, to LightGBM in regression.
+MOST_WORST = 1.15
+#: Largest errors.
+MOST_ERROR = {
+    "parkinsons": 0.04,
+    "pumadyn32nm": 0.22,
+    "pol": 0.09,
+    "kin8nm": 0.25,
+    "kin40k": 0.15,
+    "protein": 0.60,
+    "bike": 0.23,
+    "cal_housing": 0.41,
+    "ijcnn1": 0.015,
+    "letter": 0.025,
+    "pendigits": 0.008,
+    "satimage": 0.085,
+    "adult": 0.135,
+}
+#: Share of the time of xRFM, on tables of more training rows than this.
+MOST_TIME, LARGE = 0.2, 8000
+
+
+def check(found: Sequence[Measurement]) -> Iterator[tuple[str, float, float, bool]]:
+    """What was asked for: the words, the figure, the limit, and whether it is kept."""
+    for task, summary in summaries(found).items():
+        for peer in ("hgb", "lightgbm", "xrfm"):
+            yield from _beside(task, peer, summary, found)
+        for name, cells in summary.cells.items():
+            if name in MOST_ERROR and OURS in cells:
+                error = cells[OURS].error
+                yield f"{name}: error", error, MOST_ERROR[name], error <= MOST_ERROR[name]
+
+
+def _beside(
+    task: str, peer: str, summary: Summary, found: Sequence[Measurement]
+) -> Iterator[tuple[str, float, float, bool]]:
+    one = summary.compare(OURS, peer)
+    if one is None:
+        return
+    if (task, peer) in LEAST_WINS:
+        least = LEAST_WINS[task, peer]
+        yield f"{task}: smaller error than {peer}, of {one.n_sets} tables", one.wins, least, one.wins >= least
+    if (task, peer) in MOST_RATIO:
+        most = MOST_RATIO[task, peer]
+        yield f"{task}: ratio to {peer}, geometric mean", one.ratio, most, one.ratio <= most
+    if (task, peer) == ("regression", "lightgbm"):
+        yield f"{task}: largest ratio to {peer}, {one.worst_set}", one.worst, MOST_WORST, one.worst <= MOST_WORST
+    if peer == "xrfm":
+        # On the tables that both were fitted to, whatever else was.
+        common = set(summary.ratios(OURS, peer))
+        pair = Summary([m for m in found if m.dataset in common and m.method in (OURS, peer)])
+        ranks = pair.ranks()
+        yield f"{task}: mean rank beside {peer}'s", ranks[OURS], ranks[peer], ranks[OURS] <= ranks[peer]
+        large = Summary([m for m in found if m.dataset in common and m.n_rows > LARGE]).compare(OURS, peer)
+        if large is not None:
+            yield f"{task}: time over {peer}'s, more than {LARGE} rows", large.time, MOST_TIME, large.time <= MOST_TIME
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=os.environ.get("PHIMAP_DATA"))
+    parser.add_argument("--json", type=Path, nargs="+", required=True)
+    parser.add_argument("--sets", nargs="+")
+    parser.add_argument("--methods", nargs="+", choices=METHODS)
+    parser.add_argument("--splits", nargs="+", type=int, default=list(SPLITS))
+    parser.add_argument("--features", type=int, default=WIDTH)
+    parser.add_argument("--output", type=Path, help="folder for the critical-difference pictures")
+    parser.add_argument("--page", type=Path, help="write the page of the guide there, and fit nothing")
+    options = parser.parse_args()
+    if options.page is None:
+        if len(options.json) > 1:
+            parser.error("--json takes one file where fits are made")
+        asked = BenchOptions(
+            "tabular",
+            data=options.data,
+            sets=options.sets,
+            methods=options.methods,
+            widths=[options.features],
+            splits=options.splits,
+            json=options.json[0],
+            output=options.output,
+        )
+        run(asked)
+    found = [one for path in options.json for one in read(path)]
+    if options.page is not None:
+        text = markdown(found)
+        write_whole(options.page, lambda file: file.write(text.encode()))
+    for words, figure, limit, kept in check(found):
+        print(f"{'kept  ' if kept else 'missed'}  {words}: {figure:.4g} (asked for: {limit:.4g})")
+
+
+if __name__ == "__main__":
+    main()

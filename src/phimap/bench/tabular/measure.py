@@ -1,0 +1,300 @@
+"""Fits of methods to tables, one by one, and the file that keeps them."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phimap._files import DataError, one_line, write_whole
+from phimap.bench.tabular.methods import METHODS, Method
+from phimap.bench.tabular.tables import TabularSet
+
+# Rows and columns of the fit that comes before the first one that counts.
+_WARM_UP = (300, 8)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One fit.
+
+    Attributes
+    ----------
+    dataset, task, method : str
+    split : int
+        Seed of the permutation.
+    width : int
+        Number of features that was asked for.
+    most_rows : int or None
+        Rows that the table was cut to.
+    n_rows, n_test, n_columns : int
+        Of the training rows, the test rows, the columns.
+    error : float
+        Root mean squared error over the standard deviation of the test targets, or the share of wrong labels.
+    seconds, processor_seconds, predict_seconds : float
+        Of the fit, by the clock and added up over cores, and of the prediction of the test rows by the clock.
+    memory : float or None
+        Bytes by which resident memory rose above what it was before the fit; None where the system does not tell.
+    date, machine, software : str
+    """
+
+    dataset: str
+    task: str
+    method: str
+    split: int
+    width: int
+    most_rows: int | None
+    n_rows: int
+    n_test: int
+    n_columns: int
+    error: float
+    seconds: float
+    processor_seconds: float
+    predict_seconds: float
+    memory: float | None
+    date: str
+    machine: str
+    software: str
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells this fit from the others of a file."""
+        return self.dataset, self.method, self.split, self.width, self.most_rows
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A fit that was not made, and why."""
+
+    dataset: str
+    method: str
+    why: str
+
+
+class Store:
+    """Measurements, and a file with a line for each (JSON) that is whole at any moment.
+
+    One run writes a file at a time; several runs take a file each.
+
+    Parameters
+    ----------
+    path : path-like or None
+        None keeps them in memory alone.
+
+    Raises
+    ------
+    DataError
+        If the file is there and holds something else.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None):
+        self.path = None if path is None else Path(path)
+        self.found: dict[tuple[Any, ...], Measurement] = {}
+        if self.path is not None and self.path.exists():
+            for one in read(self.path):
+                self.found[one.key] = one
+
+    def add(self, measurement: Measurement) -> None:
+        """Keep one more, in the file, too."""
+        self.found[measurement.key] = measurement
+        if self.path is not None:
+            lines = "".join(json.dumps(asdict(one)) + "\n" for one in self.found.values())
+            write_whole(self.path, lambda file: file.write(lines.encode()))
+
+
+def read(path: str | os.PathLike[str]) -> list[Measurement]:
+    """Measurements of a file."""
+    found, names = [], {field.name for field in fields(Measurement)}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            entry = None
+        if not isinstance(entry, dict) or set(entry) != names:
+            raise DataError(f"line {number} of {path} is not a fit to a table. Name another file, or remove the line.")
+        found.append(Measurement(**entry))
+    return found
+
+
+def run(
+    table: TabularSet,
+    methods: Sequence[str],
+    splits: Sequence[int],
+    store: Store,
+    *,
+    width: int = 4096,
+    most_rows: int | None = None,
+    failures: list[Failure] | None = None,
+    known: Mapping[str, Method] = METHODS,
+) -> Iterator[Measurement]:
+    """Fit the methods to every split of a table; fits in the store are not repeated.
+
+    Parameters
+    ----------
+    table : TabularSet
+    methods : sequence of str
+        Keys of `known`.
+    splits : sequence of int
+    store : Store
+        Takes each measurement when it is made.
+    width : int
+        Number of features.
+    most_rows : int or None
+        Rows of the table that are used.
+    failures : list of Failure or None
+        Takes what was not fitted: a package that is missing, too many rows, an error. Such fits are in no file, so
+        that the next run tries them again.
+    known : mapping of str to Method
+    """
+    failures = [] if failures is None else failures
+    for split in splits:
+        train, test = table.split(split, most_rows)
+        for name in methods:
+            method, key = known[name], (table.name, name, split, width, most_rows)
+            if key in store.found:
+                yield store.found[key]
+                continue
+            why = _refusal(method, len(train))
+            if not why:
+                try:
+                    _warm_up(method, table.task)
+                    measurement = _measure(table, name, method, split, width, most_rows, train, test)
+                # A run of hours goes on whatever one of the compared packages does, and tells it at its end.
+                except Exception as error:
+                    why = f"{type(error).__name__}: {one_line(error)}"
+                else:
+                    store.add(measurement)
+                    yield measurement
+            if why:
+                failures.append(Failure(table.name, name, why))
+
+
+def _refusal(method: Method, n_rows: int) -> str:
+    if method.missing():
+        return f"the package {method.package} is not installed"
+    if method.most_rows is not None and n_rows > method.most_rows:
+        return f"more than {method.most_rows:,} training rows"
+    return ""
+
+
+_WARM: set[tuple[Callable[..., Any], str]] = set()
+
+
+def _warm_up(method: Method, task: str) -> None:
+    """Load and compile what the first fit needs, so that no time holds it."""
+    if (method.make, task) in _WARM:
+        return
+    X = np.random.default_rng(0).standard_normal(_WARM_UP).astype(np.float32)
+    y = X[:, 0].astype(np.float64) if task == "regression" else (X[:, 0] > 0).astype(np.intp)
+    method.make(task, 64, 0).fit(X, y).predict(X)
+    _WARM.add((method.make, task))
+
+
+def _measure(
+    table: TabularSet,
+    name: str,
+    method: Method,
+    split: int,
+    width: int,
+    most_rows: int | None,
+    train: np.ndarray,
+    test: np.ndarray,
+) -> Measurement:
+    X, y, X_test, y_test = table.X[train], table.y[train], table.X[test], table.y[test]
+    model, memory = method.make(table.task, width, split), PeakMemory()
+    start, spent = time.perf_counter(), time.process_time()
+    model.fit(X, y)
+    fitted, spent = time.perf_counter(), time.process_time() - spent
+    peak = memory.rise()
+    predicted = model.predict(X_test)
+    done = time.perf_counter()
+    return Measurement(
+        table.name,
+        table.task,
+        name,
+        split,
+        width,
+        most_rows,
+        len(train),
+        len(test),
+        X.shape[1],
+        error_of(table.task, y_test, np.asarray(predicted)),
+        fitted - start,
+        spent,
+        done - fitted,
+        peak,
+        f"{date.today():%Y-%m-%d}",
+        machine(),
+        software(method),
+    )
+
+
+def error_of(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
+    """Root mean squared error over the standard deviation of `y`, or the share of labels that differ from `y`."""
+    if predicted.shape != y.shape:
+        raise ValueError(f"predictions must have shape {y.shape}, got {predicted.shape}.")
+    if task == "classification":
+        return float(np.mean(predicted != y))
+    return float(np.sqrt(np.mean(np.square(predicted - y))) / y.std())
+
+
+class PeakMemory:
+    """How far resident memory rises above what it is now; on Linux only.
+
+    The kernel's high-water mark is set back first. What the allocator keeps from earlier work is counted as there
+    already, so that a fit after a larger one may show too little.
+    """
+
+    def __init__(self) -> None:
+        gc.collect()
+        self.before: float | None = None
+        try:
+            # The mark goes back to what is resident now (proc(5)).
+            Path("/proc/self/clear_refs").write_text("5")
+            self.before = self._resident("VmRSS")
+        except OSError:
+            pass
+
+    def rise(self) -> float | None:
+        """Bytes, or None where the system does not tell."""
+        return None if self.before is None else max(0.0, self._resident("VmHWM") - self.before)
+
+    @staticmethod
+    def _resident(name: str) -> float:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def machine() -> str:
+    """Name of the processor, and how many cores this process may use."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"
+
+
+def software(method: Method) -> str:
+    """Versions of this package, of scikit-learn and of what the method needs."""
+    packages = ["phimap", "scikit-learn", *([method.package] if method.package else [])]
+    return ", ".join(f"{package} {_version(package)}" for package in packages)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(no version)"

@@ -1,0 +1,82 @@
+"""Mean ranks of methods over tables, the difference that counts, and its picture.
+
+Demsar (2006), *Statistical comparisons of classifiers over multiple data sets*, JMLR 7, Section 3.2.2 and Figure 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from phimap.bench.figures import panels, save
+
+LEVEL = 0.05
+
+
+def mean_ranks(errors: np.ndarray) -> np.ndarray:
+    """Mean ranks (k,) of the columns of errors (N, k): 1 is the least error of a row, equals share their mean."""
+    from scipy.stats import rankdata
+
+    return rankdata(errors, axis=1).mean(axis=0)
+
+
+def critical_difference(n_methods: int, n_sets: int, level: float = LEVEL) -> float:
+    """Least difference of two mean ranks that Nemenyi's test tells from chance: ``q sqrt(k (k + 1) / (6 N))``.
+
+    q is the quantile of the studentised range of k variables with infinite degrees of freedom, over the root of 2.
+    """
+    from scipy.stats import studentized_range
+
+    q = float(studentized_range.ppf(1 - level, n_methods, np.inf)) / 2**0.5
+    return q * (n_methods * (n_methods + 1) / (6 * n_sets)) ** 0.5
+
+
+def friedman(errors: np.ndarray) -> float:
+    """Probability of ranks at least as far apart as those of errors (N, k), k >= 3, were all methods alike."""
+    from scipy.stats import friedmanchisquare
+
+    return float(friedmanchisquare(*errors.T).pvalue)
+
+
+def alike(ranks: Mapping[str, float], difference: float) -> list[tuple[str, ...]]:
+    """Largest groups of two or more methods whose mean ranks lie within `difference`, best first."""
+    names = sorted(ranks, key=lambda name: ranks[name])
+    groups: list[tuple[str, ...]] = []
+    for first, name in enumerate(names):
+        group = tuple(other for other in names[first:] if ranks[other] - ranks[name] < difference)
+        if len(group) > 1 and not (groups and set(group) <= set(groups[-1])):
+            groups.append(group)
+    return groups
+
+
+def figure(ranks: Mapping[str, float], n_sets: int, title: str, path: Path) -> None:
+    """The critical-difference picture: methods on an axis of mean ranks, bars over those that are not told apart."""
+    names = sorted(ranks, key=lambda name: ranks[name])
+    difference = critical_difference(len(names), n_sets)
+    groups = alike(ranks, difference)
+    left = (len(names) + 1) // 2
+    drawn, ((axis,),) = panels(7.0, 1.6 + 0.22 * (left + len(groups)))
+    highest = float(len(names))
+    axis.set(xlim=(0.2, max(highest, 1 + difference) + 0.8), ylim=(-(0.6 + 0.3 * len(groups) + 0.4 * left), 1.0))
+    axis.axis("off")
+    axis.plot([1, highest], [0, 0], "k", linewidth=1)
+    for rank in range(1, len(names) + 1):
+        axis.plot([rank, rank], [0, 0.1], "k", linewidth=1)
+        axis.text(rank, 0.15, str(rank), ha="center", va="bottom", fontsize=8)
+    axis.plot([1, 1 + difference], [0.65, 0.65], "k", linewidth=2)
+    axis.text(1, 0.7, f"critical difference {difference:.2f}, {n_sets} tables", va="bottom", fontsize=8)
+    for level, group in enumerate(groups):
+        height = -0.2 - 0.3 * level
+        axis.plot([ranks[group[0]] - 0.04, ranks[group[-1]] + 0.04], [height, height], "k", linewidth=3)
+    for place, name in enumerate(names):
+        # The better half is named on the left and the other on the right, so that no two lines cross.
+        on_left = place < left
+        height = -(0.4 + 0.3 * len(groups) + 0.4 * (place if on_left else len(names) - 1 - place))
+        end = 0.9 if on_left else highest + 0.1
+        axis.plot([ranks[name], ranks[name], end], [0, height, height], "k", linewidth=0.8)
+        text = f"{name} {ranks[name]:.2f}"
+        axis.text(end + (-0.04 if on_left else 0.04), height, text, ha="right" if on_left else "left", va="center")
+    drawn.suptitle(title, fontsize=10)
+    save(drawn, path)

@@ -1,0 +1,146 @@
+"""The tables, and how their rows are split."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.bench.datasets import MEDIUM, locate
+from phimap.bench.uci import load_collection, load_regression
+
+REGRESSION = (
+    "elevators",
+    "keggdirected",
+    "kin40k",
+    "parkinsons",
+    "pol",
+    "pumadyn32nm",
+    "sml",
+    "bike",
+    "skillcraft",
+    "cal_housing",
+    "house_8L",
+    "cpu_act",
+    "kin8nm",
+    "bank8FM",
+    "bank32nh",
+    "puma8NH",
+    "ailerons",
+    "delta_elevators",
+    "abalone",
+    "house_16H",
+    "wind",
+    "protein",
+)
+_MEDIUM_SETS = (
+    "ijcnn1",
+    "adult",
+    "shuttle",
+    "satimage",
+    "pendigits",
+    "optdigits",
+    "letter",
+    "magic04",
+    "htru2",
+    "musk2",
+    "texture",
+    "skin",
+    "connect4",
+)
+_COLLECTION_SETS = (
+    "chess-krvk",
+    "nursery",
+    "spambase",
+    "waveform-noise",
+    "wine-quality-white",
+    "wall-following",
+    "bank",
+    "thyroid",
+)
+CLASSIFICATION = (*_MEDIUM_SETS, *_COLLECTION_SETS)
+#: Small sets that ship with scikit-learn, for a trial without files: in no default run.
+SHIPPED = {"diabetes": "regression", "digits": "classification"}
+#: Names that stand for several sets.
+GROUPS = {"regression": REGRESSION, "classification": CLASSIFICATION}
+# Columns of codes 0, 1, 2 that have no order.
+_ONE_HOT = {"connect4": 3}
+
+
+@dataclass(frozen=True)
+class TabularSet:
+    """All rows of a table.
+
+    Attributes
+    ----------
+    name : str
+    task : str
+        ``"regression"`` or ``"classification"``.
+    X : ndarray of shape (n, d)
+        float32, in the units of the source.
+    y : ndarray of shape (n,)
+        Targets in float64, or labels 0, 1, ...
+    """
+
+    name: str
+    task: str
+    X: np.ndarray
+    y: np.ndarray
+
+    def split(self, number: int, most_rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Training and test rows: the first fifth of the permutation that this seed draws is tested."""
+        order = np.random.default_rng(number).permutation(len(self.y))[:most_rows]
+        return order[len(order) // 5 :], order[: len(order) // 5]
+
+
+def expand(names: Sequence[str] | None) -> list[str]:
+    """Names of sets, those of groups replaced by their members; None is all of both."""
+    chosen: list[str] = []
+    for name in GROUPS if names is None else names:
+        if name not in (*GROUPS, *REGRESSION, *CLASSIFICATION, *SHIPPED):
+            known = ", ".join((*GROUPS, *REGRESSION, *CLASSIFICATION, *SHIPPED))
+            raise ValueError(f"--sets must be among {known}, got {name!r}.")
+        chosen += GROUPS.get(name, (name,))
+    return list(dict.fromkeys(chosen))
+
+
+def load(name: str, folder: str | os.PathLike[str] | None) -> TabularSet:
+    """Read a set; parts that the source keeps apart for training and test are joined.
+
+    Parameters
+    ----------
+    name : str
+        A member of `REGRESSION`, `CLASSIFICATION` or `SHIPPED`.
+    folder : path-like or None
+        Folder of the files; None is the environment variable ``PHIMAP_DATA``.
+
+    Notes
+    -----
+    Rows of the separate test file of thyroid are left out, as in `phimap.bench.uci.load_collection`. The codes of
+    connect4 become indicators. Of bike the two columns that add up to the target are left out.
+    """
+    if name in REGRESSION or SHIPPED.get(name) == "regression":
+        X, y = load_regression(name, folder)
+        return TabularSet(name, "regression", X.astype(np.float32), y)
+    X, y = _classified(name, folder)
+    labels = np.unique(y, return_inverse=True)[1]
+    return TabularSet(name, "classification", X.astype(np.float32), labels)
+
+
+def _classified(name: str, folder: str | os.PathLike[str] | None) -> tuple[np.ndarray, np.ndarray]:
+    if name in _COLLECTION_SETS:
+        (found,) = load_collection(folder, [name])
+        return found.X, found.y
+    if name in SHIPPED:
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+        return np.asarray(X), np.asarray(y)
+    with np.load(locate(MEDIUM, folder), allow_pickle=False) as arrays:
+        ends = ("tr", "te") if f"{name}_Xtr" in arrays else ("",)
+        X, y = (np.concatenate([arrays[f"{name}_{part}{end}"] for end in ends]) for part in ("X", "y"))
+    if name in _ONE_HOT:
+        X = (X[:, :, None] == np.arange(_ONE_HOT[name])).reshape(len(X), -1)
+    return X, y
