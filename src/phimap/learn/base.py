@@ -237,8 +237,9 @@ class KernelModel(StreamedFit, BaseEstimator):
 
     def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None, n_rows: int | None) -> ArrayBatches:
         """Rows in memory as batches that fit the byte budget; `n_rows` are all that are to come, None if unknown."""
-        m, itemsize = self._width(), X.dtype.itemsize
-        member = self._member(n_rows, itemsize)
+        # A fit begins anew, whatever was fitted before.
+        m, itemsize = self._width() if n_rows is None else self._new_width(), X.dtype.itemsize
+        member = self._member(n_rows, m, itemsize)
         kept = RidgeSolver.memory(n_rows, m) if member is None else member.memory(X.shape[0], m, 1)
         return ArrayBatches(X, y, weights, batch_rows(m, itemsize, self.memory, kept))
 

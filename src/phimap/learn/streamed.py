@@ -106,7 +106,7 @@ class StreamedFit(LinearOutputs):
             first_pass = self._first_pass(batches)
         with stages.stage("feature map"):
             self._prepare(first_pass, complete=True)
-        member = self._member(first_pass.n_rows, first_pass.sample.X.dtype.itemsize)
+        member = self._member(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize)
         if member is None:
             self._gather(self._empty_solver(first_pass.n_rows), batches, stages, first_pass.n_rows)
             self._solve(stages)
@@ -202,9 +202,9 @@ class StreamedFit(LinearOutputs):
         """A solver for the prepared map that has seen nothing; `n_rows` are to come, None if that is not known."""
         return RidgeSolver.start(self._width(), self._n_outputs(), n_rows)
 
-    def _member(self, n_rows: int | None, itemsize: int) -> Member | None:
-        """What solves in passes, None for Cholesky factorisation."""
-        m, budget = self._width(), memory_budget(self.memory)
+    def _member(self, n_rows: int | None, m: int, itemsize: int) -> Member | None:
+        """What solves in passes for `m` features, None for Cholesky factorisation."""
+        budget = memory_budget(self.memory)
         solver = check_choice("solver", self.solver, ("auto", "cholesky", "cg"))
         return member_for(self._loss, solver, n_rows, m, budget - smallest_batch(m, itemsize))
 
@@ -294,6 +294,10 @@ class StreamedFit(LinearOutputs):
         """Width m of the features: the fitted map's, else the one asked for."""
         if hasattr(self, "feature_map_"):
             return self.feature_map_.record_.n_components
+        return self._new_width()
+
+    def _new_width(self) -> int:
+        """Width of the features of a fit that is to come."""
         if isinstance(self.kernel, RandomMap):
             return self.kernel.output_width(self.n_features_in_)
         return self._most_width()
