@@ -99,7 +99,10 @@ def compare(data: Path, name: str, losses: list[str], features: int) -> dict[str
     labels = np.searchsorted(classes, y_test)
     print(f"{name}: {len(y)} rows, {X.shape[1]} columns, {classes.size} classes, {len(labels)} test rows")
     models: dict[str, Any] = {
-        loss: pm.KernelClassifier(n_components=features, loss=loss, random_state=SEED) for loss in losses
+        loss: pm.KernelClassifier(
+            "gaussian", features, loss=loss, length_scale="median", metric=None, random_state=SEED
+        )
+        for loss in losses
     }
     models[BOOSTING] = HistGradientBoostingClassifier(random_state=SEED)
     models["LogisticRegression on columns"] = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))

@@ -69,7 +69,9 @@ def peer_at(loss: str, C: float):
 
 def line(name: str, loss: str, features: int, data: Path, hindsight: bool) -> str:
     X, y, Xt, yt = load(name, data)
-    model = pm.KernelClassifier(n_components=features, loss=loss, n_jobs=1, random_state=SEED)
+    model = pm.KernelClassifier(
+        "gaussian", features, length_scale="median", metric=None, loss=loss, n_jobs=1, random_state=SEED
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         ours, _ = seconds_of(lambda: model.fit(X, y))

@@ -28,7 +28,14 @@ def main() -> None:
         y, y_test = file["y_train"], file["y_test"]
     for kernel in arguments.kernels:
         start = time.perf_counter()
-        model = pm.KernelClassifier(kernel, n_components=arguments.components, standardize="global", random_state=0)
+        model = pm.KernelClassifier(
+            kernel,
+            arguments.components,
+            length_scale="median",
+            metric=None,
+            standardize="global",
+            random_state=0,
+        )
         model.fit(X, y)
         seconds = time.perf_counter() - start
         print(

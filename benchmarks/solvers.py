@@ -39,7 +39,9 @@ def part(data: Path, name: str, features: int, solver: str, memory: str) -> dict
     order = np.random.default_rng(SEED).permutation(len(y))
     X, y = X[order].astype(np.float32), y[order]
     n = int(0.9 * len(y))
-    model = pm.KernelRegressor(n_components=features, solver=solver, memory=memory, random_state=SEED)
+    model = pm.KernelRegressor(
+        "gaussian", features, length_scale="median", metric=None, solver=solver, memory=memory, random_state=SEED
+    )
     start = time.perf_counter()
     model.fit(X[:n], y[:n])
     seconds = time.perf_counter() - start

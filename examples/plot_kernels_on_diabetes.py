@@ -24,7 +24,7 @@ folds = KFold(10, shuffle=True, random_state=0)
 
 models = {"linear": make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13)))}
 models |= {
-    kernel: pm.KernelRegressor(kernel, n_components=512, random_state=0)
+    kernel: pm.KernelRegressor(kernel, 512, length_scale="median", metric=None, random_state=0)
     for kernel in ("gaussian", "matern", "laplacian", "arccosine", "ntk")
 }
 scores = {name: cross_val_score(model, X, y, cv=folds) for name, model in models.items()}
