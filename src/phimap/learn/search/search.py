@@ -53,7 +53,7 @@ class Effort:
 
 EFFORTS = {
     "fast": Effort((256,), (2500,), 1, 3),
-    "normal": Effort((256, 768), (2500, 6000), 2, 8),
+    "normal": Effort((256, 1024), (2500, 8000), 2, 8),
     "thorough": Effort((512, 2048), (5000, 16_000), 4, 8),
 }
 
