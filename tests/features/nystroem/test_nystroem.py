@@ -211,3 +211,14 @@ def test_learners_are_told_how_many_rows_landmarks_need(landmarks, n_components,
         assert pm.QuantizedFeatures(phi).fit_rows() == expected
     assert pm.FourierFeatures(n_components=n_components).fit_rows() == 1000
     assert pm.NystroemFeatures(landmarks=np.ones((3, 2))).fit_rows() == 1000
+
+
+def test_a_wide_kernel_keeps_its_features(rng):
+    """In float32, on rows whose kernel values are all near 1; mutant: the least pivot grows with the landmarks."""
+    X = rng.standard_normal((600, 5))
+    phi = pm.NystroemFeatures(pm.kernels.Matern(1.5, 30.0), 500, random_state=0).fit(X.astype(np.float32))
+    rank = len(phi.record_.landmarks)
+    assert rank > 250
+    kernel = phi.kernel_(phi.record_.landmarks)
+    pivots = 1 / np.square(np.diag(phi.record_.whitening))
+    assert (pivots > 500 * np.finfo(np.float32).eps * kernel.max()).sum() < 0.6 * rank

@@ -17,6 +17,10 @@ from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.random_map import MapRecord
 
 
+# Roundings of the largest kernel value below which a pivot is noise.
+_LEAST_PIVOT = 64
+
+
 class FewLandmarksWarning(UserWarning):
     """A map has fewer landmarks than features."""
 
@@ -190,9 +194,9 @@ def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -
     from scipy.linalg import lapack, solve_triangular
 
     K = kernel(landmarks)
-    # Kernel values of `dtype` data are known to eps: pivots below the sum of such errors are noise, and dividing by
-    # their roots would blow it up.
-    tolerance = landmarks.shape[0] * np.finfo(dtype).eps * K.diagonal().max(initial=0.0)
+    # Kernel values of `dtype` data are known to eps, and a pivot to eps over itself: from here on to a few percent.
+    # A bound that grew with the landmarks would leave few features of a wide kernel.
+    tolerance = _LEAST_PIVOT * np.finfo(dtype).eps * K.diagonal().max(initial=0.0)
     with single_threaded_blas():
         factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
         kept = landmarks[pivots[:rank] - 1]
