@@ -16,7 +16,6 @@ from phimap.ops import Array, Ops, ops_for, single_threaded_blas
 from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.random_map import MapRecord
 
-
 # Roundings of the largest kernel value below which a pivot is noise.
 _LEAST_PIVOT = 64
 
