@@ -80,10 +80,10 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     intercept_ : float or ndarray of shape (n_targets,)
     solution_ : LinearSolution
         Coefficients with the path of the regularisation, `status`, `n_passes` and `residual`.
-    metric_ : ndarray of shape (n_features_in_,) or (n_features_in_, n_features_in_)
-        The metric in standardised columns, with mean eigenvalue 1: weights of the columns, or a matrix; ones where none
+    metric_ : ndarray of shape (d,) or (d, d)
+        The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix; ones where none
         was learned.
-    relevances_ : ndarray of shape (n_features_in_,)
+    relevances_ : ndarray of shape (d,)
         Shares of the columns in the metric.
     search_ : SearchLog or None
         Everything that was tried; None where nothing was open.
