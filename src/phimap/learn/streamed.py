@@ -184,7 +184,7 @@ class StreamedFit(LinearOutputs):
 
     @property
     def relevances_(self) -> np.ndarray:
-        """Shares (n_features_in_,) of the columns in the metric; they sum to 1."""
+        """Shares (d,) of the columns in the metric, which sum to 1."""
         check_is_fitted(self, "feature_map_")
         diagonal = self.metric_ if self.metric_.ndim == 1 else np.diag(self.metric_)
         return diagonal / diagonal.sum()
