@@ -41,7 +41,7 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import EFFORTS, Found, SearchLog, is_open, search
 from phimap.learn.search.width import choose_width, most_components
 from phimap.learn.solver import HeldOutScores, LinearSolution, Problem
-from phimap.ops import Array, ops_for
+from phimap.ops import Array, ops_for, single_threaded_blas
 from phimap.random_map import RandomMap
 
 _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
@@ -119,7 +119,10 @@ class StreamedFit(LinearOutputs):
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
-        map_rows = max(self._wish().rows_to_fit(self._most_width()), effort.n_rows[-1])
+        wish = self._wish()
+        map_rows = wish.rows_to_fit(self._most_width())
+        if wish.may_search() or self.n_components == "auto":
+            map_rows = max(map_rows, effort.n_rows[-1])
         first_pass = FirstPass(
             batches, seed, collect_labels=self._has_labels, map_rows=map_rows, map_bytes=memory_budget(self.memory) // 4
         )
@@ -143,13 +146,16 @@ class StreamedFit(LinearOutputs):
         self._origin = fingerprint(rows, targets)
         rows = self._scaled(rows)
         most = self._most_width()
-        found = self._choose_kernel(first_pass, rows, weights)
+        # Products outside of tasks have one thread, too: what is chosen does not depend on their number.
+        with single_threaded_blas():
+            found = self._choose_kernel(first_pass, rows, weights)
         if isinstance(self.kernel, RandomMap):
             chosen = self.kernel
         else:
             n_ever = n_rows if complete else None
             if self.n_components == "auto":
-                most = choose_width(found, self._search_sample(first_pass), n_ever, most)
+                with single_threaded_blas():
+                    most = choose_width(found, self._search_sample(first_pass), n_ever, most)
             chosen = map_of_family(
                 found.family, found.kernel, most, n_ever, random_state=self._streams()["map"], n_jobs=self.n_jobs
             )

@@ -91,6 +91,12 @@ class Wish:
                 f"kernel={kernel!r}. Leave it at 'auto' and set the width on the kernel."
             )
 
+    def may_search(self) -> bool:
+        """Whether data of some form leave anything to choose but the median width."""
+        named = isinstance(self.kernel, str)
+        learns = self.metric is not None and (named or self.metric != "auto")
+        return learns or self.kernel == "auto" or (named and self.kernel in STATIONARY and self.length_scale == "auto")
+
     def metrics(self, n_features: int, *, sparse: bool, image: bool) -> tuple[str, ...]:
         """Kinds of metric to learn on data of this form.
 

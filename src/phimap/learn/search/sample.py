@@ -36,11 +36,6 @@ class SearchSample:
         """Rows n."""
         return self.Y.shape[0]
 
-    @property
-    def n_features(self) -> int:
-        """Columns d."""
-        return self.X.shape[1]
-
     def first(self, n_rows: int) -> SearchSample:
         """The first `n_rows` rows: a sample too, since rows come in random order."""
         return SearchSample(self.X[:n_rows], self.Y[:n_rows], self.weights[:n_rows])
