@@ -38,6 +38,7 @@ _OPTIONS = {
         "alpha",
         "channels",
         "columns",
+        "corrections",
         "depth",
         "device",
         "drop",

@@ -158,6 +158,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
         length_scale=options.length_scale,
         metric=None if options.metric == "none" else options.metric,
         effort=options.effort,
+        corrections=None if options.corrections == "none" else options.corrections,
         standardize=False if standardize == "none" else standardize,
         device=options.device,
         memory=options.memory,

@@ -74,6 +74,9 @@ class FitOptions:
     effort: Annotated[
         Literal["fast", "normal", "thorough"], Option("How much of kernel, width and metric is tried.")
     ] = "normal"
+    corrections: Annotated[
+        Literal["auto", "none"], Option("Exact models, region by region, of what the features leave; or none.")
+    ] = "auto"
     features: Annotated[
         int | str, Option("Number of features, or auto: as many as lower the held-out error.", read=auto_or_count)
     ] = "auto"

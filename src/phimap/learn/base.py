@@ -38,6 +38,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         length_scale: float | str = "auto",
         metric: str | None = "auto",
         effort: str = "normal",
+        corrections: str | None = "auto",
         standardize: str | bool = "columns",
         solver: str = "auto",
         device: str = "auto",
@@ -52,6 +53,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         self.length_scale = length_scale
         self.metric = metric
         self.effort = effort
+        self.corrections = corrections
         self.standardize = standardize
         self.solver = solver
         self.device = device

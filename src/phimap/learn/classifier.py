@@ -36,8 +36,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel, n_components, length_scale, metric, effort, standardize, device, memory, n_jobs, random_state, verbose : \
-optional
+    kernel, n_components, length_scale, metric, effort, corrections, standardize, device, memory, n_jobs, random_state, \
+verbose : optional
         As in `KernelRegressor`, with the same defaults.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
         ``"squared"`` is ridge regression; ``"logistic"`` the binomial or multinomial likelihood;
@@ -106,6 +106,7 @@ statistics_, n_features_in_, n_samples_seen_
         length_scale: float | str = "auto",
         metric: str | None = "auto",
         effort: str = "normal",
+        corrections: str | None = "auto",
         standardize: str | bool = "columns",
         class_weight: dict[Any, float] | str | None = None,
         solver: str = "auto",
@@ -122,6 +123,7 @@ statistics_, n_features_in_, n_samples_seen_
             length_scale=length_scale,
             metric=metric,
             effort=effort,
+            corrections=corrections,
             standardize=standardize,
             solver=solver,
             device=device,

@@ -72,7 +72,10 @@ class StandardDeviations(StreamedFit):
         function = FunctionVariance(leverages, self._spread(sample.X), self._streams()["variance"])
         parts = [self._left_out(function, sample, part, points) for part, points in self._points(sample.X)]
         errors, ratios, inputs, weights = (_joined(list(column)) for column in zip(*parts, strict=True))
-        judges = self._judges(sample.X)
+        if self.corrections_ is None:
+            judges = self._judges(sample.X)
+        else:
+            judges, errors[judges] = (known := self.corrections_.blind_errors(np.sort(self._sample.keys)))[0], known[1]
         return Predictive(
             function,
             Noise.of_errors(
@@ -88,11 +91,9 @@ class StandardDeviations(StreamedFit):
         y = sample.y[part]
         counted = self._row_weights(y, None if sample.weights is None else sample.weights[part])
         solution, units = self._current_solution(), self.target_units_
-        coef, intercept = solution.coef, solution.intercept
-        if units is not None:
-            coef, intercept = (np.ldexp(one, -units.exponent) for one in (coef, intercept - units.shift))
+        solution = solution if units is None else units.apply_to(solution)
         with single_threaded_blas():
-            errors = self._encode(y) - points.features @ coef - intercept
+            errors = self._encode(y) - points.features @ solution.coef - solution.intercept
         ratios, free = function.left_out(points, counted)
         return errors / free[:, None], ratios, points.inputs, counted
 

@@ -14,8 +14,9 @@ from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import feature_rows
 from phimap.learn.data.scaling import Scaling
 from phimap.learn.data.target_units import TargetUnits
+from phimap.learn.regions.corrections import Corrections
 from phimap.learn.solver import LinearSolution
-from phimap.ops import ops_for
+from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
 
@@ -29,6 +30,8 @@ class LinearOutputs(ABC):
     n_jobs: int | None
     #: Units in which the solver saw the targets; None where it saw them as they are.
     target_units_: TargetUnits | None = None
+    #: What is added to the outputs region by region; None where nothing is.
+    corrections_: Corrections | None = None
 
     @abstractmethod
     def _current_solution(self) -> LinearSolution:
@@ -58,6 +61,15 @@ class LinearOutputs(ABC):
         """
         return self._decode(self._scores(X))
 
+    def _scaled(self, rows: Array) -> Array:
+        ops = ops_for(rows)
+        return self.scaling_.bind(ops).apply(ops, rows)
+
+    def _scaled_on_host(self, rows: Array) -> np.ndarray:
+        """Scaled rows (r, d), dense."""
+        ops = ops_for(rows)
+        return ops.to_host(ops.dense(self._scaled(rows)))
+
     def _features(self) -> BatchFeatures:
         return BatchFeatures(self.scaling_, self.feature_map_.record_, self.device, self.n_jobs)
 
@@ -75,6 +87,8 @@ class LinearOutputs(ABC):
         for start in range(0, X.shape[0], rows):
             part = slice(start, start + rows)
             scores[part] = features(X[part]).times(coef, self.n_jobs)
+            if self.corrections_ is not None:
+                scores[part] += self.corrections_.outputs(self._scaled_on_host(X[part]), self.n_jobs)
         if units is not None:
             scores = np.ldexp(scores, units.exponent)
         scores += solution.intercept.astype(scores.dtype)

@@ -18,7 +18,7 @@ from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
-from phimap.kernels import Kernel
+from phimap.kernels import Kernel, StationaryKernel
 from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import Batch, memory_message, smallest_batch
 from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
@@ -28,6 +28,8 @@ from phimap.learn.data.reservoir import Reservoir, fingerprint
 from phimap.learn.data.scaling import check_standardisation
 from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.linear import LinearOutputs
+from phimap.learn.regions.fit import learn_corrections
+from phimap.learn.regions.remainder import Outputs, Remainder
 from phimap.learn.registry import Member, member_for
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
@@ -48,6 +50,8 @@ _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
 # percent, less than any error depends on it.
 _LENGTH_SCALE_ROWS = 1000
+# With fewer rows the features leave little to correct.
+_LEAST_ROWS_TO_CORRECT = 8000
 
 
 class StreamedFit(LinearOutputs):
@@ -62,6 +66,7 @@ class StreamedFit(LinearOutputs):
     length_scale: float | str
     metric: str | None
     effort: str
+    corrections: str | None
     standardize: str | bool
     solver: str
     search_: SearchLog | None
@@ -72,6 +77,7 @@ class StreamedFit(LinearOutputs):
     _sample: Reservoir
     _outlying: OutlyingRows
     _seed: np.random.SeedSequence
+    _sparse: bool
 
     @abstractmethod
     def _learn_targets(self, first_pass: FirstPass) -> None:
@@ -110,6 +116,7 @@ class StreamedFit(LinearOutputs):
         if member is None:
             self._gather(self._empty_solver(first_pass.n_rows), batches, stages, first_pass.n_rows)
             self._solve(stages)
+            self._correct(batches, stages)
         else:
             self._solve_in_passes(member, batches, stages, first_pass.n_rows)
         self.stages_: list[Stage] = stages.finished
@@ -119,6 +126,8 @@ class StreamedFit(LinearOutputs):
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
+        if self.corrections is not None:
+            check_choice("corrections", self.corrections, ("auto",))
         wish = self._wish()
         map_rows = wish.rows_to_fit(self._most_width())
         if wish.may_search() or self.n_components == "auto":
@@ -184,10 +193,6 @@ class StreamedFit(LinearOutputs):
         targets, counted = self._encode(y), self._row_weights(y, weights)
         return SearchSample(self._scaled(X), targets, np.ones(len(targets)) if counted is None else counted)
 
-    def _scaled(self, rows: Array) -> Array:
-        ops = ops_for(rows)
-        return self.scaling_.bind(ops).apply(ops, rows)
-
     @property
     def relevances_(self) -> np.ndarray:
         """Shares (d,) of the columns in the metric, which sum to 1."""
@@ -236,6 +241,44 @@ class StreamedFit(LinearOutputs):
     def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
         """What the solver sees of some rows."""
         return Rows(self._features()(X), self._encode(y), self._row_weights(y, weights))
+
+    def _correct(self, batches: Iterable[Batch], stages: Stages) -> None:
+        """Learn region by region what the solution leaves of the targets, where that lowers the error."""
+        kernel, n_rows = self.kernel_, self.n_samples_seen_
+        if not isinstance(kernel, StationaryKernel) or not self._may_correct(n_rows):
+            return
+        held_out = self._sample.first(n_rows // 10)
+        keys = np.sort(self._sample.keys)[: len(held_out.y)]
+        with stages.stage("corrections", n_rows) as advance:
+            solution = self.solution_ if self.target_units_ is None else self.target_units_.apply_to(self.solution_)
+            blind = self.solver_.without(self._mapped(*held_out), solution.alpha, self.n_jobs)
+            outputs = Outputs((solution, blind), self.feature_map_.record_, self.n_jobs)
+
+            def errors_of(batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+                X, y, weights = batch
+                rows, targets = self._scaled_on_host(X), self._encode(y)
+                fitted, unseen = outputs(rows)
+                advance(len(rows))
+                return rows, targets - fitted, targets - unseen, self._row_weights(y, weights)
+
+            remainder = Remainder.of_batches(batches, errors_of, keys, self._sample.seed)
+            corrections = learn_corrections(kernel, remainder, self.n_jobs)
+        if corrections is not None:
+            self.corrections_ = corrections
+            targets = self._encode(held_out.y)
+            self._learn_held_out(
+                HeldOutScores(targets - corrections.errors, targets, self._row_weights(held_out.y, held_out.weights))
+            )
+
+    def _may_correct(self, n_rows: int) -> bool:
+        """Whether corrections are wanted, there are sums to take rows from, and the rows are enough and fit."""
+        wanted = self.corrections is not None and isinstance(self.kernel, str) and self.kernel == "auto"
+        image = getattr(self, "image_shape_", None) is not None
+        if not wanted or self.statistics_ is None or self._sparse or image:
+            return False
+        n_bytes = n_rows * (self.n_features_in_ * 8 + self._n_outputs() * 48)
+        many = n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * self._width())
+        return many and n_bytes <= memory_budget(self.memory) // 4
 
     def _solve_in_passes(self, member: Member, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
         """Solve by going through the batches several times; nothing is kept of them."""
@@ -295,6 +338,7 @@ class StreamedFit(LinearOutputs):
     def _forget_solution(self) -> None:
         vars(self).pop("solution_", None)
         vars(self).pop("_predictive", None)
+        vars(self).pop("corrections_", None)
 
     def _width(self) -> int:
         """Width m of the features: the fitted map's, else the one asked for."""

@@ -149,5 +149,8 @@ def _outputs(model: Any, X: np.ndarray) -> np.ndarray:
     height = feature_rows(model.feature_map_.record_.n_components, X.itemsize)
     parts = [X[start : start + height] for start in range(0, len(X), height)]
     coef, intercept = model.solution_.coef, model.solution_.intercept
-    scores = np.concatenate([bound.linear_outputs(ops, scaling.apply(ops, part), coef) for part in parts]) + intercept
+    scaled = [scaling.apply(ops, part) for part in parts]
+    scores = np.concatenate([bound.linear_outputs(ops, rows, coef) for rows in scaled]) + intercept
+    if model.corrections_ is not None:
+        scores += np.concatenate([model.corrections_.outputs(rows, model.n_jobs) for rows in scaled])
     return np.exp(model.calibration_.log_probabilities(scores)) if is_classifier(model) else scores

@@ -56,6 +56,11 @@ class TargetUnits(Record):
         """Targets (r, t) in these units."""
         return check_range(np.ldexp(y - self.shift, -self.exponent))
 
+    def apply_to(self, solution: Solution) -> Solution:
+        """A linear model of the targets as one of targets in these units; its scores stay as they are."""
+        coef, intercept = solution.coef, solution.intercept - self.shift
+        return replace(solution, coef=np.ldexp(coef, -self.exponent), intercept=np.ldexp(intercept, -self.exponent))
+
     def restore(self, solution: Solution) -> Solution:
         """A linear model of targets in these units as one of the targets: any record with the fields named here."""
         coef, intercept = (np.ldexp(part, self.exponent) for part in (solution.coef, solution.intercept))

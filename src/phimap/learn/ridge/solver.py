@@ -10,6 +10,7 @@ import numpy as np
 from phimap._random import RandomState
 from phimap.learn.data.blocks import FeatureBlock, feature_block
 from phimap.learn.data.weights import joined_weights, total_weight
+from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges
 from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
@@ -102,6 +103,15 @@ class RidgeSolver(Record):
         return solve_ridge(
             self.statistics, alpha, held_out=held_out, outlying=outlying, left_out=left_out, rng=rng, n_jobs=n_jobs
         )
+
+    def without(self, rows: Rows, alpha: float, n_jobs: int | None) -> LinearSolution:
+        """Solve without some of the rows, in primal form: ``r m^2`` multiply-adds and a factorisation."""
+        m, t = rows.block.shape[1], rows.targets.shape[1]
+        taken = RidgeSolver.start(m, t)
+        taken.update(rows.block, rows.targets, n_jobs, rows.weights)
+        assert self.statistics is not None
+        assert taken.statistics is not None
+        return RidgeSolver(self.statistics.merge(taken.statistics, sign=-1)).finish(alpha, None, 0, n_jobs)
 
     def leverages(self, alpha: float, n_jobs: int | None) -> Leverages:
         """Leverages of rows in the fit with `alpha`, from one factorisation."""

@@ -1,0 +1,1 @@
+"""What a model leaves of the targets, learned region by region."""

@@ -1,0 +1,68 @@
+"""Corrections of a model: in every region an exact kernel model of what is left of the targets there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.kernels import Kernel
+from phimap.learn.regions.partition import Partition
+from phimap.ops import run_tasks
+from phimap.records import Record
+
+
+@dataclass(frozen=True)
+class Corrections(Record):
+    """``k(x, X_r) A_r`` for a row x of region r, with the training rows X_r of the region.
+
+    Attributes
+    ----------
+    partition : Partition
+    kernel : Kernel
+        Stationary, of the rows times `scale`.
+    scale : float
+    rows : ndarray of shape (n, d)
+        Scaled training rows times `scale`, those of a region together.
+    coefs : ndarray of shape (n, t)
+    ends : ndarray of int, shape (n_regions,)
+        Where the rows of each region end.
+    keys : ndarray of shape (r,)
+        Ascending: keys, in their stream, of the rows that judged.
+    errors : ndarray of shape (r, t)
+        Of these rows, by a model and corrections that had not seen their targets.
+    """
+
+    partition: Partition
+    kernel: Kernel
+    scale: float
+    rows: np.ndarray
+    coefs: np.ndarray
+    ends: np.ndarray
+    keys: np.ndarray
+    errors: np.ndarray
+
+    def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Corrections (n, t) of scaled rows `X` (n, d), on the host, in their dtype."""
+        result = np.empty((X.shape[0], self.coefs.shape[1]), X.dtype)
+        regions = self.partition.assign(X)
+
+        def correct(region: int) -> None:
+            chosen = np.flatnonzero(regions == region)
+            part = slice(self.ends[region - 1] if region else 0, self.ends[region])
+            # A region that gains nothing has coefficients of zero.
+            if not chosen.size or not self.coefs[part].any():
+                result[chosen] = 0
+                return
+            rows = self.rows[part].astype(X.dtype, copy=False)
+            values = self.kernel(X[chosen] * X.dtype.type(self.scale), rows)
+            result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)
+
+        run_tasks(correct, range(self.partition.n_regions), n_jobs)
+        return result
+
+    def blind_errors(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the rows with these keys judged, as a mask (n,), and `errors` of those that did."""
+        place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+        judged = self.keys[place] == keys
+        return judged, self.errors[place[judged]]

@@ -1,0 +1,173 @@
+"""How corrections are learned, and whether there are any worth having."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import linalg
+
+from phimap.kernels import StationaryKernel
+from phimap.learn.regions.corrections import Corrections
+from phimap.learn.regions.partition import Partition
+from phimap.learn.regions.remainder import Remainder
+from phimap.ops import run_tasks
+
+# Rows of a region at the most: a model of them takes a tenth of a second.
+_MOST_ROWS = 1500
+# Rows that judge the width and alpha, as far as there are so many.
+_JUDGES = 500
+# What corrections must take of the squared error on the rows that judge, to be learned.
+_GAIN = 0.02
+# How often the width of the model's own kernel is halved at the most: corrections are of what a wide kernel leaves.
+_MOST_HALVINGS = 6
+# Regularisations, in units of k(x, x). Below the first of them a sum in float32 loses digits.
+_ALPHAS = np.geomspace(1e-3, 1e1, 9)
+_FIRST_ALPHA = 5
+
+
+def n_regions_for(n_rows: int) -> int:
+    """The fewest regions, a power of two, that are small enough."""
+    return 1 << max(0, int(np.ceil(np.log2(n_rows / _MOST_ROWS))))
+
+
+def learn_corrections(kernel: StationaryKernel, remainder: Remainder, n_jobs: int | None = None) -> Corrections | None:
+    """Learn corrections in regions, where they lower the error.
+
+    Parameters
+    ----------
+    kernel : StationaryKernel
+        That of the model; its width is chosen anew.
+    remainder : Remainder
+    n_jobs : int or None
+        Changes no bit.
+
+    Returns
+    -------
+    Corrections or None
+        None where they lower the squared error of the rows that judge by less than 2 %.
+
+    Notes
+    -----
+    In each region ``A = (K + alpha I)^{-1} E`` for the errors E of its rows, with the kernel matrix K of all of them:
+    no features and no intercept, so that a correction fades away from the rows. Rows of weight w count like
+    ``S K S`` and ``S E`` with ``S = w^{1/2}``.
+
+    Width and alpha, the same for all regions, are chosen in some of them. There the corrections are learned from the
+    errors of the blind fit at the rows that it has seen, and judged on the others. Errors of the fit to all rows would
+    not do: near a row that judges they carry its own error with the opposite sign.
+
+    **Cost.** Twice ``n_r^3 / 3`` multiply-adds for each region of n_r rows, and about ten to thirty times as much in
+    the regions that choose.
+    """
+    n_regions = n_regions_for(len(remainder.X))
+    partition = Partition.of_rows(remainder.X, n_regions)
+    regions = partition.assign(remainder.X)
+    parts = [np.flatnonzero(regions == region) for region in range(n_regions)]
+    # Planes do not part equal rows, and a region of many would not fit the memory.
+    found = _choose(kernel, remainder, parts, n_jobs) if max(map(len, parts)) <= 2 * _MOST_ROWS else None
+    if found is None:
+        return None
+    scale, alpha = found
+
+    def judge(part: np.ndarray) -> np.ndarray:
+        return _Trial(kernel, scale, remainder, part).errors(alpha)
+
+    errors = np.empty((len(remainder.X), remainder.errors.shape[1]))
+    for part, some in zip(parts, run_tasks(judge, parts, n_jobs), strict=True):
+        errors[part[remainder.held_out[part]]] = some
+    rows = np.flatnonzero(remainder.held_out)
+    before, after = (
+        remainder.count(rows) @ np.square(some[rows]).sum(axis=1) for some in (remainder.blind_errors, errors)
+    )
+    if not after < (1 - _GAIN) * before:
+        return None
+
+    def learn(part: np.ndarray) -> np.ndarray:
+        return _coefficients(kernel, scale, alpha, remainder.X[part], remainder.errors[part], remainder.count(part))
+
+    order = np.concatenate(parts)
+    by_key = np.argsort(remainder.keys[rows])
+    return Corrections(
+        partition,
+        kernel,
+        scale,
+        remainder.X[order] * remainder.X.dtype.type(scale),
+        np.concatenate(run_tasks(learn, parts, n_jobs)),
+        np.cumsum([part.size for part in parts]),
+        remainder.keys[rows][by_key],
+        errors[rows][by_key],
+    )
+
+
+def _choose(
+    kernel: StationaryKernel, remainder: Remainder, parts: Sequence[np.ndarray], n_jobs: int | None
+) -> tuple[float, float] | None:
+    """Scale of the rows and alpha of least error on the rows that judge; None where too little is gained."""
+    n_judges = int(remainder.held_out.sum())
+    probes = [part for part in parts[:: max(1, n_judges // _JUDGES)] if remainder.held_out[part].any()]
+
+    def least(halvings: int, first: int) -> tuple[float, int]:
+        trials = run_tasks(lambda part: _Trial(kernel, 2.0**halvings, remainder, part), probes, n_jobs)
+        losses: dict[int, float] = {}
+        beside = [first]
+        while beside:
+            for index in beside:
+                losses[index] = sum(run_tasks(lambda one, at=index: one.loss(_ALPHAS[at]), trials, n_jobs))
+            best = min(losses, key=lambda index: losses[index])
+            beside = [i for i in (best + 1, best - 1) if i not in losses and 0 <= i < _ALPHAS.size]
+        return losses[best], best
+
+    best, halvings = least(0, _FIRST_ALPHA), 0
+    while halvings < _MOST_HALVINGS:
+        narrower = least(halvings + 1, best[1])
+        if narrower[0] >= best[0]:
+            break
+        best, halvings = narrower, halvings + 1
+    judges = np.concatenate([part[remainder.held_out[part]] for part in probes])
+    nothing = remainder.count(judges) @ np.square(remainder.blind_errors[judges]).sum(axis=1)
+    return (2.0**halvings, float(_ALPHAS[best[1]])) if best[0] < (1 - _GAIN) * nothing else None
+
+
+class _Trial:
+    """Corrections in a region by the rows that the blind fit has seen, judged on the others.
+
+    Parameters
+    ----------
+    kernel : StationaryKernel
+    scale : float
+        Of the rows.
+    remainder : Remainder
+    part : ndarray of int
+        Rows of the region.
+    """
+
+    def __init__(self, kernel: StationaryKernel, scale: float, remainder: Remainder, part: np.ndarray):
+        self._learned, self._judges = (part[remainder.held_out[part] == judges] for judges in (False, True))
+        self._remainder = remainder
+        rows, judges = (remainder.X[some].astype(np.float64) * scale for some in (self._learned, self._judges))
+        self._matrix, self._values = kernel(rows), kernel(judges, rows)
+
+    def errors(self, alpha: float) -> np.ndarray:
+        """Errors (r, t) of the rows that judge."""
+        seen, unseen = (self._remainder.blind_errors[some] for some in (self._learned, self._judges))
+        return unseen - self._values @ _solve(self._matrix, alpha, seen, self._remainder.count(self._learned))
+
+    def loss(self, alpha: float) -> float:
+        """Weighted sum of their squares."""
+        return float(self._remainder.count(self._judges) @ np.square(self.errors(alpha)).sum(axis=1))
+
+
+def _coefficients(
+    kernel: StationaryKernel, scale: float, alpha: float, X: np.ndarray, errors: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Coefficients (n, t) of the rows of a region."""
+    return _solve(kernel(X.astype(np.float64) * scale), alpha, errors, weights)
+
+
+def _solve(matrix: np.ndarray, alpha: float, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """``S (S K S + alpha I)^{-1} S E`` (n, t)."""
+    roots = np.sqrt(weights)
+    shifted = matrix * np.outer(roots, roots) + alpha * np.eye(roots.size)
+    factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+    return roots[:, None] * linalg.cho_solve(factor, roots[:, None] * errors, check_finite=False)

@@ -1,0 +1,83 @@
+"""A tree of planes that divides rows into regions of equal size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from phimap.ops import single_threaded_blas
+from phimap.records import Record
+
+
+@dataclass(frozen=True)
+class Partition(Record):
+    """A complete binary tree of planes.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (n_regions - 1, d)
+        Of each node, the root first and then level by level.
+    thresholds : ndarray of shape (n_regions - 1,)
+        A row goes to the right where its product with the direction is larger.
+    """
+
+    directions: np.ndarray
+    thresholds: np.ndarray
+
+    @property
+    def n_regions(self) -> int:
+        """Regions, a power of two."""
+        return len(self.thresholds) + 1
+
+    @classmethod
+    def of_rows(cls, X: np.ndarray, n_regions: int) -> Self:
+        """Divide the rows of `X` (n, d) at the median of their leading principal component, again and again.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            In coordinates in which all directions count alike, as after a learned metric.
+        n_regions : int
+            A power of two.
+
+        Notes
+        -----
+        **Cost.** n d^2 flops a level.
+        """
+        d = X.shape[1]
+        directions, thresholds = np.zeros((n_regions - 1, d)), np.zeros(n_regions - 1)
+        parts = [np.arange(X.shape[0])]
+        for node in range(n_regions - 1):
+            rows = parts[node]
+            directions[node] = _principal_direction(X[rows].astype(np.float64))
+            heights = _heights(X[rows], directions[node])
+            thresholds[node] = np.median(heights) if rows.size else 0.0
+            right = heights > thresholds[node]
+            parts += [rows[~right], rows[right]]
+        return cls(directions, thresholds)
+
+    def assign(self, X: np.ndarray) -> np.ndarray:
+        """Regions (n,) of the rows of `X` (n, d), dense."""
+        nodes = np.zeros(X.shape[0], np.intp)
+        for first in (2**level - 1 for level in range(self.n_regions.bit_length() - 1)):
+            for node in range(first, 2 * first + 1):
+                rows = np.flatnonzero(nodes == node)
+                right = _heights(X[rows], self.directions[node]) > self.thresholds[node]
+                nodes[rows] = 2 * node + 1 + right
+        return nodes - (self.n_regions - 1)
+
+
+def _principal_direction(X: np.ndarray) -> np.ndarray:
+    """The unit vector (d,) along which the rows of `X` (n, d) spread most."""
+    if X.shape[0] < 2:
+        return np.eye(X.shape[1])[0]
+    centred = X - X.mean(axis=0)
+    with single_threaded_blas():
+        return np.linalg.eigh(centred.T @ centred)[1][:, -1]
+
+
+def _heights(X: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Products (n,) of rows with a direction, in float64; a row's does not depend on the others."""
+    return np.einsum("ij,j->i", X.astype(np.float64), direction)
