@@ -36,8 +36,8 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel, n_components, length_scale, metric, effort, corrections, standardize, device, memory, n_jobs, random_state, \
-verbose : optional
+    kernel, n_components, length_scale, metric, effort, corrections, standardize, device, memory, n_jobs, \
+random_state, verbose : optional
         As in `KernelRegressor`, with the same defaults.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
         ``"squared"`` is ridge regression; ``"logistic"`` the binomial or multinomial likelihood;
