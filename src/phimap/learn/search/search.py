@@ -19,10 +19,12 @@ from phimap.records import Record
 # Widths of a kernel as multiples of the median distance are powers of this.
 _STEP = 2.0
 # Powers that are tried first, and how far the climb goes to either side.
-_FIRST_POWERS = (-1, 0, 1, 2)
+_FIRST_POWERS = (0, 1)
 _MOST_POWER = 6
-# A round of the metric must lower the error by this share to be followed by another.
+# A round of the metric, or a step of the width, must lower the error by this share to be followed by another.
 _GAIN = 0.01
+# A path whose error is more than this multiple of the least at the last level is not followed there.
+_HOPELESS = 1.5
 # Random features are taken in place of landmarks where their error is at most this multiple.
 _TOLERANCE = 1.01
 # Rows on which the median distance is taken.
@@ -146,7 +148,11 @@ class _Level:
             width = min(self.n_components, self.sample.n_learned)
             kernel = point.family.make(point.length_scale)
             result = run_trial(
-                lambda: point.family.features(kernel, width, self.seed, 1), point.roots, self.sample, point.alpha
+                lambda: point.family.features(kernel, width, self.seed, self.n_jobs),
+                point.roots,
+                self.sample,
+                point.alpha,
+                self.n_jobs,
             )
             return replace(point, result=result, alpha=result.alpha, n_rows=self.sample.n_rows)
 
@@ -159,28 +165,35 @@ class _Level:
             )
         return done
 
-    def best_width(self, point: _Point, powers: Sequence[int]) -> _Point:
-        """The best of a kernel's widths: those of `powers`, and on to either side while the error falls."""
+    def at_widths(self, point: _Point, powers: Sequence[int]) -> list[_Point]:
+        """A kernel at some of its widths, evaluated; at its one width if it has no other."""
         unit = point.family.unit()
         if unit is None:
-            return self.evaluate([point])[0]
+            return self.evaluate([point])
         rows = rooted(self.sample.X[:_MEDIAN_ROWS], point.roots[0])
         median = median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
-
         if point.family.fixed:
-            return self.evaluate([replace(point, power=0, length_scale=median)])[0]
+            return self.evaluate([replace(point, power=0, length_scale=median)])
+        return self.evaluate([replace(point, power=p, length_scale=median * _STEP**p) for p in powers])
 
-        def at(power: int) -> _Point:
-            return replace(point, power=power, length_scale=median * _STEP**power)
+    def best_width(self, point: _Point, powers: Sequence[int]) -> _Point:
+        """The best of a kernel's widths: those of `powers`, and on from there while the error falls."""
+        return self.climb(self.at_widths(point, powers))
 
-        tried = {p.power: p for p in self.evaluate([at(power) for power in powers])}
-        while True:
-            best = min(tried.values(), key=lambda p: p.error)
+    def climb(self, points: Sequence[_Point]) -> _Point:
+        """The best of a kernel's evaluated widths, and of those beside it, while the error falls by a share."""
+        tried = {point.power for point in points}
+        best = min(points, key=lambda p: p.error)
+        while best.family.has_width and not best.family.fixed:
             beside = [p for p in (best.power - 1, best.power + 1) if p not in tried and abs(p) <= _MOST_POWER]
             if not beside:
-                return best
-            point = best
-            tried |= {p.power: p for p in self.evaluate([at(power) for power in beside])}
+                break
+            tried.update(beside)
+            before = best.error
+            best = min([best, *self.at_widths(best, beside)], key=lambda p: p.error)
+            if best.error > (1 - _GAIN) * before:
+                break
+        return best
 
     def next_roots(self, point: _Point) -> tuple[np.ndarray, ...]:
         """Roots of the metric that a point's gradients give, in each fold."""
@@ -198,15 +211,33 @@ class _Level:
         """Learn the metric of an evaluated point round by round, while its error falls; the best point met."""
         best = current = point
         for _ in range(rounds):
-            family, power = current.family.next or current.family, 0 if current.family.next else current.power
+            family = current.family.next or current.family
             moved = replace(
                 current, family=family, round=current.round + 1, roots=self.next_roots(current), result=None
             )
-            near = (power - 1, power, power + 1)
-            current = self.best_width(moved, near)
+            if family is not current.family:
+                current = self.best_width(moved, _FIRST_POWERS)
+            elif current.round == 0:
+                current = self.best_width(moved, (current.power - 1, current.power))
+            else:
+                # In units of the median distance the width hardly moves after the first metric.
+                current = self.at_widths(moved, (current.power,))[0]
             gained = current.error <= (1 - _GAIN) * best.error
             best = min(best, current, key=lambda p: p.error)
             if not gained:
+                break
+        return best
+
+    def best_sibling(self, point: _Point) -> _Point:
+        """The best of a point and of its kernel's siblings, along each ladder of them while the error falls."""
+        best = point
+        for ladder in point.family.siblings:
+            for family in ladder:
+                sibling = self.best_width(replace(best, family=family, result=None), (best.power - 1, best.power))
+                if sibling.error >= best.error:
+                    break
+                best = sibling
+            if best is not point:
                 break
         return best
 
@@ -234,7 +265,7 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
     A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
     The best go on to the next level, with wider maps and more rows, from where they are.
 
-    **Cost.** Some 15 trials a path and level, see `run_trial`.
+    **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
     entries: list[tuple] = []
     paths: list[_Point] = []
@@ -261,12 +292,11 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
         paths = [p for p in paths if p.n_rows != levels[0].sample.n_rows]
         for path in early[: effort.survivors]:
             again = replace(path, roots=(_mean_root(path),) * len(last.sample.folds()), result=None)
-            again = last.best_width(again, (path.power - 1, path.power, path.power + 1))
-            paths.append(last.follow(again, effort.rounds) if path.kind != "none" else again)
+            again = last.at_widths(again, (path.power,))[0]
+            hopeless = any(again.error > _HOPELESS * p.error for p in paths)
+            paths.append(again if hopeless or path.kind == "none" else last.follow(again, effort.rounds))
     best = min(paths, key=lambda p: p.error)
-    near = (best.power - 1, best.power, best.power + 1)
-    siblings = [last.best_width(replace(best, family=one), near) for one in best.family.siblings]
-    best = min([best, *siblings], key=lambda p: p.error)
+    best = last.best_sibling(last.climb([best]))
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
