@@ -23,8 +23,10 @@ _FIRST_POWERS = (0, 1)
 _MOST_POWER = 6
 # A round of the metric, or a step of the width, must lower the error by this share to be followed by another.
 _GAIN = 0.01
-# A path whose error is more than this multiple of the least at the last level is not followed there.
+# A path whose error is more than this multiple of the least is not followed.
 _HOPELESS = 1.5
+# Paths whose errors are at most this multiple of the least are compared again at the last level.
+_RIVAL = 1.1
 # Random features are taken in place of landmarks where their error is at most this multiple.
 _TOLERANCE = 1.01
 # Rows on which the median distance is taken.
@@ -40,9 +42,9 @@ class Effort:
     Attributes
     ----------
     n_components, n_rows : tuple of int
-        Width of the maps and rows at each level.
+        Width of the maps and rows at each level, of which there are one or three.
     survivors : int
-        Paths that go on to the next level.
+        Paths that go on to the second level.
     rounds : int
         Rounds of the metric at a level at the most.
     """
@@ -55,8 +57,8 @@ class Effort:
 
 EFFORTS = {
     "fast": Effort((256,), (2500,), 1, 3),
-    "normal": Effort((256, 1024), (2500, 8000), 2, 8),
-    "thorough": Effort((512, 2048), (5000, 16_000), 4, 8),
+    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 2, 8),
+    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 4, 8),
 }
 
 
@@ -117,14 +119,13 @@ class _Point:
     power: int
     length_scale: float | None
     roots: tuple[np.ndarray | None, ...]
-    n_rows: int
     alpha: int = FIRST_ALPHA
     result: TrialResult | None = None
 
     @classmethod
     def start(cls, family: Family, level: _Level) -> _Point:
         """A family without a metric."""
-        return cls(family, "none", 0, 0, None, (None,) * len(level.sample.folds()), level.sample.n_rows)
+        return cls(family, "none", 0, 0, None, (None,) * len(level.sample.folds()))
 
     @property
     def error(self) -> float:
@@ -154,7 +155,7 @@ class _Level:
                 point.alpha,
                 self.n_jobs,
             )
-            return replace(point, result=result, alpha=result.alpha, n_rows=self.sample.n_rows)
+            return replace(point, result=result, alpha=result.alpha)
 
         done = run_tasks(run, points, self.n_jobs)
         for point in done:
@@ -263,46 +264,66 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
     Notes
     -----
     A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
-    The best go on to the next level, with wider maps and more rows, from where they are.
+    The best go on to the second level, with wider maps and more rows, from where they are; the width and the siblings
+    of the best are tried there. The last level only compares what is left.
 
     **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
     entries: list[tuple] = []
-    paths: list[_Point] = []
     levels = [
         _Level(sample.first(n_rows), n_components, seed, n_jobs, entries)
         for n_components, n_rows in zip(effort.n_components, effort.n_rows, strict=True)
     ]
     if sample.n_rows <= effort.n_rows[0]:
         levels = levels[:1]
-    learns = levels[0].sample.n_learned >= _LEAST_ROWS_OF_METRIC
-    last = levels[-1]
+    first, middle, last = levels[0], levels[len(levels) // 2], levels[-1]
+    learns = first.sample.n_learned >= _LEAST_ROWS_OF_METRIC
 
     def followed(level: _Level, start: _Point) -> list[_Point]:
         kinds = start.family.metrics if learns else ()
-        return [start, *(level.follow(replace(start, kind=kind), effort.rounds) for kind in kinds)]
+        return [level.follow(replace(start, kind=kind), effort.rounds) for kind in kinds]
 
+    # Points by the level at which they were judged last.
+    early: list[_Point] = []
+    paths: list[_Point] = []
+    final: list[_Point] = []
     for family in families:
+        if not family.next:
+            start = first.best_width(_Point.start(family, first), _FIRST_POWERS)
+            early += [start, *followed(first, start)]
+            continue
         # An additive kernel has as many terms as pairs of columns: small maps would miss them.
-        level = last if family.next else levels[0]
-        start = level.best_width(_Point.start(family, level), _FIRST_POWERS)
-        paths += followed(level, start)
-    if len(levels) > 1:
-        early = sorted((p for p in paths if p.n_rows == levels[0].sample.n_rows), key=lambda p: p.error)
-        paths = [p for p in paths if p.n_rows != levels[0].sample.n_rows]
-        for path in early[: effort.survivors]:
-            again = replace(path, roots=(_mean_root(path),) * len(last.sample.folds()), result=None)
-            again = last.at_widths(again, (path.power,))[0]
-            hopeless = any(again.error > _HOPELESS * p.error for p in paths)
-            paths.append(again if hopeless or path.kind == "none" else last.follow(again, effort.rounds))
+        start = last.best_width(_Point.start(family, last), _FIRST_POWERS)
+        final.append(start)
+        if not _is_hopeless(start, early):
+            paths += followed(middle, start)
+    if middle is first:
+        paths += early
+    else:
+        for path in sorted(early, key=lambda p: p.error)[: effort.survivors]:
+            again = middle.at_widths(_unfolded(path), (path.power,))[0]
+            hopeless = path.kind == "none" or _is_hopeless(again, paths)
+            paths.append(again if hopeless else middle.follow(again, effort.rounds))
     best = min(paths, key=lambda p: p.error)
-    best = last.best_sibling(last.climb([best]))
+    best = middle.best_sibling(middle.climb([best]))
+    rivals = [path for path in paths if path.kind != best.kind and path.error <= _RIVAL * best.error]
+    final += [best, *rivals] if last is middle else last.evaluate([_unfolded(path) for path in [best, *rivals]])
+    best = min(final, key=lambda p: p.error)
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
         if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
             family = other.family
     return Found(family.make(best.length_scale), family, _mean_root(best), _log(entries))
+
+
+def _is_hopeless(point: _Point, others: Sequence[_Point]) -> bool:
+    return any(point.error > _HOPELESS * other.error for other in others)
+
+
+def _unfolded(point: _Point) -> _Point:
+    """A point with the mean of its metrics in every fold, to be evaluated."""
+    return replace(point, roots=(_mean_root(point),) * len(point.roots), result=None)
 
 
 def is_open(families: Sequence[Family]) -> bool:

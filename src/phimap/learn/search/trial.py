@@ -149,7 +149,9 @@ class _RidgePath:
         total = weights.sum()
         mean_z, self._mean_y = (weights @ Z / total).astype(Z.dtype), weights @ Y / total
         roots = np.sqrt(weights)[:, None]
-        centred = (Z - mean_z) * roots.astype(Z.dtype)
+        # The features belong to the trial, and are written over.
+        centred = np.subtract(Z, mean_z, out=Z)
+        centred *= roots.astype(Z.dtype)
         self._gram = _gram(centred, n_jobs)
         self._cross = (centred.T @ ((Y - self._mean_y) * roots).astype(Z.dtype)).astype(np.float64)
         trace = max(float(np.trace(self._gram)), np.finfo(np.float64).tiny)
