@@ -38,7 +38,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         length_scale: float | str = "auto",
         metric: str | None = "auto",
         effort: str = "normal",
-        standardize: str | bool = "columns",
+        standardize: str | bool = "auto",
         solver: str = "auto",
         device: str = "auto",
         memory: int | str | None = None,

@@ -106,7 +106,7 @@ statistics_, n_features_in_, n_samples_seen_
         length_scale: float | str = "auto",
         metric: str | None = "auto",
         effort: str = "normal",
-        standardize: str | bool = "columns",
+        standardize: str | bool = "auto",
         class_weight: dict[Any, float] | str | None = None,
         solver: str = "auto",
         device: str = "auto",

@@ -50,9 +50,10 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         learns none.
     effort : {"fast", "normal", "thorough"}, default="normal"
         How much of kernel, width and metric is tried, see the notes.
-    standardize : {"columns", "global", False}, default="columns"
+    standardize : {"auto", "columns", "global", False}, default="auto"
         Scale every column to mean 0 and variance 1; or all columns by one factor, for inputs in one unit such as
-        pixels; or not at all. CSR input is scaled but not shifted.
+        pixels; or not at all. ``"auto"`` scales columns, but none where the first rows are CSR: their entries, such
+        as counts and tf-idf weights, mean something as they are. CSR input is scaled but not shifted.
     device : str, default="auto"
         ``"auto"`` computes features where the input lives; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None

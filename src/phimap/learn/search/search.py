@@ -265,7 +265,8 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
     -----
     A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
     The best go on to the second level, with wider maps and more rows, from where they are; the width and the siblings
-    of the best are tried there. The last level only compares what is left.
+    of the best are tried there. The last level compares what is left, and
+    goes on from the best.
 
     **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
@@ -309,6 +310,8 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
     rivals = [path for path in paths if path.kind != best.kind and path.error <= _RIVAL * best.error]
     final += [best, *rivals] if last is middle else last.evaluate([_unfolded(path) for path in [best, *rivals]])
     best = min(final, key=lambda p: p.error)
+    if last is not middle and best.kind != "none" and not best.family.next:
+        best = last.climb([last.follow(best, effort.rounds)])
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
