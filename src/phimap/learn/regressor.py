@@ -110,8 +110,9 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
 
     The search fits small maps on random rows and judges them on others: a quarter, or in four folds below 2,000.
     It chooses the width of every kernel, then learns metrics round by round from the gradients of the small models,
-    and repeats the best on more rows with wider maps: 256 features on 2,500 rows with ``effort="fast"``, then 1,024 on
-    8,000 with ``"normal"``; 512 on 5,000 and 2,048 on 16,000 with ``"thorough"``.
+    and goes on from the best on more rows with wider maps: 256 features on 2,500 rows with ``effort="fast"``, then 512
+    on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000 with
+    ``"thorough"``.
 
     **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features: never the n x n kernel
     matrix, and the n x m feature matrix only where n < m. float32 input is mapped in float32 and summed in float64.

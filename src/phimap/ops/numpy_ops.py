@@ -80,10 +80,10 @@ class NumpyOps(Ops):
             return X @ W
 
     def matmul_upper(self, X: Array, W: Array) -> Array:
-        from scipy.linalg.blas import get_blas_funcs
+        from scipy.linalg import blas
 
         # Rows in C order are the columns of the transposed product: nothing is copied.
-        multiply = get_blas_funcs("trmm", (X, W))
+        multiply = blas.strmm if self.dtype == np.float32 else blas.dtrmm  # pyright: ignore[reportAttributeAccessIssue]
         return multiply(1.0, W.T, X.T, lower=1, overwrite_b=1).T
 
     def matmul_rows(self, Z: Array, W: Array, n_jobs: int | None) -> Array:

@@ -264,9 +264,8 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
     Notes
     -----
     A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
-    The best go on to the second level, with wider maps and more rows, from where they are; the width and the siblings
-    of the best are tried there. The last level compares what is left, and
-    goes on from the best.
+    The best go on to the second level, with wider maps and more rows, from where they are. The last level compares
+    what is left and goes on from the best. Widths and siblings of the best are tried at both.
 
     **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
@@ -306,12 +305,15 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
             hopeless = path.kind == "none" or _is_hopeless(again, paths)
             paths.append(again if hopeless else middle.follow(again, effort.rounds))
     best = min(paths, key=lambda p: p.error)
-    best = middle.best_sibling(middle.climb([best]))
-    rivals = [path for path in paths if path.kind != best.kind and path.error <= _RIVAL * best.error]
-    final += [best, *rivals] if last is middle else last.evaluate([_unfolded(path) for path in [best, *rivals]])
+    if last is not middle:
+        polished = middle.best_sibling(middle.climb([best]))
+        paths += [polished] if polished is not best else []
+    rivals = [path for path in paths if path.error <= _RIVAL * best.error]
+    final += rivals if last is middle else last.evaluate([_unfolded(path) for path in rivals])
     best = min(final, key=lambda p: p.error)
-    if last is not middle and best.kind != "none" and not best.family.next:
-        best = last.climb([last.follow(best, effort.rounds)])
+    if last is not middle and best.kind != "none":
+        best = last.follow(best, effort.rounds)
+    best = last.best_sibling(last.climb([best]))
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)

@@ -91,7 +91,8 @@ def run_trial(
         rows = [rooted(sample.X[part], root) for part in parts]
         feature_map = make().fit(rows[0])
         learned, judged = (
-            (_features(feature_map, X), sample.Y[part], sample.weights[part]) for X, part in zip(rows, parts, strict=True)
+            (_features(feature_map, X), sample.Y[part], sample.weights[part])
+            for X, part in zip(rows, parts, strict=True)
         )
         return feature_map.record_, _RidgePath(learned, judged, n_jobs)
 
