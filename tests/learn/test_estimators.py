@@ -192,6 +192,31 @@ def test_tensors_fit_like_arrays(streamed):
     np.testing.assert_allclose(on_device.predict(X), expected, atol=1e-8)
 
 
+def texts(n_rows, rng):
+    """Texts of 40 words: one in five is among the ten of its class, the others among 3,000 of which most are rare."""
+    y = rng.integers(0, 2, n_rows)
+    common = 1 / np.arange(1, 3001)
+    words = rng.choice(3000, (n_rows, 40), p=common / common.sum())
+    topical = rng.random((n_rows, 40)) < 0.2
+    words[topical] = (3000 + 10 * y[:, None] + rng.integers(0, 10, (n_rows, 40)))[topical]
+    return [" ".join(f"word{word}" for word in row) for row in words], y
+
+
+def test_sparse_texts_are_not_scaled_by_default(rng):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    documents, y = texts(900, rng)
+    X = TfidfVectorizer().fit_transform(documents)
+    auto, plain, scaled = (
+        pm.KernelClassifier("gaussian", 256, length_scale="median", metric=None, random_state=0, **options)
+        .fit(X[:600], y[:600])
+        .score(X[600:], y[600:])
+        for options in ({}, {"standardize": False}, {"standardize": "columns"})
+    )
+    assert auto == plain
+    assert auto > scaled + 0.05
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -202,7 +227,7 @@ def test_tensors_fit_like_arrays(streamed):
         ({"length_scale": "mean"}, r"`length_scale` must be a positive number, 'auto' or 'median', got 'mean'"),
         ({"kernel": "ntk", "length_scale": 2.0}, r"`length_scale` applies to the kernels"),
         ({"standardize": "rows"}, r"`standardize` must be one of"),
-        ({"standardize": True}, r"`standardize` must be one of 'columns', 'global' or False, got True"),
+        ({"standardize": True}, r"`standardize` must be one of 'auto', 'columns', 'global' or False, got True"),
         ({"n_components": 0}, r"`n_components` must be at least 1, got 0"),
         ({"device": "tpu:x"}, r"`device` must be"),
         ({"memory": "lots"}, r"`memory` must be a positive number of bytes"),

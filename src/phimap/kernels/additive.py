@@ -19,7 +19,7 @@ from phimap.kernels.subsets import SubsetLaw, spread_subsets
 
 # Most subsets that are evaluated one by one, where the base is no product: each is a matrix of the base.
 _MOST_SUBSETS = 2000
-# Floats of scratch for the means of all orders, 8 MiB: a tile of 512 rows up to order 2, fewer rows of it beyond.
+# Floats of scratch for the means of all orders, 8 MiB: a whole tile up to order 14, fewer rows of it beyond.
 _SCRATCH = 2**20
 # Most subsets on which distances are taken, and groups of rows, each two of which have one of them.
 _SUBSETS = 32

@@ -18,9 +18,9 @@ from phimap.kernels.rows import Sparsified, checked_rows
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops.threads import run_tasks
 
-# Rows and columns of one tile. Each float64 temporary is then 2 MiB: near the size of a core's cache, and
-# long enough for a matrix product to reach its full speed.
-_TILE = 512
+# Rows and columns of one tile. Each float64 temporary is then 512 KiB: it stays in a core's cache, and the allocator
+# hands the same memory out again. With 2 MiB most of the time went to fresh pages.
+_TILE = 256
 
 #: What the operators + and * make of two kernels, and * of a kernel and a number: entered by the module of these
 #: kernels, which builds on this one.
@@ -38,8 +38,8 @@ class Kernel(BaseEstimator, ABC):
     -----
     **Error.** All arithmetic is in float64 and the result is rounded to the dtype of the input once.
 
-    **Cost.** O(n m d) operations, for ``Y=None`` half of that. Memory: the result, and some tiles of 512 x
-    512 a thread.
+    **Cost.** O(n m d) operations, for ``Y=None`` half of that. Memory: the result, and some tiles of 256 x
+    256 a thread.
     """
 
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray:

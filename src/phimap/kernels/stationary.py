@@ -337,8 +337,13 @@ def _matern(nu: float, squared: np.ndarray) -> np.ndarray:
     lowest = nu - steps
     r = np.sqrt(squared)
     if lowest == 0.5:
-        previous = np.exp(-r)
-        current = (1.0 + r) * previous if steps else previous
+        previous = np.negative(r)
+        np.exp(previous, out=previous)
+        current = previous
+        if steps:
+            r += 1.0
+            r *= previous
+            current = r
     else:
         previous = _matern_bessel(lowest, r)
         current = _matern_bessel(lowest + 1.0, r) if steps else previous

@@ -39,7 +39,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         metric: str | None = "auto",
         effort: str = "normal",
         corrections: str | None = "auto",
-        standardize: str | bool = "columns",
+        standardize: str | bool = "auto",
         solver: str = "auto",
         device: str = "auto",
         memory: int | str | None = None,

@@ -55,9 +55,10 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         where that lowers the error on held-out rows by 2 % of its square. It is tried where ``kernel="auto"`` chooses a
         stationary kernel, for dense rows, 8,000 of them or more and two a feature, that fit a quarter of the byte
         budget. None adds nothing.
-    standardize : {"columns", "global", False}, default="columns"
+    standardize : {"auto", "columns", "global", False}, default="auto"
         Scale every column to mean 0 and variance 1; or all columns by one factor, for inputs in one unit such as
-        pixels; or not at all. CSR input is scaled but not shifted.
+        pixels; or not at all. ``"auto"`` scales columns, but none where the first rows are CSR: their entries, such
+        as counts and tf-idf weights, mean something as they are. CSR input is scaled but not shifted.
     device : str, default="auto"
         ``"auto"`` computes features where the input lives; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None
@@ -116,8 +117,9 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
 
     The search fits small maps on random rows and judges them on others: a quarter, or in four folds below 2,000.
     It chooses the width of every kernel, then learns metrics round by round from the gradients of the small models,
-    and repeats the best on more rows with wider maps: 256 features on 2,500 rows with ``effort="fast"``, then 1,024 on
-    8,000 with ``"normal"``; 512 on 5,000 and 2,048 on 16,000 with ``"thorough"``.
+    and goes on from the best on more rows with wider maps: 256 features on 2,500 rows with ``effort="fast"``, then 512
+    on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000 with
+    ``"thorough"``.
 
     **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features: never the n x n kernel
     matrix, and the n x m feature matrix only where n < m. float32 input is mapped in float32 and summed in float64.

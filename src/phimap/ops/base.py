@@ -92,6 +92,10 @@ class Ops(ABC):
     def matmul(self, X: Array, W: Array) -> Array:
         """`X` (r, d), dense or CSR, times `W` (d, s): (r, s)."""
 
+    def matmul_upper(self, X: Array, W: Array) -> Array:
+        """Dense `X` (r, m), which may be overwritten, times an upper triangular `W` (m, m)."""
+        return self.matmul(X, W)
+
     @abstractmethod
     def scale_columns(self, X: Array, factors: Array) -> Array:
         """`X` (r, d), dense or CSR, with column j times ``factors[j]``."""

@@ -79,6 +79,13 @@ class NumpyOps(Ops):
         with np.errstate(over="ignore", invalid="ignore"):
             return X @ W
 
+    def matmul_upper(self, X: Array, W: Array) -> Array:
+        from scipy.linalg import blas
+
+        # Rows in C order are the columns of the transposed product: nothing is copied.
+        multiply = blas.strmm if self.dtype == np.float32 else blas.dtrmm  # pyright: ignore[reportAttributeAccessIssue]
+        return multiply(1.0, W.T, X.T, lower=1, overwrite_b=1).T
+
     def matmul_rows(self, Z: Array, W: Array, n_jobs: int | None) -> Array:
         out = np.empty((Z.shape[0], W.shape[1]), self.dtype)
 

@@ -108,3 +108,11 @@ def test_weights_are_repeated_rows(layout, rng):
     small = Moments(4)
     small.update(layout(X), weights / 1e6)
     np.testing.assert_allclose(small.scaling("columns").factor, expected.scaling("columns").factor, rtol=1e-12)
+
+
+def test_auto_scales_the_columns_of_dense_rows_alone(rng):
+    X = rng.standard_normal((50, 3)) * [1, 10, 100]
+    dense, rows = moments(X), moments(sparse.csr_matrix(X))
+    np.testing.assert_array_equal(dense.scaling("auto").factor, dense.scaling("columns").factor)
+    np.testing.assert_array_equal(rows.scaling("auto").factor, np.ones(3))
+    assert not np.array_equal(rows.scaling("columns").factor, np.ones(3))

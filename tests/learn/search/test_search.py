@@ -158,3 +158,11 @@ def test_wishes_that_cannot_be_met(wish, message):
 def test_effort_is_one_of_three(rng):
     with pytest.raises(ValueError, match=r"`effort` must be one of 'fast', 'normal', 'thorough', got 'most'"):
         pm.KernelRegressor(effort="most").fit(rng.standard_normal((20, 2)), np.arange(20.0))
+
+
+def test_wider_maps_judge_what_is_left_of_the_small_ones(rng):
+    X, y = few_of_many(2600, rng)
+    log = pm.KernelRegressor("matern", 64, metric="diagonal", random_state=0).fit(X, y).search_
+    assert set(zip(log.n_components, log.n_rows, strict=True)) == {(256, 2500), (512, 2600), (1024, 2600)}
+    assert len(log.errors) <= 25
+    assert log.errors[log.n_components == 1024].min() <= 1.02 * log.errors.min()

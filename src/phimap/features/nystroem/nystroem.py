@@ -49,12 +49,12 @@ class NystroemRecord(MapRecord):
 
     @property
     def n_flops(self) -> int | None:
-        return 2 * self.landmarks.size + 2 * self.whitening.size
+        return 2 * self.landmarks.size + self.whitening.size
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         rank = self.landmarks.shape[0]
         similarities = kernel_matrix(ops, self.kernel, X, self.landmarks)
-        ops.copy(ops.matmul(similarities, self.whitening), out, first)
+        ops.copy(ops.matmul_upper(similarities, self.whitening), out, first)
         ops.zero(out, first + rank, first + self.n_components)
 
     def linear_outputs(self, ops: Ops, X: Array, coefs: np.ndarray) -> Array:
@@ -99,7 +99,7 @@ class NystroemFeatures(FeatureMap):
     **Error.** Never above the kernel: ``K - Z Z^T`` is positive semidefinite, and zero on the landmarks. With all
     rows as landmarks ``Z Z^T = K`` up to rounding.
 
-    **Cost.** ``fit``: O(m^3). ``transform``: m kernel values and 2 m^2 flops a row.
+    **Cost.** ``fit``: O(m^3). ``transform``: m kernel values and m^2 flops a row.
 
     **Differs from the source in** the whitening: a pivoted Cholesky factor in place of the symmetric inverse root,
     the same kernel estimate rotated. It orders the landmarks by what each adds, stops where nothing but rounding
@@ -190,7 +190,7 @@ class NystroemFeatures(FeatureMap):
 
 def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Landmarks in pivot order, cut at the numerical rank for data of `dtype`, and their whitening."""
-    from scipy.linalg import lapack, solve_triangular
+    from scipy.linalg import lapack
 
     K = kernel(landmarks)
     # Kernel values of `dtype` data are known to eps, and a pivot to eps over itself: from here on to a few percent.
@@ -200,5 +200,5 @@ def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -
         factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
         kept = landmarks[pivots[:rank] - 1]
         lower = np.tril(factor[:rank, :rank])
-        whitening = solve_triangular(lower, np.eye(rank), lower=True).T
-    return kept, np.ascontiguousarray(whitening)
+        inverse, _ = lapack.dtrtri(lower, lower=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
+    return kept, np.ascontiguousarray(inverse.T)

@@ -97,9 +97,10 @@ class Moments:
 
         ``"columns"``: each column to mean 0 and variance 1; constant ones become 0. ``"global"``: one factor for
         all columns, to a mean variance of 1 about their means: for inputs in one unit, such as pixels. False: none.
+        ``"auto"``: columns, but none of CSR rows, where rare columns would outweigh all others.
         """
         d = self.mean.shape[0]
-        if kind is False:
+        if kind is False or (kind == "auto" and self.sparse):
             return Scaling(np.zeros(d), np.ones(d))
         variances = self.squared_deviations / (self.n or 1)
         variances[self.constant_columns()] = 0
@@ -111,9 +112,9 @@ class Moments:
 
 def check_standardisation(kind: str | bool) -> str | bool:
     """`kind` if `Moments.scaling` knows it."""
-    if kind not in ("columns", "global") and kind is not False:
+    if kind not in ("auto", "columns", "global") and kind is not False:
         raise ValueError(
-            f"`standardize` must be one of 'columns', 'global' or False, got {kind!r}. "
+            f"`standardize` must be one of 'auto', 'columns', 'global' or False, got {kind!r}. "
             "Use 'columns' to scale each column."
         )
     return kind

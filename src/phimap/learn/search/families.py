@@ -47,8 +47,9 @@ class Family:
         What the metric that was learned from this family's fit goes to; None is the family itself.
     fixed : bool
         Whether the width stays at the median distance.
-    siblings : tuple of Family
-        Families of the same distance, that may take the place of this one when its metric is known.
+    siblings : tuple of tuples of Family
+        Families of the same distance, that may take the place of this one when its metric is known: ladders that lead
+        away from it, each to be climbed while the error falls.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Family:
     features: MapMaker
     next: Family | None = None
     fixed: bool = False
-    siblings: tuple[Family, ...] = ()
+    siblings: tuple[tuple[Family, ...], ...] = ()
 
     def unit(self) -> StationaryKernel | None:
         """The kernel of unit width, whose distances give the scale of widths; None where there is no width."""
@@ -82,7 +83,8 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[Family]:
     gradients show no way. Landmarks err less than random features for all but this, as measured on tables.
     """
     diagonal = tuple(kind for kind in metrics if kind == "diagonal")
-    smooth = radial(1.5, metrics, siblings=tuple(radial(nu, metrics) for nu in (0.5, 2.5, np.inf)))
+    smoother, rougher = (tuple(radial(nu, metrics) for nu in ladder) for ladder in ((2.5, np.inf), (0.5,)))
+    smooth = radial(1.5, metrics, siblings=(smoother, rougher))
     families = [
         Family("laplacian", lambda width: Laplacian(width or 1.0), True, diagonal, landmarks),
         smooth,

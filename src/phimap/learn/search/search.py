@@ -19,10 +19,14 @@ from phimap.records import Record
 # Widths of a kernel as multiples of the median distance are powers of this.
 _STEP = 2.0
 # Powers that are tried first, and how far the climb goes to either side.
-_FIRST_POWERS = (-1, 0, 1, 2)
+_FIRST_POWERS = (0, 1)
 _MOST_POWER = 6
-# A round of the metric must lower the error by this share to be followed by another.
+# A round of the metric, or a step of the width, must lower the error by this share to be followed by another.
 _GAIN = 0.01
+# A path whose error is more than this multiple of the least is not followed.
+_HOPELESS = 1.5
+# Paths whose errors are at most this multiple of the least are compared again at the last level.
+_RIVAL = 1.1
 # Random features are taken in place of landmarks where their error is at most this multiple.
 _TOLERANCE = 1.01
 # Rows on which the median distance is taken.
@@ -38,9 +42,9 @@ class Effort:
     Attributes
     ----------
     n_components, n_rows : tuple of int
-        Width of the maps and rows at each level.
+        Width of the maps and rows at each level, of which there are one or three.
     survivors : int
-        Paths that go on to the next level.
+        Paths that go on to the second level.
     rounds : int
         Rounds of the metric at a level at the most.
     """
@@ -53,8 +57,8 @@ class Effort:
 
 EFFORTS = {
     "fast": Effort((256,), (2500,), 1, 3),
-    "normal": Effort((256, 1024), (2500, 8000), 2, 8),
-    "thorough": Effort((512, 2048), (5000, 16_000), 4, 8),
+    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 2, 8),
+    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 4, 8),
 }
 
 
@@ -115,14 +119,13 @@ class _Point:
     power: int
     length_scale: float | None
     roots: tuple[np.ndarray | None, ...]
-    n_rows: int
     alpha: int = FIRST_ALPHA
     result: TrialResult | None = None
 
     @classmethod
     def start(cls, family: Family, level: _Level) -> _Point:
         """A family without a metric."""
-        return cls(family, "none", 0, 0, None, (None,) * len(level.sample.folds()), level.sample.n_rows)
+        return cls(family, "none", 0, 0, None, (None,) * len(level.sample.folds()))
 
     @property
     def error(self) -> float:
@@ -146,9 +149,13 @@ class _Level:
             width = min(self.n_components, self.sample.n_learned)
             kernel = point.family.make(point.length_scale)
             result = run_trial(
-                lambda: point.family.features(kernel, width, self.seed, 1), point.roots, self.sample, point.alpha
+                lambda: point.family.features(kernel, width, self.seed, self.n_jobs),
+                point.roots,
+                self.sample,
+                point.alpha,
+                self.n_jobs,
             )
-            return replace(point, result=result, alpha=result.alpha, n_rows=self.sample.n_rows)
+            return replace(point, result=result, alpha=result.alpha)
 
         done = run_tasks(run, points, self.n_jobs)
         for point in done:
@@ -159,28 +166,35 @@ class _Level:
             )
         return done
 
-    def best_width(self, point: _Point, powers: Sequence[int]) -> _Point:
-        """The best of a kernel's widths: those of `powers`, and on to either side while the error falls."""
+    def at_widths(self, point: _Point, powers: Sequence[int]) -> list[_Point]:
+        """A kernel at some of its widths, evaluated; at its one width if it has no other."""
         unit = point.family.unit()
         if unit is None:
-            return self.evaluate([point])[0]
+            return self.evaluate([point])
         rows = rooted(self.sample.X[:_MEDIAN_ROWS], point.roots[0])
         median = median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
-
         if point.family.fixed:
-            return self.evaluate([replace(point, power=0, length_scale=median)])[0]
+            return self.evaluate([replace(point, power=0, length_scale=median)])
+        return self.evaluate([replace(point, power=p, length_scale=median * _STEP**p) for p in powers])
 
-        def at(power: int) -> _Point:
-            return replace(point, power=power, length_scale=median * _STEP**power)
+    def best_width(self, point: _Point, powers: Sequence[int]) -> _Point:
+        """The best of a kernel's widths: those of `powers`, and on from there while the error falls."""
+        return self.climb(self.at_widths(point, powers))
 
-        tried = {p.power: p for p in self.evaluate([at(power) for power in powers])}
-        while True:
-            best = min(tried.values(), key=lambda p: p.error)
+    def climb(self, points: Sequence[_Point]) -> _Point:
+        """The best of a kernel's evaluated widths, and of those beside it, while the error falls by a share."""
+        tried = {point.power for point in points}
+        best = min(points, key=lambda p: p.error)
+        while best.family.has_width and not best.family.fixed:
             beside = [p for p in (best.power - 1, best.power + 1) if p not in tried and abs(p) <= _MOST_POWER]
             if not beside:
-                return best
-            point = best
-            tried |= {p.power: p for p in self.evaluate([at(power) for power in beside])}
+                break
+            tried.update(beside)
+            before = best.error
+            best = min([best, *self.at_widths(best, beside)], key=lambda p: p.error)
+            if best.error > (1 - _GAIN) * before:
+                break
+        return best
 
     def next_roots(self, point: _Point) -> tuple[np.ndarray, ...]:
         """Roots of the metric that a point's gradients give, in each fold."""
@@ -198,15 +212,33 @@ class _Level:
         """Learn the metric of an evaluated point round by round, while its error falls; the best point met."""
         best = current = point
         for _ in range(rounds):
-            family, power = current.family.next or current.family, 0 if current.family.next else current.power
+            family = current.family.next or current.family
             moved = replace(
                 current, family=family, round=current.round + 1, roots=self.next_roots(current), result=None
             )
-            near = (power - 1, power, power + 1)
-            current = self.best_width(moved, near)
+            if family is not current.family:
+                current = self.best_width(moved, _FIRST_POWERS)
+            elif current.round == 0:
+                current = self.best_width(moved, (current.power - 1, current.power))
+            else:
+                # In units of the median distance the width hardly moves after the first metric.
+                current = self.at_widths(moved, (current.power,))[0]
             gained = current.error <= (1 - _GAIN) * best.error
             best = min(best, current, key=lambda p: p.error)
             if not gained:
+                break
+        return best
+
+    def best_sibling(self, point: _Point) -> _Point:
+        """The best of a point and of its kernel's siblings, along each ladder of them while the error falls."""
+        best = point
+        for ladder in point.family.siblings:
+            for family in ladder:
+                sibling = self.best_width(replace(best, family=family, result=None), (best.power - 1, best.power))
+                if sibling.error >= best.error:
+                    break
+                best = sibling
+            if best is not point:
                 break
         return best
 
@@ -232,47 +264,71 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
     Notes
     -----
     A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
-    The best go on to the next level, with wider maps and more rows, from where they are.
+    The best go on to the second level, with wider maps and more rows, from where they are. The last level compares
+    what is left and goes on from the best. Widths and siblings of the best are tried at both.
 
-    **Cost.** Some 15 trials a path and level, see `run_trial`.
+    **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
     entries: list[tuple] = []
-    paths: list[_Point] = []
     levels = [
         _Level(sample.first(n_rows), n_components, seed, n_jobs, entries)
         for n_components, n_rows in zip(effort.n_components, effort.n_rows, strict=True)
     ]
     if sample.n_rows <= effort.n_rows[0]:
         levels = levels[:1]
-    learns = levels[0].sample.n_learned >= _LEAST_ROWS_OF_METRIC
-    last = levels[-1]
+    first, middle, last = levels[0], levels[len(levels) // 2], levels[-1]
+    learns = first.sample.n_learned >= _LEAST_ROWS_OF_METRIC
 
     def followed(level: _Level, start: _Point) -> list[_Point]:
         kinds = start.family.metrics if learns else ()
-        return [start, *(level.follow(replace(start, kind=kind), effort.rounds) for kind in kinds)]
+        return [level.follow(replace(start, kind=kind), effort.rounds) for kind in kinds]
 
+    # Points by the level at which they were judged last.
+    early: list[_Point] = []
+    paths: list[_Point] = []
+    final: list[_Point] = []
     for family in families:
+        if not family.next:
+            start = first.best_width(_Point.start(family, first), _FIRST_POWERS)
+            early += [start, *followed(first, start)]
+            continue
         # An additive kernel has as many terms as pairs of columns: small maps would miss them.
-        level = last if family.next else levels[0]
-        start = level.best_width(_Point.start(family, level), _FIRST_POWERS)
-        paths += followed(level, start)
-    if len(levels) > 1:
-        early = sorted((p for p in paths if p.n_rows == levels[0].sample.n_rows), key=lambda p: p.error)
-        paths = [p for p in paths if p.n_rows != levels[0].sample.n_rows]
-        for path in early[: effort.survivors]:
-            again = replace(path, roots=(_mean_root(path),) * len(last.sample.folds()), result=None)
-            again = last.best_width(again, (path.power - 1, path.power, path.power + 1))
-            paths.append(last.follow(again, effort.rounds) if path.kind != "none" else again)
+        start = last.best_width(_Point.start(family, last), _FIRST_POWERS)
+        final.append(start)
+        if not _is_hopeless(start, early):
+            paths += followed(middle, start)
+    if middle is first:
+        paths += early
+    else:
+        for path in sorted(early, key=lambda p: p.error)[: effort.survivors]:
+            again = middle.at_widths(_unfolded(path), (path.power,))[0]
+            hopeless = path.kind == "none" or _is_hopeless(again, paths)
+            paths.append(again if hopeless else middle.follow(again, effort.rounds))
     best = min(paths, key=lambda p: p.error)
-    near = (best.power - 1, best.power, best.power + 1)
-    siblings = [last.best_width(replace(best, family=one), near) for one in best.family.siblings]
-    best = min([best, *siblings], key=lambda p: p.error)
+    if last is not middle:
+        polished = middle.best_sibling(middle.climb([best]))
+        paths += [polished] if polished is not best else []
+    rivals = [path for path in paths if path.error <= _RIVAL * best.error]
+    final += rivals if last is middle else last.evaluate([_unfolded(path) for path in rivals])
+    best = min(final, key=lambda p: p.error)
+    if last is not middle and best.kind != "none":
+        best = last.follow(best, effort.rounds)
+    best = last.best_sibling(last.climb([best]))
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
         if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
             family = other.family
     return Found(family.make(best.length_scale), family, _mean_root(best), _log(entries))
+
+
+def _is_hopeless(point: _Point, others: Sequence[_Point]) -> bool:
+    return any(point.error > _HOPELESS * other.error for other in others)
+
+
+def _unfolded(point: _Point) -> _Point:
+    """A point with the mean of its metrics in every fold, to be evaluated."""
+    return replace(point, roots=(_mean_root(point),) * len(point.roots), result=None)
 
 
 def is_open(families: Sequence[Family]) -> bool:

@@ -9,9 +9,11 @@ import numpy as np
 from scipy import linalg
 
 from phimap.learn.search.sample import SearchSample
-from phimap.ops import Array, ops_for
+from phimap.ops import Array, ops_for, run_tasks
 from phimap.random_map import MapRecord, RandomMap
 
+# Rows whose Gram matrix is one task.
+_GRAM_ROWS = 2048
 # Regularisations tried, as multiples of the trace of the Gram matrix: from below the rounding of products in float32 to
 # where all is shrunk.
 _ALPHAS = np.geomspace(1e-9, 1.0, 19)
@@ -57,6 +59,7 @@ def run_trial(
     roots: Sequence[np.ndarray | None],
     sample: SearchSample,
     first_alpha: int = FIRST_ALPHA,
+    n_jobs: int | None = None,
 ) -> TrialResult:
     """Fit a map and ridge regression on it in every fold, and judge them on the rest.
 
@@ -69,6 +72,8 @@ def run_trial(
     sample : SearchSample
     first_alpha : int
         Index of the regularisation from which the best is looked for.
+    n_jobs : int or None
+        Threads; changes no bit.
 
     Returns
     -------
@@ -80,31 +85,39 @@ def run_trial(
 
     **Cost.** The features, ``n m^2`` flops and about ``m^3`` for each fold.
     """
-    folds = []
-    for (learned, judged), root in zip(sample.folds(), roots, strict=True):
-        feature_map = make()
-        rows = rooted(sample.X, root)
-        feature_map.fit(rows[learned])
-        Z = _features(feature_map, rows[learned]), _features(feature_map, rows[judged])
-        parts = (
-            (part, sample.Y[index], sample.weights[index]) for part, index in zip(Z, (learned, judged), strict=True)
+
+    def learn(fold: int) -> tuple[MapRecord, _RidgePath]:
+        parts, root = sample.folds()[fold], roots[fold]
+        rows = [rooted(sample.X[part], root) for part in parts]
+        feature_map = make().fit(rows[0])
+        learned, judged = (
+            (_features(feature_map, X), sample.Y[part], sample.weights[part])
+            for X, part in zip(rows, parts, strict=True)
         )
-        folds.append((feature_map.record_, _RidgePath(*parts)))
-    best, loss = _descend(lambda index: sum(path.loss(index) for _, path in folds), first_alpha)
+        return feature_map.record_, _RidgePath(learned, judged, n_jobs)
+
+    folds = run_tasks(learn, range(len(roots)), n_jobs)
+
+    def losses(alphas: list[int]) -> list[float]:
+        tasks = [(path, alpha) for alpha in alphas for _, path in folds]
+        found = run_tasks(lambda task: task[0].loss(task[1]), tasks, n_jobs)
+        return [sum(found[start : start + len(folds)]) for start in range(0, len(found), len(folds))]
+
+    best, loss = _descend(losses, first_alpha)
     total = sum(sample.weights[judged].sum() for _, judged in sample.folds())
     fits = [FoldFit(record, path.coefs[best]) for record, path in folds]
     return TrialResult(float(loss / total / sample.spread()), best, fits)
 
 
-def _descend(loss: Callable[[int], float], first: int) -> tuple[int, float]:
+def _descend(losses: Callable[[list[int]], list[float]], first: int) -> tuple[int, float]:
     """The alpha of least loss, by its index, and the loss there, on the way downhill from `first`."""
-    losses = {first: loss(first)}
-    while True:
-        best = min(losses, key=lambda index: losses[index])
-        beside = [index for index in (best - 1, best + 1) if index not in losses and 0 <= index < _ALPHAS.size]
-        if not beside:
-            return best, losses[best]
-        losses |= {index: loss(index) for index in beside}
+    known: dict[int, float] = {}
+    beside = [index for index in (first, first - 1, first + 1) if 0 <= index < _ALPHAS.size]
+    while beside:
+        known |= zip(beside, losses(beside), strict=True)
+        best = min(known, key=lambda index: known[index])
+        beside = [index for index in (best - 1, best + 1) if index not in known and 0 <= index < _ALPHAS.size]
+    return best, known[best]
 
 
 def rooted(X: Array, root: np.ndarray | None) -> Array:
@@ -128,15 +141,19 @@ class _RidgePath:
     Parameters
     ----------
     learned, judged : tuple of features (n, m), targets (n, t) and weights (n,)
+    n_jobs : int or None
+        Threads; changes no bit.
     """
 
-    def __init__(self, learned: tuple[np.ndarray, ...], judged: tuple[np.ndarray, ...]):
+    def __init__(self, learned: tuple[np.ndarray, ...], judged: tuple[np.ndarray, ...], n_jobs: int | None):
         Z, Y, weights = learned
         total = weights.sum()
         mean_z, self._mean_y = (weights @ Z / total).astype(Z.dtype), weights @ Y / total
         roots = np.sqrt(weights)[:, None]
-        centred = (Z - mean_z) * roots.astype(Z.dtype)
-        self._gram = (centred.T @ centred).astype(np.float64)
+        # The features belong to the trial, and are written over.
+        centred = np.subtract(Z, mean_z, out=Z)
+        centred *= roots.astype(Z.dtype)
+        self._gram = _gram(centred, n_jobs)
         self._cross = (centred.T @ ((Y - self._mean_y) * roots).astype(Z.dtype)).astype(np.float64)
         trace = max(float(np.trace(self._gram)), np.finfo(np.float64).tiny)
         # Below the rounding of the Gram matrix there is nothing to be told.
@@ -158,3 +175,10 @@ class _RidgePath:
         coefs = self.coefs[index] = linalg.cho_solve(factor, self._cross, check_finite=False)
         predictions = Z @ coefs.astype(Z.dtype) - (self._mean_z @ coefs) + self._mean_y
         return float(weights @ np.square(predictions - Y).sum(axis=1))
+
+
+def _gram(Z: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    """``Z^T Z`` (m, m) in float64, a sum over blocks of rows."""
+    starts = range(0, Z.shape[0], _GRAM_ROWS)
+    blocks = run_tasks(lambda start: Z[start : start + _GRAM_ROWS].T @ Z[start : start + _GRAM_ROWS], starts, n_jobs)
+    return sum(blocks[1:], start=blocks[0].astype(np.float64))
