@@ -39,6 +39,8 @@ class AlphaSearch:
     eps : float
         Machine epsilon of the features.
     n_jobs : int or None
+    alpha : float, optional
+        The only one, where it is given.
 
     Attributes
     ----------
@@ -54,15 +56,12 @@ class AlphaSearch:
         rows: LeftOutRows,
         eps: float,
         n_jobs: int | None,
+        *,
+        alpha: float | None = None,
     ):
         self._system, self._preconditioner = system, preconditioner
         self._errors = LeftOutErrors(rows, system, preconditioner, n_jobs)
-        top = preconditioner.largest
-        # Of the matrix before centring, which is what was rounded.
-        rounded = max(top, float(system.sum_z @ system.sum_z) / system.weight)
-        lowest, highest = max(_FLOOR * eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
-        n_alphas = int(np.log10(highest / lowest) * _POINTS_PER_DECADE) + 1
-        self.alphas = np.geomspace(lowest, highest, n_alphas)
+        self.alphas = _grid(system, preconditioner.largest, eps) if alpha is None else np.array([alpha])
         self._columns: dict[int, Columns] = {}
         self.scores = np.array(
             [self._errors.of(preconditioner.solve(system.rhs, alpha), alpha) for alpha in self.alphas]
@@ -114,3 +113,11 @@ class AlphaSearch:
         if columns is None or not columns.n_steps:
             return False
         return columns.distance <= _SETTLED * self._system.weight * self.scores[i]
+
+
+def _grid(system: NormalEquations, top: float, eps: float) -> np.ndarray:
+    """The alphas of a search, for a largest eigenvalue `top`."""
+    # Of the matrix before centring, which is what was rounded.
+    rounded = max(top, float(system.sum_z @ system.sum_z) / system.weight)
+    lowest, highest = max(_FLOOR * eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
+    return np.geomspace(lowest, highest, int(np.log10(highest / lowest) * _POINTS_PER_DECADE) + 1)
