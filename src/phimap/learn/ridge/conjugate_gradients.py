@@ -10,6 +10,7 @@ import numpy as np
 
 from phimap._random import RandomState, seed_sequence
 from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.outlying import OUTLYING_CAPACITY
 from phimap.learn.data.reservoir import CAPACITY
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.columns import Columns, relative_size
@@ -28,8 +29,8 @@ _RANK, _MOST_RANK = 1024, 2048
 _SEARCH_PASSES = 12
 # Of so few rows none are held out; they are kept whatever the byte budget.
 _FEW_ROWS = 20
-# Alphas that are followed at once, and arrays (m, t) that each holds.
-_FOLLOWED, _COLUMN_ARRAYS = 10, 6
+# Solutions that are followed at once, of ten alphas with and without outlying rows, and arrays (m, t) that each holds.
+_FOLLOWED, _COLUMN_ARRAYS = 20, 6
 
 
 class ConjugateGradients(Solver):
@@ -59,7 +60,8 @@ class ConjugateGradients(Solver):
     that are followed; the last forms the true residual. Where the least eigenvalue that the sketch knows is above four
     times the alpha, a pass doubles its rank. The search begins at the least of the curve that the preconditioner alone
     gives, and follows it by five alphas at a time, four to a decade, each with a preconditioner of its own from the
-    same sketch; the solution with all rows goes on from there without a further pass.
+    same sketch, and each with the outlying rows and without them; the solution with all rows goes on from there without
+    a further pass.
 
     **Error.** The residual that is reported is that of the system as it stands, formed anew. The criterion is that of
     `solve_ridge` with held-out and outlying rows, see `LeftOutErrors`.
@@ -159,23 +161,23 @@ class ConjugateGradients(Solver):
                 "`left_out` must be given where `alpha` is 'auto', got None. Give rows to judge by, or alpha."
             )
         rows = self._left_out()
-        without = system.without(rows.parts)
-        preconditioner = sketch.preconditioner(without, eps)
+        systems = rows.systems(system)
+        preconditioner = sketch.preconditioner(systems[-1], eps)
         given = None if isinstance(self._alpha, str) else float(self._alpha)
         if given is None and not preconditioner.largest:
             # Constant features: nothing to fit, and every alpha says so.
             nothing = np.zeros_like(system.rhs)
             return _Chosen(1.0, np.empty(0), np.empty(0), "held-out"), nothing, nothing
-        search = AlphaSearch(without, preconditioner, rows, eps, self._n_jobs, alpha=given)
+        search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
         while self._can_grow(sketch, preconditioner, search.alphas[search.best]):
             del preconditioner, search
             yield from self._grow(sketch)
-            preconditioner = sketch.preconditioner(without, eps)
-            search = AlphaSearch(without, preconditioner, rows, eps, self._n_jobs, alpha=given)
+            preconditioner = sketch.preconditioner(systems[-1], eps)
+            search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
         yield from search.run(_SEARCH_PASSES)
         W, image = search.solution
         # What is known of the product without some rows is worth a pass with all.
-        image = system.of_all(without.to_all(image, W), W)
+        image = system.of_all(systems[0].to_all(image, W), W)
         if given is not None:
             return _Chosen(given, np.empty(0), np.empty(0), "given", search.held_out), W, image
         return _Chosen(search.alpha, *search.curve, "held-out", search.held_out), W, image
@@ -218,7 +220,7 @@ class ConjugateGradientRidge:
     def memory(self, n: int, m: int, t: int) -> int:
         """Bytes held at the least, a block of features not counted: of rows that choose alpha, and of the solver."""
         solver = ConjugateGradients(most_rank=NystroemPreconditioner.rank_of(m)).memory(n, m, t)
-        judges = 8 * m * min(n // 10 + 1, CAPACITY)
+        judges = 8 * m * (min(n // 10 + 1, CAPACITY) + OUTLYING_CAPACITY)
         return max(judges + solver, RidgeSolver.memory(min(n, _FEW_ROWS), m))
 
     def __call__(self, problem: Problem) -> LinearSolution:
