@@ -15,9 +15,10 @@ from phimap.learn.margin.sample import FOLDS, Sample
 from phimap.learn.margin.steps import Steps
 from phimap.learn.solver import LinearSolution, Problem, Stream, solve
 
-# Where alpha is chosen, this tolerance moves the loss on new rows by half a percent at most, for which no alpha is
-# preferred to another. It takes a fifth to a third of the passes of one that fixes probabilities to a thousandth.
-_CHOSEN_TOLERANCE = 1e-2
+# Where alpha is chosen, this tolerance moves the loss on new rows by a percent at most, and mostly down: on digits,
+# satimage, magic04 and letter it is 0.3 % less in the mean than at a fourth of it, which takes two to four times the
+# passes.
+_CHOSEN_TOLERANCE = 4e-2
 # Share of the memory that the sample may take; while alpha is judged on it there are two of it.
 _SAMPLE_SHARE = 8
 
