@@ -167,11 +167,11 @@ def test_digits_are_calibrated():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("alpha", [0.3, "auto"])
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
-def test_every_loss_has_probabilities(loss, load):
+def test_every_loss_has_probabilities(loss, alpha, load):
     X, y = load(return_X_y=True)
     X = X.astype(np.float32)
-    alpha = 1.0 if loss == "logistic" else "auto"
     model = pm.KernelClassifier(n_components=64, loss=loss, alpha=alpha, random_state=0, **GAUSSIAN).fit(X[::2], y[::2])
     found = model.predict_proba(X)
     assert found.dtype == np.float32
@@ -179,6 +179,20 @@ def test_every_loss_has_probabilities(loss, load):
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), found)
     np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(X))
     assert (model.calibration_ is None) == (loss == "logistic")
+
+
+@pytest.mark.parametrize("more", [{"loss": "squared_hinge"}, {"solver": "cg"}])
+def test_solutions_in_passes_are_calibrated_at_an_alpha_that_is_given(more, streamed):
+    """As well as at the same alpha where it is chosen, on rows of more than one batch."""
+    X, y = load_digits(return_X_y=True)
+    batches = [(X[:500], y[:500]), (X[500:900], y[500:900])]
+    model = pm.KernelClassifier(n_components=256, standardize="global", random_state=0, **more, **GAUSSIAN)
+    chosen = model.fit_batches(batches).predict_proba(X[900:])
+    given = model.set_params(alpha=model.alpha_).fit_batches(batches).predict_proba(X[900:])
+    assert model.solution_.criterion == "given"
+    assert expected_calibration_error(given, y[900:]) < 0.03
+    np.testing.assert_allclose(given, chosen, atol=0.1)
+    assert np.abs(given - chosen).mean() < 0.005
 
 
 def test_they_follow_the_solution(tmp_path):

@@ -94,3 +94,44 @@ def test_solutions_in_passes_have_those_of_their_choice_of_alpha(fitted):
         errors = np.square(np.maximum(1 - held_out.targets * held_out.predictions, 0))
     # The alpha that is chosen lies between those of the curve.
     assert np.average(errors[:, 0], weights=held_out.weights) == pytest.approx(fitted.solution_.scores.min(), rel=0.02)
+
+
+def classifier(**options) -> pm.KernelClassifier:
+    return pm.KernelClassifier(pm.kernels.Gaussian(2.0), 40, random_state=0, **options, **FIXED)
+
+
+def test_conjugate_gradients_leave_rows_out_at_an_alpha_that_is_given(streamed, monkeypatch):
+    """Mutant: a model that has seen the rows."""
+    monkeypatch.setattr("phimap.learn.ridge.judges._OUTLYING_SHARE", 10**6)
+    X, y = problem(400)
+    y = np.sign(y)
+    fitted = classifier(solver="cg", alpha=0.5).fit(X, y)
+    solution, Z = fitted.solution_, features(fitted, X)
+    assert (solution.alpha, solution.criterion, solution.alphas.size) == (0.5, "given", 0)
+    rows = [int(np.flatnonzero((x == X).all(axis=1))[0]) for x in fitted._sample.first(40).X]
+    others = np.setdiff1d(np.arange(400), rows)
+    oracle, mutant = (
+        Ridge(alpha=0.5, solver="svd").fit(Z[kept], y[kept]).predict(Z[rows]) for kept in (others, slice(None))
+    )
+    # The search has settled where its error moves by a ten-thousandth.
+    slack = 1e-2 * np.linalg.norm(oracle - y[rows])
+    assert np.linalg.norm(solution.held_out.predictions[:, 0] - oracle) < slack
+    assert np.linalg.norm(mutant - oracle) > 2 * slack
+
+
+@pytest.mark.parametrize(("dtype", "alpha"), [(np.float64, 0.5), (np.float32, 1e-9)])
+def test_few_rows_are_left_out_one_by_one_whatever_the_solver(dtype, alpha):
+    """The smaller alpha is below the rounding of the Gram matrix, where a factorisation refuses."""
+    X, y = problem(100, dtype=dtype)
+    fitted = classifier(solver="cg", alpha=alpha).fit(X, np.sign(y))
+    assert (fitted.alpha_, fitted.solution_.form) == (alpha, "cg")
+    held_out = fitted.solution_.held_out
+    assert held_out.predictions.shape == (100, 1)
+    if dtype == np.float64:
+        peer = classifier(alpha=alpha).fit(X, np.sign(y)).solution_.held_out
+        np.testing.assert_allclose(np.sort(held_out.predictions[:, 0]), np.sort(peer.predictions[:, 0]), atol=1e-9)
+
+
+def test_regressors_spend_no_pass_on_rows_left_out(streamed):
+    X, y = problem(400)
+    assert model(solver="cg", alpha=0.5).fit(X, y).solution_.held_out is None

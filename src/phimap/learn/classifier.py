@@ -69,7 +69,8 @@ statistics_, n_features_in_, n_samples_seen_
     **Error.** That of the map for its kernel, and that of kernel ridge regression.
 
     **Cost.** As `KernelRegressor`; further classes cost n m flops each. What probabilities need is formed in the fit:
-    where alpha is chosen hardly more than is there, with a given alpha m^2 flops for each of 256 to 1,024 rows.
+    where alpha is chosen hardly more than is there, with a given alpha m^2 flops for each of 256 to 1,024 rows; solved
+    in passes a few passes, or for the squared hinge those over a sample.
 
     With the logistic or the squared hinge loss: one pass for the Gram matrix that preconditions (of a sketch, where its
     triangle does not fit the byte budget), then as many passes as the tolerance takes, of 4 n m flops a class each.
@@ -139,6 +140,11 @@ statistics_, n_features_in_, n_samples_seen_
     def _loss(self) -> str:
         return check_choice("loss", self.loss, LOSSES)
 
+    @property
+    def _calibrates(self) -> bool:
+        # The logistic loss is a likelihood: its scores are logarithms of probabilities.
+        return self._loss != "logistic"
+
     def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
         y = column_or_1d(to_host(y), warn=True)
         if y.dtype.kind == "f":
@@ -172,9 +178,7 @@ statistics_, n_features_in_, n_samples_seen_
         self._class_factors = class_factors(self.class_weight, labels, first_pass.label_weights)
 
     def _learn_held_out(self, held_out: HeldOutScores | None) -> None:
-        # The logistic loss is a likelihood: its scores are logarithms of probabilities.
-        logistic = self._loss == "logistic"
-        self.calibration_ = None if held_out is None or logistic else Calibration.of(held_out)
+        self.calibration_ = None if held_out is None or not self._calibrates else Calibration.of(held_out)
 
     def _forget_solution(self) -> None:
         super()._forget_solution()
@@ -281,12 +285,12 @@ statistics_, n_features_in_, n_samples_seen_
             As `predict_proba`.
         """
         scores = self._scores(X)
-        if self._loss == "logistic":
+        if not self._calibrates:
             return log_probabilities(scores)
         if self.calibration_ is None:
             raise ValueError(
                 "probabilities need scores of rows that the solution has not seen, which this model has not kept. "
-                "Fit it again with this version, and with alpha='auto' where it is solved in passes."
+                "Fit it again with this version; a loss that is minimised on a sample needs memory for one."
             )
         return self.calibration_.log_probabilities(scores)
 
@@ -309,7 +313,7 @@ statistics_, n_features_in_, n_samples_seen_
         ------
         ValueError
             If there were no such rows: with a loss other than the logistic in a model file of an earlier version, or
-            solved in passes with a given alpha.
+            where the byte budget has no room for a sample of them.
         """
         return np.exp(self.predict_log_proba(X))
 

@@ -171,6 +171,8 @@ class Problem:
         Bytes that may be held beside the stream.
     rng : Generator
     n_jobs : int or None
+    scored : bool
+        Whether held-out scores are wanted where alpha is given, too.
     """
 
     stream: Stream
@@ -183,6 +185,7 @@ class Problem:
     memory: int
     rng: Any
     n_jobs: int | None
+    scored: bool = False
 
 
 def least(alphas: np.ndarray, scores: np.ndarray) -> float:

@@ -106,6 +106,11 @@ class StreamedFit(LinearOutputs):
         """The loss that is minimised."""
         return "squared"
 
+    @property
+    def _calibrates(self) -> bool:
+        """Whether held-out scores are of use beyond the choice of alpha."""
+        return False
+
     def _fit(self, batches: Iterable[Batch]) -> Self:
         stages = Stages(bool(self.verbose))
         with stages.stage("scales"):
@@ -310,6 +315,7 @@ class StreamedFit(LinearOutputs):
             kept + spare,
             self._streams()["solver"],
             self.n_jobs,
+            self._calibrates,
         )
         with stages.stage("passes over the features"):
             self._keep_solution(member(problem))

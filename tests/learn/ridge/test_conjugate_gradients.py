@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from phimap.learn.data.blocks import feature_block
+from phimap.learn.ridge.added_rows import AddedRows
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.left_out_rows import LeftOutErrors, LeftOutRows
@@ -66,16 +67,19 @@ def brute_score(Z, Y, weights, alpha, *, leave_one_out=True):
 
 
 def errors_without(Z, Y, weights, alpha, rank):
-    """The score of the exact solution without the rows that judge, with a preconditioner of some rank."""
+    """The score of the exact solutions without the rows that judge, with a preconditioner of some rank."""
     counted = np.ones(len(Y)) if weights is None else weights
     rows, block = left_out(Z, Y, weights), feature_block(Z)
     system = NormalEquations(moments_of(block, Y, counted, 1), 1)
-    without = system.without(rows.parts)
+    systems = rows.systems(system)
     sketch = Sketch(M, rank, np.random.default_rng(0))
     sketch.add(block.cross_products(counted[:, None] * (Z @ sketch.test), 1)[0])
-    kept = slice(R + K, None)
-    W = Ridge(alpha=alpha, solver="cholesky").fit(Z[kept], Y[kept], sample_weight=counted[kept]).coef_.T
-    return LeftOutErrors(rows, without, sketch.preconditioner(without, EPS), 1).of(W, alpha)
+    added = rows.added_to(sketch.preconditioner(systems[1], EPS), systems[1])
+    solutions = [
+        Ridge(alpha=alpha, solver="cholesky").fit(Z[first:], Y[first:], sample_weight=counted[first:]).coef_.T
+        for first in (R, R + K)
+    ]
+    return LeftOutErrors(rows, systems, added, 1).of(solutions, alpha)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -94,8 +98,30 @@ def test_a_third_of_the_rank_moves_the_criterion_little():
     """Mutant: errors of outlying rows without all of them."""
     Z, Y, _ = problem()
     expected = brute_score(Z, Y, None, 1.0)
-    assert errors_without(Z, Y, None, 1.0, 40) == pytest.approx(expected, rel=0.005)
+    assert errors_without(Z, Y, None, 1.0, 40) == pytest.approx(expected, rel=0.001)
     assert abs(brute_score(Z, Y, None, 1.0, leave_one_out=False) - expected) > 0.02 * expected
+
+
+def test_rows_far_out_cost_no_steps():
+    """The preconditioner with rows added is one of their Gram matrix; mutant: that without them."""
+    rng = np.random.default_rng(0)
+    Z, far = rng.standard_normal((200, 50)) * 0.7 ** np.arange(50), 10 * rng.standard_normal((50, 7))
+    sketch = Sketch(50, 15, np.random.default_rng(0))
+    block, Y = feature_block(Z), np.zeros((200, 1))
+    sketch.add(block.cross_products(Z @ sketch.test, 1)[0])
+    system = NormalEquations(moments_of(block, Y, np.ones(200), 1), 1)
+    gram, preconditioner = np.cov(Z.T, bias=True) * 200, sketch.preconditioner(system, EPS)
+
+    def condition(matrix, inverse):
+        values = np.linalg.eigvals(inverse.solve(matrix + 0.1 * np.eye(50), 0.1)).real
+        return values.max() / values.min()
+
+    without, added = condition(gram, preconditioner), AddedRows(preconditioner, far)
+    assert condition(gram + far @ far.T, added) < 1.01 * without
+    assert condition(gram + far @ far.T, preconditioner) > 100 * without
+    np.testing.assert_allclose(
+        added.solve(far, 0.1), preconditioner.solve(far, 0.1) @ np.linalg.inv(added.middle(0.1)), rtol=1e-6, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("outlying", [False, True])

@@ -11,7 +11,7 @@ from phimap.learn.data.kept_rows import KeptRows, WeightedRows
 from phimap.ops import Array, ops_for
 
 # Rows that are kept. Of 6,000 to 35,000 rows, 64 leave the choice of alpha a little more noise, 256 no less.
-_CAPACITY = 128
+OUTLYING_CAPACITY = 128
 
 
 @dataclass
@@ -50,7 +50,7 @@ class OutlyingRows(KeptRows):
 
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
         # In the order of arrival, which decides among equals.
-        return np.sort(np.argsort(ranks, kind="stable")[:_CAPACITY])
+        return np.sort(np.argsort(ranks, kind="stable")[:OUTLYING_CAPACITY])
 
     def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:
         super()._keep(keys, ranks)

@@ -50,11 +50,9 @@ def choose_alpha(loss: Loss, sample: Sample, path: Callable[[Stream], Path], sca
 
     The objective is a sum over rows, so that alpha is the inverse of a prior variance: the sample's serves all rows.
     """
-    folds = sample.folds
-    if not folds:
+    paths, judges = _folds(sample, path)
+    if not paths:
         return Choice(scale, np.empty(0), np.empty(0), None)
-    paths = [path(sample.fold(fold, held_out=False)) for fold in folds]
-    judges = [sample.fold(fold, held_out=True) for fold in folds]
     alphas = alphas_from(scale)
     best, scores, start, held_out = 0, [], None, None
     for alpha in alphas:
@@ -63,14 +61,36 @@ def choose_alpha(loss: Loss, sample: Sample, path: Callable[[Stream], Path], sca
         assert judged.weights is not None
         scores.append(float(weighted_mean(loss.values(judged.predictions, judged.targets), judged.weights)))
         if len(scores) == 1 or scores[-1] < (1 - _GAIN) * scores[best]:
-            best, held_out = len(scores) - 1, judged
-            start = (
-                np.mean([solution.coef for solution in solutions], axis=0),
-                np.mean([solution.intercept for solution in solutions], axis=0),
-            )
+            best, held_out, start = len(scores) - 1, judged, _mean(solutions)
         if len(scores) - 1 - best >= _PATIENCE or scores[-1] > (1 + _RISE) * min(scores):
             break
     return Choice(float(alphas[best]), alphas[: len(scores)], np.array(scores), start, held_out)
+
+
+def score_alpha(sample: Sample, path: Callable[[Stream], Path], alpha: float, scale: float) -> Choice:
+    """A given alpha, with held-out scores at it where the sample has rows enough."""
+    paths, judges = _folds(sample, path)
+    solutions: list[LinearSolution] = []
+    for value in alphas_from(scale, least=alpha):
+        solutions = [path.solve(float(value)) for path in paths]
+    if not solutions:
+        return Choice(alpha, np.empty(0), np.empty(0), None)
+    held_out = _judged(solutions, judges, paths[0].n_jobs)
+    return Choice(alpha, np.empty(0), np.empty(0), _mean(solutions), held_out)
+
+
+def _folds(sample: Sample, path: Callable[[Stream], Path]) -> tuple[list[Path], list[Stream]]:
+    """Paths of the rows that each fold leaves, and the rows of the folds."""
+    folds = sample.folds
+    paths = [path(sample.fold(fold, held_out=False)) for fold in folds]
+    return paths, [sample.fold(fold, held_out=True) for fold in folds]
+
+
+def _mean(solutions: list[LinearSolution]) -> Model:
+    return (
+        np.mean([solution.coef for solution in solutions], axis=0),
+        np.mean([solution.intercept for solution in solutions], axis=0),
+    )
 
 
 def _judged(solutions: list[LinearSolution], judges: list[Stream], n_jobs: int | None) -> HeldOutScores:

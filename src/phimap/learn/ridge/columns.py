@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from phimap.learn.ridge.added_rows import AddedRows
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
 
 
@@ -15,7 +16,7 @@ class Columns:
     rhs : ndarray of shape (m, t)
         B.
     shift : float
-    preconditioner : NystroemPreconditioner
+    preconditioner : NystroemPreconditioner or AddedRows
 
     Attributes
     ----------
@@ -28,7 +29,7 @@ class Columns:
         The residual there.
     """
 
-    def __init__(self, rhs: np.ndarray, shift: float, preconditioner: NystroemPreconditioner):
+    def __init__(self, rhs: np.ndarray, shift: float, preconditioner: NystroemPreconditioner | AddedRows):
         self._rhs, self.shift, self._preconditioner = rhs, shift, preconditioner
         self.restart(np.zeros_like(rhs), np.zeros_like(rhs))
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from phimap._random import RandomState, seed_sequence
 from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.outlying import OUTLYING_CAPACITY
 from phimap.learn.data.reservoir import CAPACITY
+from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.columns import Columns, relative_size
 from phimap.learn.ridge.left_out_rows import LeftOutRows
 from phimap.learn.ridge.normal_equations import Moments, NormalEquations, gram_times, moments_of
@@ -27,8 +29,8 @@ _RANK, _MOST_RANK = 1024, 2048
 _SEARCH_PASSES = 12
 # Of so few rows none are held out; they are kept whatever the byte budget.
 _FEW_ROWS = 20
-# Alphas that are followed at once, and arrays (m, t) that each holds.
-_FOLLOWED, _COLUMN_ARRAYS = 10, 6
+# Solutions that are followed at once, of ten alphas with and without outlying rows, and arrays (m, t) that each holds.
+_FOLLOWED, _COLUMN_ARRAYS = 20, 6
 
 
 class ConjugateGradients(Solver):
@@ -39,6 +41,7 @@ class ConjugateGradients(Solver):
     alpha : float or "auto"
     left_out : callable, optional
         Gives the `LeftOutRows` that choose ``alpha="auto"``, and are left out meanwhile; called after the first pass.
+        With an alpha that is given they are scored at that one.
     tolerance : float or None, default=None
         Residual ``|(A + alpha I) W - B| / |B|`` to reach; None is 1e-6 for float32 features and 1e-12 for float64.
     passes : int, default=60
@@ -57,7 +60,8 @@ class ConjugateGradients(Solver):
     that are followed; the last forms the true residual. Where the least eigenvalue that the sketch knows is above four
     times the alpha, a pass doubles its rank. The search begins at the least of the curve that the preconditioner alone
     gives, and follows it by five alphas at a time, four to a decade, each with a preconditioner of its own from the
-    same sketch; the solution with all rows goes on from there without a further pass.
+    same sketch, and each with the outlying rows and without them; the solution with all rows goes on from there without
+    a further pass.
 
     **Error.** The residual that is reported is that of the system as it stands, formed anew. The criterion is that of
     `solve_ridge` with held-out and outlying rows, see `LeftOutErrors`.
@@ -94,7 +98,7 @@ class ConjugateGradients(Solver):
     def _passes(self, m: int, t: int, eps: float) -> Passes:
         system, sketch = yield from self._first_pass(m)
         W = image = np.zeros((m, t))
-        if isinstance(self._alpha, str):
+        if isinstance(self._alpha, str) or self._left_out is not None:
             chosen, W, image = yield from self._choose(system, sketch, eps)
         else:
             chosen = _Chosen(float(self._alpha), np.empty(0), np.empty(0), "given")
@@ -151,28 +155,31 @@ class ConjugateGradients(Solver):
     def _choose(
         self, system: NormalEquations, sketch: Sketch, eps: float
     ) -> Generator[Summand, Sums, tuple[_Chosen, np.ndarray, np.ndarray]]:
-        """The choice of alpha, and a solution near it with its product with the matrix of `system`."""
+        """The choice of alpha with held-out scores, and a solution near it with its product with the matrix."""
         if self._left_out is None:
             raise ValueError(
                 "`left_out` must be given where `alpha` is 'auto', got None. Give rows to judge by, or alpha."
             )
         rows = self._left_out()
-        without = system.without(rows.parts)
-        preconditioner = sketch.preconditioner(without, eps)
-        if not preconditioner.largest:
+        systems = rows.systems(system)
+        preconditioner = sketch.preconditioner(systems[-1], eps)
+        given = None if isinstance(self._alpha, str) else float(self._alpha)
+        if given is None and not preconditioner.largest:
             # Constant features: nothing to fit, and every alpha says so.
             nothing = np.zeros_like(system.rhs)
             return _Chosen(1.0, np.empty(0), np.empty(0), "held-out"), nothing, nothing
-        search = AlphaSearch(without, preconditioner, rows, eps, self._n_jobs)
+        search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
         while self._can_grow(sketch, preconditioner, search.alphas[search.best]):
             del preconditioner, search
             yield from self._grow(sketch)
-            preconditioner = sketch.preconditioner(without, eps)
-            search = AlphaSearch(without, preconditioner, rows, eps, self._n_jobs)
+            preconditioner = sketch.preconditioner(systems[-1], eps)
+            search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
         yield from search.run(_SEARCH_PASSES)
         W, image = search.solution
         # What is known of the product without some rows is worth a pass with all.
-        image = system.of_all(without.to_all(image, W), W)
+        image = system.of_all(systems[0].to_all(image, W), W)
+        if given is not None:
+            return _Chosen(given, np.empty(0), np.empty(0), "given", search.held_out), W, image
         return _Chosen(search.alpha, *search.curve, "held-out", search.held_out), W, image
 
     def _iterate(
@@ -213,7 +220,7 @@ class ConjugateGradientRidge:
     def memory(self, n: int, m: int, t: int) -> int:
         """Bytes held at the least, a block of features not counted: of rows that choose alpha, and of the solver."""
         solver = ConjugateGradients(most_rank=NystroemPreconditioner.rank_of(m)).memory(n, m, t)
-        judges = 8 * m * min(n // 10 + 1, CAPACITY)
+        judges = 8 * m * (min(n // 10 + 1, CAPACITY) + OUTLYING_CAPACITY)
         return max(judges + solver, RidgeSolver.memory(min(n, _FEW_ROWS), m))
 
     def __call__(self, problem: Problem) -> LinearSolution:
@@ -222,12 +229,14 @@ class ConjugateGradientRidge:
         most_rank = NystroemPreconditioner.rank_of(problem.m) + spare // (8 * problem.m * ARRAYS)
         fits = RidgeSolver.memory(problem.n, problem.m) <= problem.memory
         first = None
-        if problem.alpha == "auto" and problem.n <= LEAVE_ONE_OUT_ROWS and fits:
+        judged = problem.alpha == "auto" or problem.scored
+        if judged and problem.n <= LEAVE_ONE_OUT_ROWS and fits:
             first = _left_out_one_by_one(problem)
-            problem = replace(problem, alpha=first.alpha)
+            if problem.alpha == "auto":
+                problem = replace(problem, alpha=first.alpha)
         solver = ConjugateGradients(
             problem.alpha,
-            left_out=problem.left_out,
+            left_out=problem.left_out if judged and first is None else None,
             rank=min(_RANK, most_rank),
             most_rank=min(_MOST_RANK, most_rank),
             rng=problem.rng,
@@ -241,8 +250,16 @@ class ConjugateGradientRidge:
 
 
 def _left_out_one_by_one(problem: Problem) -> LinearSolution:
-    """The solution of few rows by factorisation, with alpha by the exact leave-one-out error."""
+    """The solution of few rows by factorisation, with alpha as given or by the exact leave-one-out error."""
     rows = RidgeSolver.start(problem.m, problem.t, problem.n)
     for block, targets, weights in problem.stream:
         rows.update(block, targets, problem.n_jobs, weights)
-    return rows.finish("auto", None, problem.rng, problem.n_jobs)
+    alpha = problem.alpha
+    while True:
+        try:
+            return rows.finish(alpha, None, problem.rng, problem.n_jobs)
+        except NotPositiveDefiniteError:
+            if alpha == "auto":
+                raise
+            # Passes need no alpha above the rounding of the Gram matrix; scores are those of the next that is.
+            alpha = 10 * float(alpha)

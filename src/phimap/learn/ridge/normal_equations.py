@@ -62,12 +62,8 @@ class NormalEquations:
 
     def product(self, V: np.ndarray) -> Generator[Summand, Sums, np.ndarray]:
         """``A V`` (m, k): one pass."""
-
-        def multiplied(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
-            return (gram_times(block, V, weights, self._n_jobs),)
-
-        (image,) = yield multiplied
-        return self.of_all(image, V)
+        (image,) = yield from products([(self, V)], self._n_jobs)
+        return image
 
     def of_all(self, image: np.ndarray, V: np.ndarray) -> np.ndarray:
         """``A V`` (m, k) where `image` is the sum of ``w z z^T V`` over all rows of the stream."""
@@ -90,6 +86,20 @@ class NormalEquations:
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """The intercept (t,) that goes with coefficients (m, t)."""
         return self.mean_y - (self.sum_z @ W) / self.weight
+
+
+def products(
+    factors: Sequence[tuple[NormalEquations, np.ndarray]], n_jobs: int | None
+) -> Generator[Summand, Sums, list[np.ndarray]]:
+    """``A V`` (m, k) for each system of the same stream with its V: one pass."""
+    V = np.hstack([own for _, own in factors])
+
+    def multiplied(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+        return (gram_times(block, V, weights, n_jobs),)
+
+    (image,) = yield multiplied
+    parts = np.split(image, np.cumsum([own.shape[1] for _, own in factors])[:-1], axis=1)
+    return [system.of_all(part, own) for (system, own), part in zip(factors, parts, strict=True)]
 
 
 def counts(rows: Rows) -> np.ndarray:

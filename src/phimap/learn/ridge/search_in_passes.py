@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
 from phimap.learn.ridge.columns import Columns
 from phimap.learn.ridge.left_out_rows import LeftOutErrors, LeftOutRows
-from phimap.learn.ridge.normal_equations import NormalEquations
+from phimap.learn.ridge.normal_equations import NormalEquations, products
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
 from phimap.learn.solver import HeldOutScores, Summand, Sums, least
 
@@ -31,14 +31,16 @@ class AlphaSearch:
 
     Parameters
     ----------
-    system : NormalEquations
-        Without the rows that judge.
+    systems : sequence of NormalEquations
+        `LeftOutRows.systems`.
     preconditioner : NystroemPreconditioner
-        Of that system.
+        Of the last of them.
     rows : LeftOutRows
     eps : float
         Machine epsilon of the features.
     n_jobs : int or None
+    alpha : float, optional
+        The only one, where it is given.
 
     Attributes
     ----------
@@ -49,23 +51,27 @@ class AlphaSearch:
 
     def __init__(
         self,
-        system: NormalEquations,
+        systems: Sequence[NormalEquations],
         preconditioner: NystroemPreconditioner,
         rows: LeftOutRows,
         eps: float,
         n_jobs: int | None,
+        *,
+        alpha: float | None = None,
     ):
-        self._system, self._preconditioner = system, preconditioner
-        self._errors = LeftOutErrors(rows, system, preconditioner, n_jobs)
-        top = preconditioner.largest
-        # Of the matrix before centring, which is what was rounded.
-        rounded = max(top, float(system.sum_z @ system.sum_z) / system.weight)
-        lowest, highest = max(_FLOOR * eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
-        n_alphas = int(np.log10(highest / lowest) * _POINTS_PER_DECADE) + 1
-        self.alphas = np.geomspace(lowest, highest, n_alphas)
-        self._columns: dict[int, Columns] = {}
+        added = rows.added_to(preconditioner, systems[-1])
+        self._systems, self._n_jobs = systems, n_jobs
+        preconditioners = [preconditioner] if added is None else [added, preconditioner]
+        self._errors = LeftOutErrors(rows, systems, added, n_jobs)
+        self.alphas = _grid(systems[-1], preconditioner.largest, eps) if alpha is None else np.array([alpha])
+        # Of each alpha, for each system.
+        self._columns: dict[int, list[Columns]] = {}
+        self._pairs = list(zip(systems, preconditioners, strict=True))
         self.scores = np.array(
-            [self._errors.of(preconditioner.solve(system.rhs, alpha), alpha) for alpha in self.alphas]
+            [
+                self._errors.of([own.solve(system.rhs, shift) for system, own in self._pairs], shift)
+                for shift in self.alphas
+            ]
         )
         self.best = int(self.scores.argmin())
 
@@ -78,12 +84,15 @@ class AlphaSearch:
             active = [i for i in near if not self._settled(i)]
             for i in active:
                 if i not in self._columns:
-                    self._columns[i] = Columns(self._system.rhs, self.alphas[i], self._preconditioner)
-            directions = np.hstack([self._columns[i].directions for i in active])
-            images = yield from self._system.product(directions)
-            for i, image in zip(active, np.hsplit(images, len(active)), strict=True):
-                self._columns[i].step(image)
-                self.scores[i] = self._errors.of(self._columns[i].solution, self.alphas[i])
+                    self._columns[i] = [Columns(system.rhs, self.alphas[i], own) for system, own in self._pairs]
+            stepping = [
+                (system, part) for i in active for system, part in zip(self._systems, self._columns[i], strict=True)
+            ]
+            images = yield from products([(system, part.directions) for system, part in stepping], self._n_jobs)
+            for (_, part), image in zip(stepping, images, strict=True):
+                part.step(image)
+            for i in active:
+                self.scores[i] = self._errors.of(self._solutions(i), self.alphas[i])
             followed = sorted(self._columns)
             self.best = followed[int(self.scores[followed].argmin())]
 
@@ -100,17 +109,29 @@ class AlphaSearch:
 
     @property
     def solution(self) -> tuple[np.ndarray, np.ndarray]:
-        """The solution at the best alpha, and its product with the matrix of the system."""
-        columns = self._columns[self.best]
+        """The solution of the first system at the best alpha, and its product with the matrix."""
+        columns = self._columns[self.best][0]
         return columns.solution, columns.image
 
     @property
     def held_out(self) -> HeldOutScores:
-        """Scores of the solution at the best alpha for the rows that judge."""
-        return self._errors.scores(self._columns[self.best].solution, self.alphas[self.best])
+        """Scores of the solutions at the best alpha for the rows that judge."""
+        return self._errors.scores(self._solutions(self.best), self.alphas[self.best])
+
+    def _solutions(self, i: int) -> list[np.ndarray]:
+        return [part.solution for part in self._columns[i]]
 
     def _settled(self, i: int) -> bool:
-        columns = self._columns.get(i)
-        if columns is None or not columns.n_steps:
-            return False
-        return columns.distance <= _SETTLED * self._system.weight * self.scores[i]
+        known = self._columns.get(i, [])
+        return bool(known) and all(
+            part.n_steps > 0 and part.distance <= _SETTLED * system.weight * self.scores[i]
+            for system, part in zip(self._systems, known, strict=True)
+        )
+
+
+def _grid(system: NormalEquations, top: float, eps: float) -> np.ndarray:
+    """The alphas of a search, for a largest eigenvalue `top`."""
+    # Of the matrix before centring, which is what was rounded.
+    rounded = max(top, float(system.sum_z @ system.sum_z) / system.weight)
+    lowest, highest = max(_FLOOR * eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
+    return np.geomspace(lowest, highest, int(np.log10(highest / lowest) * _POINTS_PER_DECADE) + 1)

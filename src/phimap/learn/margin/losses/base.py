@@ -1,4 +1,4 @@
-"""What a solver asks of a loss of scores: values, slopes and the curvature that scales its first step."""
+"""What a solver asks of a loss of scores: values, slopes and the curvature that scales its steps."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class Loss(ABC):
         """Derivatives of the loss by the scores (r, t)."""
 
     @abstractmethod
-    def curvature(self, n_scores: int) -> float:
-        """The mean second derivative by a score where all scores are 0."""
+    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
+        """Second derivatives by each of the scores (r, t), from the first."""

@@ -21,8 +21,9 @@ class Logistic(Loss):
             return -signs * expit(-signs * scores)
         return np.exp(log_softmax(scores, axis=1)) - (signs > 0)
 
-    def curvature(self, n_scores: int) -> float:
-        return 0.25 if n_scores == 1 else (n_scores - 1) / n_scores**2
+    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
+        # A slope is a probability of a class, or minus that of all others.
+        return np.abs(slopes) * (1 - np.abs(slopes))
 
 
 def log_probabilities(scores: np.ndarray) -> np.ndarray:

@@ -16,5 +16,5 @@ class SquaredHinge(Loss):
     def slopes(self, scores: np.ndarray, signs: np.ndarray) -> np.ndarray:
         return -2.0 * signs * np.maximum(1.0 - signs * scores, 0.0)
 
-    def curvature(self, n_scores: int) -> float:
-        return 2.0
+    def curvatures(self, slopes: np.ndarray) -> np.ndarray:
+        return 2.0 * (slopes != 0)
