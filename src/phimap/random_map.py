@@ -53,6 +53,13 @@ class MapRecord(Record, ABC):
         self.apply(ops, X, features)
         return ops.matmul(features, ops.constant(coefs))
 
+    def output_gradients(self, X: np.ndarray, coefs: np.ndarray) -> np.ndarray | None:
+        """Gradients (n, d, t) of ``phi(x)^T coefs`` at float64 rows `X` (n, d), where the map knows them, else None.
+
+        Called on a record that is not bound, for float64 `coefs` (n_components, t).
+        """
+        return None
+
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         """Columns and the factor that make of this map the same map with fewer components, where there are such."""
         return None

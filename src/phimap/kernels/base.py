@@ -217,6 +217,23 @@ class StationaryKernel(Kernel):
         rows = _float64(checked_rows(X, "X"))
         return np.sqrt(squared_distances(rows, rows))
 
+    def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        """Give the gradients of ``sum_j weights[j] k(x, y_j)`` with respect to x.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Where they are taken.
+        Y : ndarray of shape (m, d)
+        weights : ndarray of shape (m, t)
+
+        Returns
+        -------
+        ndarray of shape (n, d, t), or None
+            None where the kernel does not know them. At a kink the mean of the slopes on both sides.
+        """
+        return None
+
     @property
     def factorises(self) -> bool:
         """Whether the kernel is the product of its values on the single columns."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from math import ceil
 from typing import Any
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse
 
 from phimap._validation import check_integer, check_real
 from phimap.kernels.base import StationaryKernel
 from phimap.kernels.geometry import Rows, paired_columns, squared_distances
+from phimap.kernels.profiles import gaussian, matern
+from phimap.kernels.slopes import product_gradients, radial_gradients
 from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, SpectralLaw, StudentLaw
 
 
@@ -105,10 +106,14 @@ class Gaussian(_GammaKernel):
         return GaussianLaw(n_features, scale)
 
     def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
-        return _gaussian(np.square(scaled, out=scaled))
+        return gaussian(np.square(scaled, out=scaled))
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
-        return _gaussian(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
+        return gaussian(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
+
+    def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        scale = self._inverse_length_scale(X.shape[1])
+        return radial_gradients(X, Y, weights, lambda squared: -gaussian(squared), scale)
 
 
 class Laplacian(_GammaKernel):
@@ -189,6 +194,9 @@ class Laplacian(_GammaKernel):
             exponent = cdist(X, Y, "cityblock", w=np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1]))
         np.negative(exponent, out=exponent)
         return np.exp(exponent, out=exponent)
+
+    def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return product_gradients(X, Y, weights, self(X, Y), self._inverse_length_scale(X.shape[1]))
 
 
 class Cauchy(_ScaledKernel):
@@ -316,54 +324,30 @@ class Matern(_ScaledKernel):
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         return self._of_squared(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
 
+    def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        nu = self._check_nu()
+        if nu != 0.5 and nu <= 1.0:
+            return None
+
+        def slope(squared: np.ndarray) -> np.ndarray:
+            if nu == np.inf:
+                return -gaussian(squared)
+            if nu == 0.5:
+                # At r = 0 the gradient has no direction, and the mean over all of them is zero.
+                r = np.sqrt(squared)
+                return np.divide(-np.exp(-r), r, out=np.zeros_like(r), where=r > 0)
+            # The derivative of z^nu K_nu(z) is -z^nu K_{nu - 1}(z).
+            return matern(nu - 1, 2 * nu * squared) * (-nu / (nu - 1))
+
+        return radial_gradients(X, Y, weights, slope, self._inverse_length_scale(X.shape[1]))
+
     def _of_squared(self, squared: np.ndarray) -> np.ndarray:
         """Kernel values of squared distances in length scales, which are overwritten."""
         nu = self._check_nu()
         if nu == np.inf:
-            return _gaussian(squared)
+            return gaussian(squared)
         squared *= 2.0 * nu
-        return _matern(nu, squared)
-
-
-def _gaussian(squared: np.ndarray) -> np.ndarray:
-    """The Gaussian kernel of squared distances in length scales, which are overwritten."""
-    squared *= -0.5
-    return np.exp(squared, out=squared)
-
-
-def _matern(nu: float, squared: np.ndarray) -> np.ndarray:
-    """Matern function of r^2 (any shape)."""
-    steps = ceil(nu) - 1
-    lowest = nu - steps
-    r = np.sqrt(squared)
-    if lowest == 0.5:
-        previous = np.negative(r)
-        np.exp(previous, out=previous)
-        current = previous
-        if steps:
-            r += 1.0
-            r *= previous
-            current = r
-    else:
-        previous = _matern_bessel(lowest, r)
-        current = _matern_bessel(lowest + 1.0, r) if steps else previous
-    for step in range(1, steps):
-        order = lowest + step
-        previous *= squared
-        previous /= 4.0 * order * (order - 1.0)
-        previous += current
-        previous, current = current, previous
-    return current
-
-
-def _matern_bessel(nu: float, r: np.ndarray) -> np.ndarray:
-    """Matern function of r (any shape) for 0 < nu <= 2, by the Bessel function."""
-    with np.errstate(invalid="ignore"):
-        values = special.kve(nu, r) * np.exp(-r) * r**nu
-    values *= 2.0 ** (1.0 - nu) / special.gamma(nu)
-    # At r = 0, and near it where the Bessel function overflows, the product is not defined; its limit is 1.
-    values[~np.isfinite(values)] = 1.0
-    return np.minimum(values, 1.0, out=values)
+        return matern(nu, squared)
 
 
 def _times(X: sparse.csr_array, scale: float | np.ndarray) -> sparse.csr_array:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.learn.search.gradients import gradients
+from phimap.learn.search.gradients import _differences, gradients
 from phimap.learn.search.metric import mean_outer_gradient, metric_of, root_of
 from phimap.learn.search.trial import FoldFit
 
@@ -84,3 +84,33 @@ def test_roots_are_those_of_metrics_of_trace_d(rng):
     np.testing.assert_array_equal(metric_of(None, 6), np.ones(6))
     # A model that is constant tells nothing of the columns.
     np.testing.assert_array_equal(root_of(np.zeros((3, 3)), "diagonal"), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pm.kernels.Gaussian(1.3),
+        pm.kernels.Gaussian(np.array([1.0, 2.0, 0.5])),
+        pm.kernels.Laplacian(2.0),
+        pm.kernels.Laplacian(np.array([1.0, 2.0, 0.5])),
+        *(pm.kernels.Matern(nu, 1.7) for nu in (0.5, 0.8, 1.2, 1.5, 2.5, np.inf)),
+        pm.kernels.Cauchy(2.0),
+    ],
+    ids=repr,
+)
+def test_gradients_of_landmarks_are_the_limits_of_differences(kernel, rng):
+    rows = rng.standard_normal((30, 3))
+    phi = pm.NystroemFeatures(kernel, 30, random_state=0).fit(rows)
+    X, coefs = rng.standard_normal((40, 3)), rng.standard_normal((30, 2))
+    # A difference over a kink is no derivative.
+    X = X[np.abs(X[:, None] - rows).min(axis=(1, 2)) > 2e-3]
+    assert len(X) > 20
+    expected = _differences(phi.record_, X, coefs)
+    np.testing.assert_allclose(gradients(phi.record_, X, coefs), expected, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("kernel", [pm.kernels.Laplacian(2.0), pm.kernels.Matern(0.5, 2.0)], ids=repr)
+def test_a_kink_counts_with_the_mean_of_its_slopes(kernel):
+    # On the line the slopes at a landmark are -1/2 and 1/2 of its own term, and those of the others stay.
+    Y, weights = np.array([[0.0], [1.0]]), np.array([[1.0], [2.0]])
+    np.testing.assert_allclose(kernel.gradients(Y[:1], Y, weights), [[[np.exp(-0.5)]]])

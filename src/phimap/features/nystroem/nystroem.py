@@ -11,7 +11,7 @@ import numpy as np
 from phimap._validation import check_choice, check_finite
 from phimap.features.base import FeatureMap
 from phimap.features.nystroem.landmarks import SEARCHES, most_candidates
-from phimap.kernels import Gaussian, Kernel
+from phimap.kernels import Gaussian, Kernel, StationaryKernel
 from phimap.ops import Array, Ops, ops_for, single_threaded_blas
 from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.random_map import MapRecord
@@ -61,6 +61,11 @@ class NystroemRecord(MapRecord):
         # Kernel values with the landmarks, whose own coefficients need the whitening once and not for each row.
         weights = ops.matmul(self.whitening, ops.constant(coefs[: self.landmarks.shape[0]]))
         return ops.matmul(kernel_matrix(ops, self.kernel, X, self.landmarks), weights)
+
+    def output_gradients(self, X: np.ndarray, coefs: np.ndarray) -> np.ndarray | None:
+        if not isinstance(self.kernel, StationaryKernel):
+            return None
+        return self.kernel.gradients(X, self.landmarks, self.whitening @ coefs[: self.landmarks.shape[0]])
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         # The whitening is triangular: the first columns are the map of the first landmarks.

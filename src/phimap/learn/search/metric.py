@@ -8,10 +8,12 @@ from phimap.learn.search.gradients import gradients
 from phimap.learn.search.trial import FoldFit
 from phimap.ops import Array, ops_for
 
-# Rows at which gradients are taken, and numbers of rows times columns at the most.
-_ROWS = 600
+# Rows at which gradients are taken, and what rows times columns times features may come to.
+_ROWS = 2000
 _LEAST_ROWS = 100
-_ENTRIES = 10_000
+_PRODUCTS = 2**27
+# The same of differences, for rows times columns: each is two outputs of the map.
+_ROWS_OF_DIFFERENCES, _DIFFERENCES = 600, 10_000
 # Eigenvalues of a metric below this share of the largest count as much: no direction is lost for good.
 _FLOOR = 1e-6
 
@@ -40,9 +42,11 @@ def mean_outer_gradient(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.n
     Radhakrishnan, Beaglehole, Pandit, Belkin (2024), *Mechanism for feature learning in neural networks and
     backpropagation-free machine learning models*, Equation 2.
     """
-    n_rows = int(np.clip(_ENTRIES // X.shape[1], _LEAST_ROWS, _ROWS))
-    ops = ops_for(X)
-    rows = ops.to_host(ops.dense(X[:n_rows]))
+    ops, d = ops_for(X), X.shape[1]
+    most, n_rows = _ROWS, _PRODUCTS // (d * fit.record.n_components)
+    if fit.record.output_gradients(np.zeros((1, fit.record.n_features)), fit.coefs) is None:
+        most, n_rows = _ROWS_OF_DIFFERENCES, _DIFFERENCES // d
+    rows = ops.to_host(ops.dense(X[: int(np.clip(n_rows, _LEAST_ROWS, most))]))
     R = np.eye(X.shape[1]) if root is None else np.diag(root) if root.ndim == 1 else root
     found = gradients(fit.record, rows @ R, fit.coefs)
     flat = np.moveaxis(found, 2, 1).reshape(-1, found.shape[1]) @ R.T

@@ -1,0 +1,49 @@
+"""Radial kernels as functions of squared distances in length scales."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+from scipy import special
+
+
+def gaussian(squared: np.ndarray) -> np.ndarray:
+    """The Gaussian kernel of squared distances in length scales, which are overwritten."""
+    squared *= -0.5
+    return np.exp(squared, out=squared)
+
+
+def matern(nu: float, squared: np.ndarray) -> np.ndarray:
+    """Matern function of r^2 (any shape)."""
+    steps = ceil(nu) - 1
+    lowest = nu - steps
+    r = np.sqrt(squared)
+    if lowest == 0.5:
+        previous = np.negative(r)
+        np.exp(previous, out=previous)
+        current = previous
+        if steps:
+            r += 1.0
+            r *= previous
+            current = r
+    else:
+        previous = _matern_bessel(lowest, r)
+        current = _matern_bessel(lowest + 1.0, r) if steps else previous
+    for step in range(1, steps):
+        order = lowest + step
+        previous *= squared
+        previous /= 4.0 * order * (order - 1.0)
+        previous += current
+        previous, current = current, previous
+    return current
+
+
+def _matern_bessel(nu: float, r: np.ndarray) -> np.ndarray:
+    """Matern function of r (any shape) for 0 < nu <= 2, by the Bessel function."""
+    with np.errstate(invalid="ignore"):
+        values = special.kve(nu, r) * np.exp(-r) * r**nu
+    values *= 2.0 ** (1.0 - nu) / special.gamma(nu)
+    # At r = 0, and near it where the Bessel function overflows, the product is not defined; its limit is 1.
+    values[~np.isfinite(values)] = 1.0
+    return np.minimum(values, 1.0, out=values)

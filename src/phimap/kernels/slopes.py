@@ -1,0 +1,53 @@
+"""Gradients of weighted sums of kernel values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from phimap.kernels.geometry import squared_distances
+
+#: Derivative of a radial kernel by half the squared distance in length scales, of squared distances (n, m), which may
+#: be overwritten.
+Slope = Callable[[np.ndarray], np.ndarray]
+# Floats of scratch at a time: 16 MiB.
+_SCRATCH = 2**21
+
+
+def radial_gradients(
+    X: np.ndarray, Y: np.ndarray, weights: np.ndarray, slope: Slope, scale: float | np.ndarray
+) -> np.ndarray:
+    """Gradients (n, d, t) of ``sum_j weights[j] f(|scale (x - y_j)|^2)`` at the rows of `X`.
+
+    With `slope` s they are ``scale^2 sum_j weights[j] s_j (x - y_j)``: one matrix of slopes and t products with it.
+    """
+    result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
+    centre = Y.mean(axis=0)
+    left, right = X - centre, Y - centre
+    step = max(1, _SCRATCH // Y.shape[0])
+    for start in range(0, X.shape[0], step):
+        part = slice(start, start + step)
+        slopes = slope(squared_distances(X[part], Y, scale))
+        for target, weight in enumerate(weights.T):
+            weighted = slopes * weight
+            result[part, :, target] = left[part] * weighted.sum(axis=1, keepdims=True) - weighted @ right
+    return result * np.square(np.broadcast_to(scale, X.shape[1]))[:, None]
+
+
+def product_gradients(
+    X: np.ndarray, Y: np.ndarray, weights: np.ndarray, values: np.ndarray, scale: float | np.ndarray
+) -> np.ndarray:
+    """Gradients (n, d, t) of ``sum_j weights[j] exp(-sum_k |scale_k (x_k - y_jk)|)``, whose `values` (n, m) are known.
+
+    Where x and y_j agree in a column the mean of both slopes counts, which is zero.
+    """
+    result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
+    step = max(1, _SCRATCH // Y.shape[0])
+    for start in range(0, X.shape[0], step):
+        part = slice(start, start + step)
+        for column in range(X.shape[1]):
+            signs = np.sign(np.subtract.outer(X[part, column], Y[:, column]))
+            signs *= values[part]
+            result[part, column] = signs @ weights
+    return -result * np.broadcast_to(scale, X.shape[1])[:, None]
