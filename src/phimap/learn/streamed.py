@@ -185,7 +185,14 @@ class StreamedFit(LinearOutputs):
         if is_open(families):
             seed = int(self._streams()["search"].integers(2**31))
             sample = self._search_sample(first_pass)
-            found = search(families, sample, EFFORTS[self.effort], seed=seed, n_jobs=self.n_jobs)
+            found = search(
+                families,
+                sample,
+                EFFORTS[self.effort],
+                seed=seed,
+                n_jobs=self.n_jobs,
+                most_components=self._new_width(),
+            )
         else:
             found = Found(median_kernel(families[0], rows, weights), families[0], None, None)
         self.search_, self.metric_ = found.log, metric_of(found.root, d)

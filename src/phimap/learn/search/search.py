@@ -27,6 +27,8 @@ _GAIN = 0.01
 _HOPELESS = 1.5
 # Paths whose errors are at most this multiple of the least are compared again at the last level.
 _RIVAL = 1.1
+# The best points of two kinds of metric are compared at the width that decides where their errors are that near.
+_NEAR = 1.25
 # Random features are taken in place of landmarks where their error is at most this multiple.
 _TOLERANCE = 1.01
 # Rows on which the median distance is taken.
@@ -47,18 +49,21 @@ class Effort:
         Paths that go on to the second level.
     rounds : int
         Rounds of the metric at a level at the most.
+    decides : int or None
+        Width at which the best of each kind of metric are compared in the end; None compares none.
     """
 
     n_components: tuple[int, ...]
     n_rows: tuple[int, ...]
     survivors: int
     rounds: int
+    decides: int | None
 
 
 EFFORTS = {
-    "fast": Effort((256,), (2500,), 1, 3),
-    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 2, 8),
-    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 4, 8),
+    "fast": Effort((256,), (2500,), 1, 3, None),
+    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 2, 8, 2048),
+    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 4, 8, 4096),
 }
 
 
@@ -243,7 +248,15 @@ class _Level:
         return best
 
 
-def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None) -> Found:
+def search(
+    families: Sequence[Family],
+    sample: SearchSample,
+    effort: Effort,
+    *,
+    seed: int,
+    n_jobs: int | None,
+    most_components: int,
+) -> Found:
     """Choose a family, its width and a metric.
 
     Parameters
@@ -256,6 +269,8 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
         Of the maps, which are the same draw for all widths.
     n_jobs : int or None
         Trials side by side; changes no bit.
+    most_components : int
+        Features of the final map at the most.
 
     Returns
     -------
@@ -266,6 +281,8 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
     A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
     The best go on to the second level, with wider maps and more rows, from where they are. The last level compares
     what is left and goes on from the best. Widths and siblings of the best are tried at both.
+    Then the best of the other kinds of metric, none among them, are compared with it at twice the width, where they
+    are near: what small maps cannot follow looks like noise to them.
 
     **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
@@ -309,17 +326,35 @@ def search(families: Sequence[Family], sample: SearchSample, effort: Effort, *, 
         polished = middle.best_sibling(middle.climb([best]))
         paths += [polished] if polished is not best else []
     rivals = [path for path in paths if path.error <= _RIVAL * best.error]
-    final += rivals if last is middle else last.evaluate([_unfolded(path) for path in rivals])
+    # Where targets change from row to row, small maps flatter a metric: kernels without one come to the end, too.
+    plain = [] if last is middle else [p for p in early if p.kind == "none" and p.family.metrics and p not in rivals]
+    final += rivals if last is middle else last.evaluate([_unfolded(path) for path in rivals + plain])
     best = min(final, key=lambda p: p.error)
     if last is not middle and best.kind != "none":
         best = last.follow(best, effort.rounds)
     best = last.best_sibling(last.climb([best]))
+    if last is not middle and effort.decides is not None and last.n_components < most_components:
+        best = _decided(best, final, last, effort.decides)
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
         if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
             family = other.family
     return Found(family.make(best.length_scale), family, _mean_root(best), _log(entries))
+
+
+def _decided(best: _Point, others: Sequence[_Point], last: _Level, width: int) -> _Point:
+    """The best point of a kind of metric, or that of another which is better with wider maps."""
+    judge = replace(last, n_components=width)
+    if judge.n_components >= judge.sample.n_learned:
+        judge = replace(last, n_components=judge.sample.n_learned)
+    kinds = {point.kind: point for point in sorted(others, key=lambda p: -p.error) if not point.family.next}
+    near = [point for kind, point in kinds.items() if kind != best.kind and point.error <= _NEAR * best.error]
+    if not near:
+        return best
+    tried = judge.evaluate([replace(point, result=None) for point in (best, *near)])
+    chosen = int(np.argmin([point.error for point in tried]))
+    return best if chosen == 0 else last.best_sibling(last.climb([near[chosen - 1]]))
 
 
 def _is_hopeless(point: _Point, others: Sequence[_Point]) -> bool:
