@@ -69,6 +69,8 @@ def search_facts(model: Any) -> list[tuple[str, str]]:
     if leading := leading_columns(model, _LEADING):
         more = f", {model.n_features_in_ - len(leading)} more" if model.n_features_in_ > len(leading) else ""
         facts.append(("relevances", ", ".join(f"{name} {100 * share:.3g} %" for name, share in leading) + more))
+    if model.scaling_.squash is not None:
+        facts.append(("columns", "squashed by arcsinh"))
     if model.corrections_ is not None:
         facts.append(("corrections", f"in {model.corrections_.partition.n_regions} regions"))
     log = model.search_

@@ -107,8 +107,8 @@ def _fit(options: FitOptions) -> Result:
             "2. Give more rows, or a smaller --holdout."
         )
     task, why = choose_task(options.task, options.data, overview)
-    standardize = ("global" if table.is_image else "columns") if options.standardize == "auto" else options.standardize
-    if standardize == "columns":
+    standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
+    if standardize in ("auto", "columns"):
         check_constant_columns(options.data, overview.features)
     if options.dtype == "float32" and (coarse := coarse_columns(overview.features, options.dtype)) is not None:
         complain(f"{options.data}: {coarse}", "warning")

@@ -103,7 +103,7 @@ class FitOptions:
     seed: Annotated[int, Option("Seed of the split and of all random draws.")] = 0
     standardize: Annotated[
         Literal["auto", "columns", "global", "none"],
-        Option("Scaling of the inputs; auto is global for images, else columns."),
+        Option("Scaling of the inputs; auto is global for images, else columns, heavy tails squashed where it pays."),
     ] = "auto"
     columns: Annotated[list[str] | None, Option("Feature columns, separated by commas. Default: all.", read=words)] = (
         None

@@ -174,12 +174,14 @@ def _data(result: Result) -> list[tuple[str, str]]:
 
 def _model(result: Result) -> list[tuple[str, str]]:
     model, options = result.model, result.options
-    scaling = {"columns": "each column to mean 0, variance 1", "global": "one factor for all columns"}
+    columns = "each column to mean 0, variance 1"
+    scaling = {"auto": columns, "columns": columns, "global": "one factor for all columns"}
+    tails = "" if model.scaling_.squash is None else ", heavy tails squashed before"
     rows = [
         ("kernel", kernel_text(model.kernel_)),
         ("feature map", f"{type(model.feature_map_).__name__}, {result.n_components:,} features"),
         *search_facts(model),
-        ("scaling", scaling.get(str(model.standardize), "none")),
+        ("scaling", scaling.get(str(model.standardize), "none") + tails),
         (
             "regularisation",
             f"alpha = {model.alpha_:.4g}, {_CHOSEN_BY.get(model.solution_.criterion, model.solution_.criterion)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -25,7 +25,7 @@ from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import Reservoir, fingerprint
-from phimap.learn.data.scaling import check_standardisation
+from phimap.learn.data.scaling import Scaling, Squash, check_standardisation
 from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.linear import LinearOutputs
 from phimap.learn.regions.fit import learn_corrections
@@ -37,10 +37,12 @@ from phimap.learn.ridge.judges import Judges
 from phimap.learn.ridge.left_out_rows import LeftOutRows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.search.effort import EFFORTS
+from phimap.learn.search.families import Family
 from phimap.learn.search.kernel import Wish, map_of_family, median_kernel
 from phimap.learn.search.metric import metric_of
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import EFFORTS, Found, SearchLog, is_open, search
+from phimap.learn.search.search import Found, SearchLog, best_scaling, is_open, search
 from phimap.learn.search.width import choose_width, most_components
 from phimap.learn.solver import HeldOutScores, LinearSolution, Problem
 from phimap.ops import Array, ops_for, single_threaded_blas
@@ -184,7 +186,8 @@ class StreamedFit(LinearOutputs):
         families = wish.families(metrics, d, sparse=is_sparse)
         if is_open(families):
             seed = int(self._streams()["search"].integers(2**31))
-            sample = self._search_sample(first_pass)
+            entries: list[tuple] = []
+            sample = self._squashed(first_pass, families, seed, entries)
             found = search(
                 families,
                 sample,
@@ -192,12 +195,32 @@ class StreamedFit(LinearOutputs):
                 seed=seed,
                 n_jobs=self.n_jobs,
                 most_components=self._new_width(),
+                entries=entries,
             )
         else:
             found = Found(median_kernel(families[0], rows, weights), families[0], None, None)
         self.search_, self.metric_ = found.log, metric_of(found.root, d)
         self.scaling_ = self.scaling_.rooted(found.root)
         return found
+
+    def _squashed(
+        self, first_pass: FirstPass, families: Sequence[Family], seed: int, entries: list[tuple]
+    ) -> SearchSample:
+        """The sample to search on; heavy tails are squashed, then and ever after, where that lowers the error."""
+        plain, X = self._search_sample(first_pass), first_pass.map_sample.X
+        free = self.standardize == "auto" and isinstance(self.kernel, str) and self.kernel == "auto"
+        if not free or sparse.issparse(X) or not any(family.metrics for family in families):
+            return plain
+        squash = Squash.of_sample(X)
+        if squash is None:
+            return plain
+        before, self.scaling_ = self.scaling_, Scaling.squashed(squash, X)
+        other = self._search_sample(first_pass)
+        effort = EFFORTS[self.effort]
+        if best_scaling(families, [plain, other], effort, seed=seed, n_jobs=self.n_jobs, entries=entries):
+            return other
+        self.scaling_ = before
+        return plain
 
     def _search_sample(self, first_pass: FirstPass) -> SearchSample:
         """What a search sees of the training rows, in the scales that are known so far."""

@@ -125,6 +125,10 @@ class Ops(ABC):
         """Exponentials, entry by entry."""
 
     @abstractmethod
+    def arcsinh(self, X: Array) -> Array:
+        """Inverse hyperbolic sines, entry by entry."""
+
+    @abstractmethod
     def arcsin(self, X: Array) -> Array:
         """Inverse sines, entry by entry."""
 

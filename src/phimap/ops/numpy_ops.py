@@ -124,6 +124,9 @@ class NumpyOps(Ops):
     def exp(self, X: Array) -> Array:
         return np.exp(X)
 
+    def arcsinh(self, X: Array) -> Array:
+        return np.arcsinh(X)
+
     def arcsin(self, X: Array) -> Array:
         return np.arcsin(X)
 

@@ -116,6 +116,9 @@ class TorchOps(Ops):
     def exp(self, X: Array) -> Array:
         return torch.exp(X)
 
+    def arcsinh(self, X: Array) -> Array:
+        return torch.asinh(X)
+
     def arcsin(self, X: Array) -> Array:
         return torch.asin(X)
 

@@ -19,7 +19,7 @@ CAPACITY = 20
 @pytest.fixture
 def few(monkeypatch):
     """Keep few rows against streams of a few hundred."""
-    monkeypatch.setattr(outlying, "_CAPACITY", CAPACITY)
+    monkeypatch.setattr(outlying, "OUTLYING_CAPACITY", CAPACITY)
 
 
 def collect(X, cuts, seed: int = 1, centre=(0.5, -1.0, 0.0), factor=(1.0, 2.0, 0.1)) -> OutlyingRows:

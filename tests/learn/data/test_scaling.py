@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from phimap.learn.data.scaling import Moments
+from phimap.learn.data.scaling import Moments, Scaling, Squash
 from phimap.ops import ops_for
 
 EPS = np.finfo(np.float64).eps
@@ -116,3 +116,35 @@ def test_auto_scales_the_columns_of_dense_rows_alone(rng):
     np.testing.assert_array_equal(dense.scaling("auto").factor, dense.scaling("columns").factor)
     np.testing.assert_array_equal(rows.scaling("auto").factor, np.ones(3))
     assert not np.array_equal(rows.scaling("columns").factor, np.ones(3))
+
+
+def test_squashing_is_linear_in_the_middle_and_logarithmic_in_the_tails(rng):
+    X = rng.standard_normal((4000, 3))
+    assert Squash.of_sample(X) is None
+    X[0, 1] = 1e6
+    squash = Squash.of_sample(X)
+    assert squash is not None
+    ops = ops_for(X)
+    points = np.array([[0.1, 0.1, 0.1], [1e6, 1e6, 1e6]])
+    near, far = squash.bind(ops).apply(ops, points)
+    # Robust deviations of 4,000 normal numbers are known to 2 %.
+    np.testing.assert_allclose(near, 0.1, atol=0.06)
+    np.testing.assert_allclose(far, np.log(2e6), rtol=0.01)
+
+
+def test_columns_of_few_values_are_squashed_by_their_deviation():
+    X = np.zeros((1000, 2))
+    X[:50, 0], X[:, 1], X[0, 1] = 1.0, np.arange(1000), 1e9
+    squash = Squash.of_sample(X)
+    assert squash is not None
+    assert squash.factor[0] == pytest.approx(1 / X[:, 0].std())
+
+
+def test_squashed_columns_are_standardised(rng):
+    X = np.exp(3 * rng.standard_normal((2000, 2))).astype(np.float32)
+    squash = Squash.of_sample(X)
+    assert squash is not None
+    scaled = Scaling.squashed(squash, X).bind(ops_for(X)).apply(ops_for(X), X)
+    assert scaled.dtype == np.float32
+    np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-5)

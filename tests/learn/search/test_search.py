@@ -166,3 +166,37 @@ def test_wider_maps_judge_what_is_left_of_the_small_ones(rng):
     assert set(zip(log.n_components, log.n_rows, strict=True)) == {(256, 2500), (512, 2600), (1024, 2600)}
     assert len(log.errors) <= 25
     assert log.errors[log.n_components == 1024].min() <= 1.02 * log.errors.min()
+
+
+def heavy(n_rows, rng):
+    """Log-normal rows (n, 3), and a target of their logarithms."""
+    X = np.exp(4 * rng.standard_normal((n_rows, 3)))
+    return X, np.sin(np.log(X[:, 0]) / 2) + 0.2 * np.log(X[:, 1]) + 0.1 * rng.standard_normal(n_rows)
+
+
+def test_heavy_tails_are_squashed_where_it_pays(rng, tmp_path):
+    X, y = heavy(1200, rng)
+    models = [
+        pm.KernelRegressor(n_components=256, effort="fast", standardize=kind, random_state=0).fit(X[:800], y[:800])
+        for kind in ("auto", "columns")
+    ]
+    assert models[0].scaling_.squash is not None
+    assert models[1].scaling_.squash is None
+    errors = [relative_error(model, X[800:], y[800:]) for model in models]
+    assert errors[0] < 0.7 * errors[1]
+    pm.save(models[0], tmp_path / "model.phimap")
+    np.testing.assert_array_equal(pm.load(tmp_path / "model.phimap").predict(X), models[0].predict(X))
+
+
+def test_heavy_tails_stay_where_the_target_follows_them(rng):
+    X = np.exp(1.5 * rng.standard_normal((900, 2)))
+    y = X[:, 0] - X[:, 1] + 0.1 * rng.standard_normal(900)
+    assert pm.KernelRegressor(n_components=256, effort="fast", random_state=0).fit(X, y).scaling_.squash is None
+
+
+def test_a_wide_minimum_does_not_hide_a_narrow_one():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1160, 4))
+    y = np.sin(2 * X[:, 2]) + 0.5 * X[:, 0] + 0.05 * rng.standard_normal(1160)
+    model = pm.KernelRegressor("gaussian", metric="diagonal", effort="fast", random_state=0).fit(X[:160], y[:160])
+    assert relative_error(model, X[160:], y[160:]) < 0.2

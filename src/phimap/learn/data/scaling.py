@@ -11,6 +11,40 @@ from phimap.learn.data.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record
 
+# Deviations from the median, in robust standard deviations, that make a tail heavy.
+_HEAVY = 10.0
+# The middle half of normal numbers, in standard deviations.
+_MIDDLE_HALF = 1.349
+
+
+@dataclass(frozen=True)
+class Squash(Record):
+    """``arcsinh((x - centre) * factor)``, column by column: linear in the middle, logarithmic in the tails.
+
+    Attributes
+    ----------
+    centre, factor : ndarray of shape (n_features,)
+        Median, and inverse robust standard deviation: the spread of the middle half over 1.349.
+    """
+
+    centre: np.ndarray
+    factor: np.ndarray
+
+    @classmethod
+    def of_sample(cls, X: np.ndarray) -> Squash | None:
+        """For random rows (n, d), dense; None where no column has a heavy tail."""
+        X = X.astype(np.float64)
+        low, centre, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
+        spread, deviation = (high - low) / _MIDDLE_HALF, X.std(axis=0)
+        # Half of a column may be one value, mostly zero.
+        spread = np.where(spread > 0, spread, deviation)
+        factor = np.divide(1, spread, out=np.ones_like(spread), where=spread > 0)
+        return cls(centre, factor) if np.abs((X - centre) * factor).max() > _HEAVY else None
+
+    def apply(self, ops: Ops, X: Array) -> Array:
+        """The rows of `X` (r, d) squashed, as a new dense array; on a record bound to `ops`."""
+        return ops.arcsinh((ops.dense(X) - self.centre) * self.factor)
+
 
 @dataclass(frozen=True)
 class Scaling(Record):
@@ -23,23 +57,35 @@ class Scaling(Record):
     factor : ndarray of shape (n_features,)
     root : ndarray of shape (n_features, k) or None
         What scaled rows are multiplied by; None where it is the identity. A diagonal metric is part of `factor`.
+    squash : Squash or None
+        What columns go through before all else; None where they are taken as they are.
     """
 
     shift: np.ndarray
     factor: np.ndarray
     root: np.ndarray | None = None
+    squash: Squash | None = None
 
     def apply(self, ops: Ops, X: Array) -> Array:
         """The rows of `X` (r, d) scaled, as a new array; on a record bound to `ops`.
 
         CSR stays CSR unless the columns are shifted, as those of a model fitted on dense rows are.
         """
+        if self.squash is not None:
+            X = self.squash.apply(ops, X)
         if ops.is_sparse(X) and not self.shift.any():
             scaled = ops.scale_columns(X, self.factor)
         else:
             scaled = (ops.dense(X) - self.shift) * self.factor
         # In tiles of rows: the number of threads changes no bit.
         return scaled if self.root is None else ops.matmul_rows(ops.dense(scaled), self.root, None)
+
+    @classmethod
+    def squashed(cls, squash: Squash, X: np.ndarray) -> Scaling:
+        """Squashed columns to mean 0 and variance 1, as far as random rows `X` (n, d) tell."""
+        moments = Moments(X.shape[1])
+        moments.update(squash.apply(ops_for(X), X).astype(np.float64))
+        return replace(moments.scaling("columns"), squash=squash)
 
     def rooted(self, root: np.ndarray | None) -> Scaling:
         """The scaling, then the root of a metric: factors (n_features,) or a matrix (n_features, k)."""

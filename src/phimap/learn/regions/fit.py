@@ -146,7 +146,9 @@ class _Trial:
         self._learned, self._judges = (part[remainder.held_out[part] == judges] for judges in (False, True))
         self._remainder = remainder
         rows, judges = (remainder.X[some].astype(np.float64) * scale for some in (self._learned, self._judges))
-        self._matrix, self._values = kernel(rows), kernel(judges, rows)
+        # Planes do not part equal rows, so that a region may be empty.
+        self._matrix = kernel(rows) if len(rows) else np.empty((0, 0))
+        self._values = kernel(judges, rows) if len(rows) and len(judges) else np.zeros((len(judges), len(rows)))
 
     def errors(self, alpha: float) -> np.ndarray:
         """Errors (r, t) of the rows that judge."""
@@ -162,11 +164,13 @@ def _coefficients(
     kernel: StationaryKernel, scale: float, alpha: float, X: np.ndarray, errors: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Coefficients (n, t) of the rows of a region."""
-    return _solve(kernel(X.astype(np.float64) * scale), alpha, errors, weights)
+    return _solve(kernel(X.astype(np.float64) * scale), alpha, errors, weights) if len(X) else errors
 
 
 def _solve(matrix: np.ndarray, alpha: float, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``S (S K S + alpha I)^{-1} S E`` (n, t)."""
+    if not weights.size:
+        return errors
     roots = np.sqrt(weights)
     shifted = matrix * np.outer(roots, roots) + alpha * np.eye(roots.size)
     factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)

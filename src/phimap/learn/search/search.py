@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from phimap.kernels import Kernel
+from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import Family, landmarks, random_features
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.learn.search.metric import mean_outer_gradient, root_of
@@ -19,7 +20,7 @@ from phimap.records import Record
 # Widths of a kernel as multiples of the median distance are powers of this.
 _STEP = 2.0
 # Powers that are tried first, and how far the climb goes to either side.
-_FIRST_POWERS = (0, 1)
+_FIRST_POWERS = (-1, 0, 1)
 _MOST_POWER = 6
 # A round of the metric, or a step of the width, must lower the error by this share to be followed by another.
 _GAIN = 0.01
@@ -35,36 +36,6 @@ _TOLERANCE = 1.01
 _MEDIAN_ROWS = 500
 # With fewer rows than this a metric would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is tried.
-
-    Attributes
-    ----------
-    n_components, n_rows : tuple of int
-        Width of the maps and rows at each level, of which there are one or three.
-    survivors : int
-        Paths that go on to the second level.
-    rounds : int
-        Rounds of the metric at a level at the most.
-    decides : int or None
-        Width at which the best of each kind of metric are compared in the end; None compares none.
-    """
-
-    n_components: tuple[int, ...]
-    n_rows: tuple[int, ...]
-    survivors: int
-    rounds: int
-    decides: int | None
-
-
-EFFORTS = {
-    "fast": Effort((256,), (2500,), 1, 3, None),
-    "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 2, 8, 2048),
-    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 4, 8, 4096),
-}
 
 
 @dataclass(frozen=True)
@@ -256,6 +227,7 @@ def search(
     seed: int,
     n_jobs: int | None,
     most_components: int,
+    entries: list[tuple],
 ) -> Found:
     """Choose a family, its width and a metric.
 
@@ -271,6 +243,8 @@ def search(
         Trials side by side; changes no bit.
     most_components : int
         Features of the final map at the most.
+    entries : list
+        What was tried before, for the log.
 
     Returns
     -------
@@ -286,7 +260,6 @@ def search(
 
     **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
-    entries: list[tuple] = []
     levels = [
         _Level(sample.first(n_rows), n_components, seed, n_jobs, entries)
         for n_components, n_rows in zip(effort.n_components, effort.n_rows, strict=True)
@@ -364,6 +337,35 @@ def _is_hopeless(point: _Point, others: Sequence[_Point]) -> bool:
 def _unfolded(point: _Point) -> _Point:
     """A point with the mean of its metrics in every fold, to be evaluated."""
     return replace(point, roots=(_mean_root(point),) * len(point.roots), result=None)
+
+
+def best_scaling(
+    families: Sequence[Family],
+    samples: Sequence[SearchSample],
+    effort: Effort,
+    *,
+    seed: int,
+    n_jobs: int | None,
+    entries: list[tuple],
+) -> int:
+    """The place of the sample, of the same rows in other scales, on which a kernel without a metric errs least.
+
+    Parameters
+    ----------
+    families, effort, seed, n_jobs
+        As in `search`.
+    samples : sequence of SearchSample
+        The first of them is taken unless another is better by the share that a step of the search must gain.
+    entries : list
+        Takes what was tried.
+    """
+    errors = []
+    for sample in samples:
+        level = _Level(sample.first(effort.n_rows[0]), effort.n_components[0], seed, n_jobs, entries)
+        starts = [_Point.start(family, level) for family in families if not family.next]
+        errors.append(min(level.best_width(start, _FIRST_POWERS).error for start in starts))
+    best = int(np.argmin(errors))
+    return best if errors[best] < (1 - _GAIN) * errors[0] else 0
 
 
 def is_open(families: Sequence[Family]) -> bool:
