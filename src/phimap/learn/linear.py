@@ -24,6 +24,7 @@ class LinearOutputs(ABC):
     """The fitted half of a learner: what its coefficients are, and what they give on new rows."""
 
     scaling_: Scaling
+    metric_: np.ndarray
     feature_map_: RandomMap
     n_features_in_: int
     device: str
@@ -99,6 +100,13 @@ class LinearOutputs(ABC):
         """The exact kernel that the features estimate."""
         check_is_fitted(self, "feature_map_")
         return self.feature_map_.kernel_
+
+    @property
+    def relevances_(self) -> np.ndarray:
+        """Shares (d,) of the columns in the metric, which sum to 1."""
+        check_is_fitted(self, "feature_map_")
+        diagonal = self.metric_ if self.metric_.ndim == 1 else np.diag(self.metric_)
+        return diagonal / diagonal.sum()
 
     @property
     def alpha_(self) -> float:

@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from phimap._progress import Stage, Stages
 from phimap._random import named_streams, seed_sequence
@@ -72,7 +71,6 @@ class StreamedFit(LinearOutputs):
     standardize: str | bool
     solver: str
     search_: SearchLog | None
-    metric_: np.ndarray
     memory: int | str | None
     random_state: Any
     verbose: bool
@@ -228,13 +226,6 @@ class StreamedFit(LinearOutputs):
         targets, counted = self._encode(y), self._row_weights(y, weights)
         return SearchSample(self._scaled(X), targets, np.ones(len(targets)) if counted is None else counted)
 
-    @property
-    def relevances_(self) -> np.ndarray:
-        """Shares (d,) of the columns in the metric, which sum to 1."""
-        check_is_fitted(self, "feature_map_")
-        diagonal = self.metric_ if self.metric_.ndim == 1 else np.diag(self.metric_)
-        return diagonal / diagonal.sum()
-
     def _wish(self) -> Wish:
         wish = Wish(self.kernel, self.length_scale, self.metric)
         wish.check()
@@ -287,6 +278,8 @@ class StreamedFit(LinearOutputs):
         with stages.stage("corrections", n_rows) as advance:
             solution = self.solution_ if self.target_units_ is None else self.target_units_.apply_to(self.solution_)
             blind = self.solver_.without(self._mapped(*held_out), solution.alpha, self.n_jobs)
+            if blind is None:
+                return
             outputs = Outputs((solution, blind), self.feature_map_.record_, self.n_jobs)
 
             def errors_of(batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:

@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from phimap.learn.data.blocks import feature_block
+from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.solver import RidgeSolver
 
 N, M = 60, 20
@@ -109,3 +110,19 @@ def test_rows_with_and_without_weights_add_up(rows, announced, rng):
     given[...] = np.nan
     oracle = Ridge(alpha=0.5).fit(Z, Y[:, 0], sample_weight=weights)
     np.testing.assert_allclose(coefficients(solver)[:, 0], np.r_[oracle.coef_, oracle.intercept_], atol=1e-10)
+
+
+def test_without_some_rows_is_the_fit_to_the_others(rows):
+    Z, Y = rows
+    solver = fed(RidgeSolver.start(M, 1), Z, Y)
+    found = solver.without(Rows(feature_block(Z[:15]), Y[:15]), 0.5, 1)
+    assert found is not None
+    expected = coefficients(fed(RidgeSolver.start(M, 1), Z[15:], Y[15:]))
+    np.testing.assert_allclose(np.concatenate([found.coef, found.intercept[None]]), expected, atol=1e-9)
+    assert solver.n_rows == N
+
+
+def test_without_nearly_all_rows_nothing_may_be_positive_definite(rows):
+    Z, Y = rows
+    solver = fed(RidgeSolver.start(M, 1), 1e6 * Z, Y)
+    assert solver.without(Rows(feature_block(1e6 * Z[5:]), Y[5:]), 1e-9, 1) is None

@@ -10,6 +10,7 @@ import numpy as np
 from phimap._random import RandomState
 from phimap.learn.data.blocks import FeatureBlock, feature_block
 from phimap.learn.data.weights import joined_weights, total_weight
+from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges
 from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
@@ -104,14 +105,18 @@ class RidgeSolver(Record):
             self.statistics, alpha, held_out=held_out, outlying=outlying, left_out=left_out, rng=rng, n_jobs=n_jobs
         )
 
-    def without(self, rows: Rows, alpha: float, n_jobs: int | None) -> LinearSolution:
-        """Solve without some of the rows, in primal form: ``r m^2`` multiply-adds and a factorisation."""
-        m, t = rows.block.shape[1], rows.targets.shape[1]
-        taken = RidgeSolver.start(m, t)
-        taken.update(rows.block, rows.targets, n_jobs, rows.weights)
+    def without(self, rows: Rows, alpha: float, n_jobs: int | None) -> LinearSolution | None:
+        """Solve without some of the rows, in primal form: ``r m^2`` multiply-adds and a factorisation.
+
+        None where rounding has left no positive definite system.
+        """
         assert self.statistics is not None
-        assert taken.statistics is not None
-        return RidgeSolver(self.statistics.merge(taken.statistics, sign=-1)).finish(alpha, None, 0, n_jobs)
+        # No name holds the sums that are taken away: the solution needs their memory.
+        left = self.statistics.merge(_sums_of(rows, n_jobs), sign=-1)
+        try:
+            return RidgeSolver(left).finish(alpha, None, 0, n_jobs)
+        except NotPositiveDefiniteError:
+            return None
 
     def leverages(self, alpha: float, n_jobs: int | None) -> Leverages:
         """Leverages of rows in the fit with `alpha`, from one factorisation."""
@@ -153,3 +158,10 @@ class RidgeSolver(Record):
             self.statistics.update(Z, Y, n_jobs, weights=weights)
             self.rows, self.n_expected = (), 0
         return self.statistics
+
+
+def _sums_of(rows: Rows, n_jobs: int | None) -> RidgeStatistics:
+    """Sums over some rows."""
+    sums = RidgeStatistics.empty(rows.block.shape[1], rows.targets.shape[1])
+    sums.update(rows.block, rows.targets, n_jobs, weights=rows.weights)
+    return sums

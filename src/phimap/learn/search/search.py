@@ -318,14 +318,11 @@ def search(
 
 def _decided(best: _Point, others: Sequence[_Point], last: _Level, width: int) -> _Point:
     """The best point of a kind of metric, or that of another which is better with wider maps."""
-    judge = replace(last, n_components=width)
-    if judge.n_components >= judge.sample.n_learned:
-        judge = replace(last, n_components=judge.sample.n_learned)
     kinds = {point.kind: point for point in sorted(others, key=lambda p: -p.error) if not point.family.next}
     near = [point for kind, point in kinds.items() if kind != best.kind and point.error <= _NEAR * best.error]
     if not near:
         return best
-    tried = judge.evaluate([replace(point, result=None) for point in (best, *near)])
+    tried = replace(last, n_components=width).evaluate([replace(point, result=None) for point in (best, *near)])
     chosen = int(np.argmin([point.error for point in tried]))
     return best if chosen == 0 else last.best_sibling(last.climb([near[chosen - 1]]))
 
