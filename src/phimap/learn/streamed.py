@@ -27,7 +27,7 @@ from phimap.learn.data.reservoir import Reservoir, fingerprint
 from phimap.learn.data.scaling import Scaling, Squash, check_standardisation
 from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.linear import LinearOutputs
-from phimap.learn.regions.fit import learn_corrections
+from phimap.learn.regions.fit import corrections_memory, learn_corrections
 from phimap.learn.regions.remainder import Outputs, Remainder
 from phimap.learn.registry import Member, member_for
 from phimap.learn.ridge.alpha import check_alpha
@@ -304,9 +304,10 @@ class StreamedFit(LinearOutputs):
         image = getattr(self, "image_shape_", None) is not None
         if not wanted or self.statistics_ is None or self._sparse or image:
             return False
+        m, budget = self._width(), memory_budget(self.memory)
+        spare = budget - RidgeSolver.memory(None, m) - corrections_memory(m, self.n_jobs)
         n_bytes = n_rows * (self.n_features_in_ * 8 + self._n_outputs() * 48)
-        many = n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * self._width())
-        return many and n_bytes <= memory_budget(self.memory) // 4
+        return n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * m) and n_bytes <= min(spare, budget // 4)
 
     def _solve_in_passes(self, member: Member, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
         """Solve by going through the batches several times; nothing is kept of them."""

@@ -91,3 +91,9 @@ def test_a_smooth_target_needs_none(rng):
 def test_what_they_may_be_is_checked(rng):
     with pytest.raises(ValueError, match="`corrections` must be one of 'auto', got 'always'"):
         pm.KernelRegressor(corrections="always").fit(rng.standard_normal((30, 2)), np.arange(30.0))
+
+
+def test_a_small_budget_leaves_no_room_for_them(data):
+    X, y = data
+    model = pm.KernelRegressor(**SETTINGS, memory="100MB").fit(X[:N_ROWS], y[:N_ROWS])
+    assert model.corrections_ is None

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import linalg
 
+from phimap.config import thread_count
 from phimap.kernels import StationaryKernel
 from phimap.learn.regions.corrections import Corrections
 from phimap.learn.regions.partition import Partition
-from phimap.learn.regions.remainder import Remainder
+from phimap.learn.regions.remainder import TILE_ROWS, Remainder
 from phimap.ops import run_tasks
 
 # Rows of a region at the most: a model of them takes a tenth of a second.
 _MOST_ROWS = 1500
+# Matrices of the order of a region's rows that are held meanwhile.
+_ARRAYS = 3
 # Rows that judge the width and alpha, as far as there are so many.
 _JUDGES = 500
 # What corrections must take of the squared error on the rows that judge, to be learned.
@@ -29,6 +32,11 @@ _FIRST_ALPHA = 5
 def n_regions_for(n_rows: int) -> int:
     """The fewest regions, a power of two, that are small enough."""
     return 1 << max(0, int(np.ceil(np.log2(n_rows / _MOST_ROWS))))
+
+
+def corrections_memory(n_components: int, n_jobs: int | None) -> int:
+    """Bytes held at the most beside the rows: matrices of a region, and tiles of outputs, in every thread."""
+    return 8 * thread_count(n_jobs) * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
 
 
 def learn_corrections(kernel: StationaryKernel, remainder: Remainder, n_jobs: int | None = None) -> Corrections | None:

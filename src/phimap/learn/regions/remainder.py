@@ -14,8 +14,8 @@ from phimap.learn.solver import LinearSolution
 from phimap.ops import ops_for, run_tasks
 from phimap.random_map import MapRecord
 
-# Rows at a time, in float64.
-_ROWS = 1024
+#: Rows of which outputs are formed at a time, in float64.
+TILE_ROWS = 1024
 
 
 class Outputs:
@@ -39,10 +39,10 @@ class Outputs:
         """Outputs (n, t) of each solution at the scaled rows of `X` (n, d)."""
 
         def of_tile(start: int) -> np.ndarray:
-            rows = X[start : start + _ROWS].astype(np.float64)
+            rows = X[start : start + TILE_ROWS].astype(np.float64)
             return self._record.linear_outputs(self._ops, rows, self._coef)
 
-        tiles = run_tasks(of_tile, range(0, len(X), _ROWS), self._n_jobs)
+        tiles = run_tasks(of_tile, range(0, len(X), TILE_ROWS), self._n_jobs)
         return np.split(np.concatenate(tiles) + self._intercept, self._n_solutions, axis=1)
 
 
