@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from phimap.learn.data.batches import feature_rows
+from phimap.learn.regions.remainder import Outputs
 from phimap.ops import ops_for
 
 # Values of a column, alone and in a pair.
@@ -145,12 +145,8 @@ def _outputs(model: Any, X: np.ndarray) -> np.ndarray:
     """Predictions (n, 1), or probabilities (n, c), in float64 and without the features where the map knows how."""
     X = X.astype(np.float64)
     ops = ops_for(X)
-    bound, scaling = model.feature_map_.record_.bind(ops), model.scaling_.bind(ops)
-    height = feature_rows(model.feature_map_.record_.n_components, X.itemsize)
-    parts = [X[start : start + height] for start in range(0, len(X), height)]
-    coef, intercept = model.solution_.coef, model.solution_.intercept
-    scaled = [scaling.apply(ops, part) for part in parts]
-    scores = np.concatenate([bound.linear_outputs(ops, rows, coef) for rows in scaled]) + intercept
+    rows = model.scaling_.bind(ops).apply(ops, X)
+    scores = Outputs((model.solution_,), model.feature_map_.record_, model.n_jobs)(rows)[0]
     if model.corrections_ is not None:
-        scores += np.concatenate([model.corrections_.outputs(rows, model.n_jobs) for rows in scaled])
+        scores += model.corrections_.outputs(rows, model.n_jobs)
     return np.exp(model.calibration_.log_probabilities(scores)) if is_classifier(model) else scores
