@@ -39,7 +39,7 @@ from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.families import Family
 from phimap.learn.search.kernel import Wish, map_of_family, median_kernel
-from phimap.learn.search.metric import metric_of
+from phimap.learn.search.metric import inverse_root, metric_of
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import Found, SearchLog, best_scaling, is_open, search
 from phimap.learn.search.width import choose_width, most_components
@@ -290,7 +290,9 @@ class StreamedFit(LinearOutputs):
                 return rows, targets - fitted, targets - unseen, self._row_weights(y, weights)
 
             remainder = Remainder.of_batches(batches, errors_of, keys, self._sample.seed)
-            corrections = learn_corrections(kernel, remainder, self.n_jobs)
+            # What a metric hides may tell neighbours apart.
+            roots = [None] if (back := inverse_root(self.metric_)) is None else [None, back]
+            corrections = learn_corrections(kernel, remainder, roots, self.n_jobs)
         if corrections is not None:
             self.corrections_ = corrections
             targets = self._encode(held_out.y)

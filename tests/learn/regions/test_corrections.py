@@ -81,6 +81,19 @@ def test_equal_rows_make_no_region_that_is_too_large(rng, monkeypatch):
 def test_same_for_any_number_of_threads(rng, monkeypatch):
     monkeypatch.setattr(fit, "_MOST_ROWS", 200)
     left = remainder(rng, 1.0)
-    one, four = (fit.learn_corrections(KERNEL, left, n_jobs) for n_jobs in (1, 4))
+    one, four = (fit.learn_corrections(KERNEL, left, n_jobs=n_jobs) for n_jobs in (1, 4))
     np.testing.assert_array_equal(one.coefs, four.coefs)
     np.testing.assert_array_equal(one.outputs(left.X, 1), four.outputs(left.X, 4))
+
+
+@pytest.mark.parametrize("root", [np.array([1e-3, 1.0]), np.array([[0.5, 0.5], [0.5, 0.5005]])])
+def test_what_a_metric_hides_is_found_behind_it(root, rng):
+    left = remainder(rng, 1.0)
+    hidden = replace(left, X=fit.moved_rows(left.X, root))
+    back = np.linalg.inv(root) if root.ndim == 2 else 1 / root
+    found = fit.learn_corrections(KERNEL, hidden, (None, back))
+    assert found.root is back
+    direct = fit.learn_corrections(KERNEL, left)
+    np.testing.assert_allclose(found.outputs(hidden.X, 1), direct.outputs(left.X, 1), atol=1e-6)
+    # Where nothing is hidden the rows are left as they are.
+    assert fit.learn_corrections(KERNEL, left, (None, np.array([1e-3, 1.0]))).root is None

@@ -7,7 +7,7 @@ import pytest
 
 import phimap as pm
 from phimap.learn.search.gradients import _differences, gradients
-from phimap.learn.search.metric import mean_outer_gradient, metric_of, root_of
+from phimap.learn.search.metric import inverse_root, mean_outer_gradient, metric_of, root_of, tempered_root
 from phimap.learn.search.trial import FoldFit
 
 
@@ -114,3 +114,16 @@ def test_a_kink_counts_with_the_mean_of_its_slopes(kernel):
     # On the line the slopes at a landmark are -1/2 and 1/2 of its own term, and those of the others stay.
     Y, weights = np.array([[0.0], [1.0]]), np.array([[1.0], [2.0]])
     np.testing.assert_allclose(kernel.gradients(Y[:1], Y, weights), [[[np.exp(-0.5)]]])
+
+
+def test_a_power_of_a_metric_and_what_undoes_it(rng):
+    A = rng.standard_normal((5, 5))
+    full = root_of(A @ A.T, "full")
+    np.testing.assert_allclose(full @ inverse_root(full @ full.T), np.eye(5), atol=1e-8)
+    # Half the power of a metric has its root as the metric, up to the trace.
+    tempered = tempered_root(full, 0.5)
+    np.testing.assert_allclose(tempered @ tempered.T, full * 5 / np.trace(full), atol=1e-8)
+    weights = np.array([4.0, 1.0, 0.25])
+    np.testing.assert_allclose(tempered_root(np.sqrt(weights), 0.5) ** 2, np.sqrt(weights) * 3 / np.sqrt(weights).sum())
+    np.testing.assert_allclose(inverse_root(weights), 1 / np.sqrt(weights))
+    assert inverse_root(np.ones(3)) is None

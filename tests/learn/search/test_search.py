@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +12,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 
 import phimap as pm
+from phimap.learn.search.families import radial
 from phimap.learn.search.kernel import Wish
+from phimap.learn.search.level import Level, Point
+from phimap.learn.search.sample import SearchSample
 
 
 def few_of_many(n_rows, rng, d=12):
@@ -32,6 +37,21 @@ def test_a_metric_finds_the_columns_that_matter(rng):
     assert set(np.argsort(learned.relevances_)[-2:]) == {2, 7}
     assert learned.relevances_[[2, 7]].sum() > 0.8
     np.testing.assert_array_equal(plain.metric_, np.ones(12))
+
+
+def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
+    X = rng.standard_normal((2500, 10))
+    y = X[:, 0] + 0.3 * np.sin(2 * X[:, 3]) * X[:, 5]
+    sample = SearchSample(X, y[:, None], np.ones(len(y)))
+    level = Level(sample, 256, 0, 1)
+    # A metric that sees the first column alone, as one learned from a linear fit does.
+    roots = (np.array([1.0, *[1e-2] * 9]) * np.sqrt(10),) * len(sample.folds())
+    sharp = level.best_width(
+        replace(Point.start(radial(1.5, ()), level), kind="diagonal", round=1, roots=roots), (0, 1)
+    )
+    followed, tempered = level.follow(sharp, 8), level.tempered(sharp, 8)
+    assert tempered.error < 0.7 * min(sharp.error, followed.error)
+    assert set(np.argsort(tempered.roots[0])[-3:]) == {0, 3, 5}
 
 
 def test_the_default_beats_boosting_where_few_columns_matter(rng):

@@ -8,22 +8,24 @@ import numpy as np
 
 from phimap.kernels import Kernel
 from phimap.learn.regions.partition import Partition
-from phimap.ops import run_tasks
+from phimap.ops import ops_for, run_tasks
 from phimap.records import Record
 
 
 @dataclass(frozen=True)
 class Corrections(Record):
-    """``k(x, X_r) A_r`` for a row x of region r, with the training rows X_r of the region.
+    """``k(x, X_r) A_r`` for a row x of region r, with the training rows X_r of the region, after their root and scale.
 
     Attributes
     ----------
     partition : Partition
     kernel : Kernel
-        Stationary, of the rows times `scale`.
+        Stationary, of the rows times `root` and `scale`.
+    root : ndarray of shape (d,) or (d, d), or None
+        What rows are multiplied by; None leaves them.
     scale : float
     rows : ndarray of shape (n, d)
-        Scaled training rows times `scale`, those of a region together.
+        Scaled training rows times `root` and `scale`, those of a region together.
     coefs : ndarray of shape (n, t)
     ends : ndarray of int, shape (n_regions,)
         Where the rows of each region end.
@@ -35,6 +37,7 @@ class Corrections(Record):
 
     partition: Partition
     kernel: Kernel
+    root: np.ndarray | None
     scale: float
     rows: np.ndarray
     coefs: np.ndarray
@@ -44,6 +47,7 @@ class Corrections(Record):
 
     def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Corrections (n, t) of scaled rows `X` (n, d), on the host, in their dtype."""
+        X = moved_rows(X, self.root)
         result = np.empty((X.shape[0], self.coefs.shape[1]), X.dtype)
         regions = self.partition.assign(X)
 
@@ -66,3 +70,12 @@ class Corrections(Record):
         place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
         judged = self.keys[place] == keys
         return judged, self.errors[place[judged]]
+
+
+def moved_rows(X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
+    """The rows of `X` (n, d) times a root (d,) or (d, d), in their dtype; a row's result does not depend on others."""
+    if root is None:
+        return X
+    if root.ndim == 1:
+        return X * root.astype(X.dtype)
+    return ops_for(X).matmul_rows(X, root.astype(X.dtype), None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 
 from phimap.config import thread_count
 from phimap.kernels import StationaryKernel
-from phimap.learn.regions.corrections import Corrections
+from phimap.learn.regions.corrections import Corrections, moved_rows
 from phimap.learn.regions.partition import Partition
 from phimap.learn.regions.remainder import TILE_ROWS, Remainder
 from phimap.ops import run_tasks
@@ -39,7 +40,12 @@ def corrections_memory(n_components: int, n_jobs: int | None) -> int:
     return 8 * thread_count(n_jobs) * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
 
 
-def learn_corrections(kernel: StationaryKernel, remainder: Remainder, n_jobs: int | None = None) -> Corrections | None:
+def learn_corrections(
+    kernel: StationaryKernel,
+    remainder: Remainder,
+    roots: Sequence[np.ndarray | None] = (None,),
+    n_jobs: int | None = None,
+) -> Corrections | None:
     """Learn corrections in regions, where they lower the error.
 
     Parameters
@@ -47,6 +53,8 @@ def learn_corrections(kernel: StationaryKernel, remainder: Remainder, n_jobs: in
     kernel : StationaryKernel
         That of the model; its width is chosen anew.
     remainder : Remainder
+    roots : sequence of ndarray of shape (d,) or (d, d), or None
+        What the rows may be multiplied by; that of least error is taken.
     n_jobs : int or None
         Changes no bit.
 
@@ -66,46 +74,84 @@ def learn_corrections(kernel: StationaryKernel, remainder: Remainder, n_jobs: in
     not do: near a row that judges they carry its own error with the opposite sign.
 
     **Cost.** Twice ``n_r^3 / 3`` multiply-adds for each region of n_r rows, and about ten to thirty times as much in
-    the regions that choose.
+    the regions that choose, for each of the roots.
     """
-    n_regions = n_regions_for(len(remainder.X))
-    partition = Partition.of_rows(remainder.X, n_regions)
-    regions = partition.assign(remainder.X)
+    attempts = [one for root in roots if (one := _attempt(kernel, remainder, root, n_jobs)) is not None]
+    rows = np.flatnonzero(remainder.held_out)
+    before = remainder.count(rows) @ np.square(remainder.blind_errors[rows]).sum(axis=1)
+    best = min(attempts, key=lambda one: one.loss, default=None)
+    if best is None or not best.loss < (1 - _GAIN) * before:
+        return None
+    moved, scale = best.remainder, best.scale
+
+    def learn(part: np.ndarray) -> np.ndarray:
+        return _coefficients(kernel, scale, best.alpha, moved.X[part], moved.errors[part], moved.count(part))
+
+    order = np.concatenate(best.parts)
+    by_key = np.argsort(remainder.keys[rows])
+    return Corrections(
+        best.partition,
+        kernel,
+        best.root,
+        scale,
+        moved.X[order] * moved.X.dtype.type(scale),
+        np.concatenate(run_tasks(learn, best.parts, n_jobs)),
+        np.cumsum([part.size for part in best.parts]),
+        remainder.keys[rows][by_key],
+        best.errors[by_key],
+    )
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """Corrections of rows that a root has moved.
+
+    Attributes
+    ----------
+    root : ndarray of shape (d,) or (d, d), or None
+    remainder : Remainder
+        With the rows times the root.
+    partition : Partition
+    parts : list of ndarray of int
+        Rows of each region.
+    scale, alpha : float
+    errors : ndarray of shape (r, t)
+        Of the rows that judge, in the order of the rows.
+    loss : float
+        Weighted sum of their squares.
+    """
+
+    root: np.ndarray | None
+    remainder: Remainder
+    partition: Partition
+    parts: list[np.ndarray]
+    scale: float
+    alpha: float
+    errors: np.ndarray
+    loss: float
+
+
+def _attempt(
+    kernel: StationaryKernel, remainder: Remainder, root: np.ndarray | None, n_jobs: int | None
+) -> _Attempt | None:
+    """Width, alpha and errors of the rows that judge; None where the regions that choose gain too little."""
+    moved = replace(remainder, X=moved_rows(remainder.X, root))
+    n_regions = n_regions_for(len(moved.X))
+    partition = Partition.of_rows(moved.X, n_regions)
+    regions = partition.assign(moved.X)
     parts = [np.flatnonzero(regions == region) for region in range(n_regions)]
     # Planes do not part equal rows, and a region of many would not fit the memory.
-    found = _choose(kernel, remainder, parts, n_jobs) if max(map(len, parts)) <= 2 * _MOST_ROWS else None
+    found = _choose(kernel, moved, parts, n_jobs) if max(map(len, parts)) <= 2 * _MOST_ROWS else None
     if found is None:
         return None
     scale, alpha = found
-
-    def judge(part: np.ndarray) -> np.ndarray:
-        return _Trial(kernel, scale, remainder, part).errors(alpha)
-
-    errors = np.empty((len(remainder.X), remainder.errors.shape[1]))
-    for part, some in zip(parts, run_tasks(judge, parts, n_jobs), strict=True):
-        errors[part[remainder.held_out[part]]] = some
-    rows = np.flatnonzero(remainder.held_out)
-    before, after = (
-        remainder.count(rows) @ np.square(some[rows]).sum(axis=1) for some in (remainder.blind_errors, errors)
-    )
-    if not after < (1 - _GAIN) * before:
-        return None
-
-    def learn(part: np.ndarray) -> np.ndarray:
-        return _coefficients(kernel, scale, alpha, remainder.X[part], remainder.errors[part], remainder.count(part))
-
-    order = np.concatenate(parts)
-    by_key = np.argsort(remainder.keys[rows])
-    return Corrections(
-        partition,
-        kernel,
-        scale,
-        remainder.X[order] * remainder.X.dtype.type(scale),
-        np.concatenate(run_tasks(learn, parts, n_jobs)),
-        np.cumsum([part.size for part in parts]),
-        remainder.keys[rows][by_key],
-        errors[rows][by_key],
-    )
+    errors = np.empty((len(moved.X), moved.errors.shape[1]))
+    judged = run_tasks(lambda part: _Trial(kernel, scale, moved, part).errors(alpha), parts, n_jobs)
+    for part, some in zip(parts, judged, strict=True):
+        errors[part[moved.held_out[part]]] = some
+    rows = np.flatnonzero(moved.held_out)
+    loss = float(moved.count(rows) @ np.square(errors[rows]).sum(axis=1))
+    return _Attempt(root, moved, partition, parts, scale, alpha, errors[rows], loss)
 
 
 def _choose(

@@ -60,18 +60,36 @@ def metric_of(root: np.ndarray | None, n_features: int) -> np.ndarray:
     return np.square(root) if root.ndim == 1 else root @ root.T
 
 
-def root_of(metric: np.ndarray, kind: str) -> np.ndarray:
-    """Root of a metric scaled to trace d: factors (d,) for ``"diagonal"``, a symmetric matrix (d, d) for ``"full"``."""
-    if kind == "diagonal":
-        return np.sqrt(_scaled(np.diag(metric)))
+def inverse_root(metric: np.ndarray) -> np.ndarray | None:
+    """What undoes the root of a metric (d,) or (d, d): factors or a matrix; None where there is nothing to undo."""
+    if metric.ndim == 1:
+        return None if np.all(metric == 1) else 1 / np.sqrt(metric)
     values, vectors = np.linalg.eigh(metric)
-    return (vectors * np.sqrt(_scaled(values))) @ vectors.T
+    return (vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1]))) @ vectors.T
 
 
-def _scaled(values: np.ndarray) -> np.ndarray:
-    """Eigenvalues with a mean of 1, none of them lost."""
+def root_of(metric: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
+    """Root of a power of a metric, of trace d: factors (d,) for ``"diagonal"``, symmetric (d, d) for ``"full"``.
+
+    An exponent below 1 takes the metric closer to the identity: columns that matter little are seen more.
+    """
+    if kind == "diagonal":
+        return np.sqrt(_scaled(np.diag(metric), exponent))
+    values, vectors = np.linalg.eigh(metric)
+    return (vectors * np.sqrt(_scaled(values, exponent))) @ vectors.T
+
+
+def tempered_root(root: np.ndarray, exponent: float) -> np.ndarray:
+    """Root of a power of the metric whose root (d,) or (d, d) is given."""
+    if root.ndim == 1:
+        return root_of(np.diag(np.square(root)), "diagonal", exponent)
+    return root_of(root @ root.T, "full", exponent)
+
+
+def _scaled(values: np.ndarray, exponent: float) -> np.ndarray:
+    """Powers of eigenvalues with a mean of 1, none of them lost."""
     largest = values.max(initial=0.0)
     if not largest > 0:
         return np.ones_like(values)
-    values = np.maximum(values, _FLOOR * largest)
+    values = np.maximum(values / largest, _FLOOR) ** exponent
     return values / values.mean()
