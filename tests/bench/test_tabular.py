@@ -30,7 +30,7 @@ from phimap.cli.commands import app
 
 def made_up(dataset: str, method: str, error: float, *, split: int = 0, **changed: Any) -> Measurement:
     facts = {"task": "regression", "width": 64, "most_rows": None, "n_rows": 80, "n_test": 20, "n_columns": 3}
-    facts |= {"seconds": 1.0, "processor_seconds": 1.0, "predict_seconds": 0.1, "memory": 2.0**30}
+    facts |= {"seconds": 5.0, "processor_seconds": 1.0, "predict_seconds": 0.1, "memory": 2.0**30}
     facts |= {"date": "2026-01-02", "machine": "Processor, 2 cores", "software": "phimap 1"}
     return Measurement(dataset=dataset, method=method, split=split, error=error, **(facts | changed))
 
@@ -244,7 +244,7 @@ def test_xrfm_sees_targets_of_variance_one_and_rows_of_its_own(task, monkeypatch
 
 def test_figures_of_a_task():
     found = [
-        *(made_up("x", "phimap", error, split=k, seconds=2.0) for k, error in enumerate((0.1, 0.3))),
+        *(made_up("x", "phimap", error, split=k, processor_seconds=2.0) for k, error in enumerate((0.1, 0.3))),
         *(made_up("x", "hgb", 0.1, split=k) for k in range(2)),
         *(made_up("y", name, error) for name, error in (("phimap", 0.1), ("hgb", 0.4), ("exact", 0.1))),
         # One split of two: no mean that could stand beside the others.
@@ -263,7 +263,9 @@ def test_figures_of_a_task():
     assert one.ratio == pytest.approx(0.5**0.5)
     assert one.time == pytest.approx(2.0**0.5)
     assert summary.compare("phimap", "lightgbm") is None
-    assert summary.ratios("phimap", "exact") == {"y": 1.0}
+    # On the one split of x that both have.
+    assert summary.ratios("phimap", "exact") == {"x": pytest.approx(10.0), "y": 1.0}
+    assert summary.compare("phimap", "exact").rank == 1.75
 
 
 def test_no_error_at_all_counts_as_half_a_row():
@@ -309,7 +311,19 @@ def test_the_page_holds_the_figures_of_the_file():
     assert "Larger error than hgb: regression 1 (2.00)." in page
     assert "- Regression, beside lightgbm: the error is larger on 1 of 3 tables" in page
     assert "xRFM" not in page
+    assert "fewer splits" not in page
     assert not [line for line in page.splitlines() if "{" in line]
+
+
+def test_the_page_shows_methods_of_fewer_splits():
+    found = [
+        made_up("x", name, error, split=k) for k in range(2) for name, error in (("phimap", 0.3 + k), ("hgb", 0.5))
+    ]
+    page = markdown([*found, made_up("x", "xrfm", 0.2, split=1, processor_seconds=7.0)])
+    assert "`xrfm` was fitted to fewer splits of these tables" in page
+    # Ours has its error on the split of both.
+    assert "| x | 1.3000 | 0.2000 | 1.0 | 7.0 |" in page
+    assert "| x | 100 | 3 | 0.8000 | **0.5000** |" in page
 
 
 @pytest.mark.parametrize("changed", [{"width": 32}, {"most_rows": 10}])
@@ -332,7 +346,9 @@ def test_the_script_asks_for_the_figures_of_the_issue():
     # 22 tables: 18 won at 0.8, the other four lost by one ratio of 1.1; one of the tables is named.
     errors = np.array([[0.8, 1.0, 1.0]] * 18 + [[1.1, 1.0, 0.5]] * 4) / 4
     found = [
-        replace(one, dataset="pol") if one.dataset == "regression 0" else replace(one, n_rows=8001, seconds=3.0)
+        replace(one, dataset="pol")
+        if one.dataset == "regression 0"
+        else replace(one, n_rows=8001, processor_seconds=3.0)
         for one in many(errors, ("phimap", "lightgbm", "xrfm"))
     ]
     kept = {words: (figure, kept) for words, figure, _, kept in script.check(found)}

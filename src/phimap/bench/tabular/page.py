@@ -32,18 +32,19 @@ critical-difference pictures.
 Split k tests the first fifth of `numpy.random.default_rng(k).permutation(n)` and fits to the other rows. Training and
 test parts of a source are joined first, also where they are published as such. The error of regression is the root mean
 squared error over the standard deviation of the test targets, that of classification the share of wrong labels; both
-are means over the splits. Seconds are those of the fit alone, by the clock, after a first fit to {warm} that loads and
-compiles; "GiB at most" is the largest rise of resident memory in a fit. Every method sees the same float32 columns,
-uses all cores it wants and chooses what it chooses on the training rows.
+are means over the splits. Seconds are those of the processor for the fit alone, added up over cores, after a first fit
+to {warm} that loads and compiles; what else the machine computes hardly changes them. "GiB at most" is the largest rise
+of resident memory in a fit. Every method sees the same float32 columns and chooses what it chooses on the training
+rows.
 
 | method | |
 |---|---|
 {methods}
 
-A ratio of errors is a geometric mean over the tables that both methods were fitted to. An error of classification
-counts in it as half a test row at least, for on some tables no label is wrong. Mean ranks are those of the methods that
-were fitted to every table; ranks nearer than the critical difference are not told apart (Nemenyi's test at 5 %, Demsar
-2006).
+A ratio of errors is a geometric mean over the tables that both methods were fitted to; the errors are means over the
+splits that both were fitted to. An error of classification counts in it as half a test row at least, for on some tables
+no label is wrong. Mean ranks are those of the methods that were fitted to every table; ranks nearer than the critical
+difference are not told apart (Nemenyi's test at 5 %, Demsar 2006).
 """
 
 
@@ -90,7 +91,7 @@ def _task(task: str, summary: Summary) -> str:
     methods = summary.methods
     parts = [f"## {task.capitalize()}", "", f"Errors on {len(summary.cells)} tables; the least of a table is bold.", ""]
     parts += _table(("table", "rows", "columns", *methods), [_errors(summary, name) for name in summary.cells])
-    parts += ["", "Seconds of the fit:", ""]
+    parts += ["", "Processor seconds of the fit:", ""]
     parts += _table(("table", *methods), [_seconds(summary, name) for name in summary.cells])
     parts += ["", "All tables:", ""]
     parts += _table(
@@ -98,12 +99,17 @@ def _task(task: str, summary: Summary) -> str:
         [_overall(summary, name) for name in methods],
     )
     parts += ["", _ranks(summary)]
-    others = [name for name in methods if name != OURS and summary.compare(OURS, name)]
+    others = [name for name in METHODS if name != OURS and summary.compare(OURS, name)]
     if others:
         parts += ["", f"`{OURS}` beside each of the others:", ""]
-        columns = ("beside", "tables", "smaller error", "larger", "ratio", "largest ratio", "ratio of seconds")
+        columns = (
+            *("beside", "tables", "smaller error", "larger", "mean rank of two", "ratio", "largest ratio"),
+            "ratio of seconds",
+        )
         parts += _table(columns, [_beside(summary, name) for name in others])
         parts += ["", *_losses(summary)]
+        for name in others:
+            parts += _fewer_splits(summary, name)
     return "\n".join(parts) + "\n"
 
 
@@ -157,7 +163,32 @@ def _ranks(summary: Summary) -> str:
 def _beside(summary: Summary, other: str) -> list[str]:
     one: Any = summary.compare(OURS, other)
     counts = [str(one.n_sets), str(one.wins), str(one.losses)]
-    return [other, *counts, f"{one.ratio:.3f}", f"{one.worst:.2f} ({one.worst_set})", f"{one.time:.2f}"]
+    return [
+        other,
+        *counts,
+        f"{one.rank:.2f}",
+        f"{one.ratio:.3f}",
+        f"{one.worst:.2f} ({one.worst_set})",
+        f"{one.time:.2f}",
+    ]
+
+
+def _fewer_splits(summary: Summary, other: str) -> list[str]:
+    """Errors and seconds on the tables where the other method was fitted to some of the splits alone."""
+    pairs = {name: pair for name, pair in summary.pairs(OURS, other).items() if other not in summary.cells[name]}
+    if not pairs:
+        return []
+    lines = [
+        [name, *(f"{cell.error:.4f}" for cell in pair), *(f"{cell.seconds:.1f}" for cell in pair)]
+        for name, pair in pairs.items()
+    ]
+    columns = ("table", OURS, other, f"seconds of {OURS}", f"of {other}")
+    return [
+        "",
+        f"`{other}` was fitted to fewer splits of these tables; means over the splits of both:",
+        "",
+        *_table(columns, lines),
+    ]
 
 
 def _losses(summary: Summary) -> list[str]:

@@ -27,7 +27,9 @@ class Cell:
 
     Attributes
     ----------
-    error, seconds : float
+    error : float
+    seconds : float
+        Of the processor, added up over cores: what else the machine does meanwhile hardly changes them.
     memory : float or None
         The largest rise of the splits, in bytes.
     floor : float
@@ -43,12 +45,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One method beside another, on the tables that both were fitted to.
+    """One method beside another, on the splits that both were fitted to.
 
     Attributes
     ----------
     n_sets, wins, losses : int
         A win is a smaller mean error.
+    rank : float
+        Mean of the ranks 1 and 2; equal errors have 1.5.
     ratio, worst, time : float
         Geometric mean and largest of the ratios of errors; geometric mean of those of seconds.
     worst_set : str
@@ -57,6 +61,7 @@ class Comparison:
     n_sets: int
     wins: int
     losses: int
+    rank: float
     ratio: float
     worst: float
     worst_set: str
@@ -66,7 +71,8 @@ class Comparison:
 class Summary:
     """The fits to the tables of one task.
 
-    A method counts on a table where it was fitted to as many splits as any other.
+    A method counts on a table where it was fitted to as many splits as any other. Two methods are compared on the
+    splits that they have in common.
 
     Parameters
     ----------
@@ -84,8 +90,10 @@ class Summary:
     def __init__(self, found: Sequence[Measurement]):
         self.sizes = {one.dataset: (one.n_rows + one.n_test, one.n_columns) for one in found}
         self.cells: dict[str, dict[str, Cell]] = {}
+        self._fits: dict[str, dict[str, dict[int, Measurement]]] = {}
         for (dataset,), fits in grouped(found, "dataset").items():
             by_method = grouped(fits, "method")
+            self._fits[dataset] = {name: {one.split: one for one in some} for (name,), some in by_method.items()}
             most = max(len(some) for some in by_method.values())
             self.cells[dataset] = {name: _cell(some) for (name,), some in by_method.items() if len(some) == most}
         seen = {method for cells in self.cells.values() for method in cells}
@@ -117,22 +125,34 @@ class Summary:
     def ratios(self, method: str, other: str) -> dict[str, float]:
         """Ratios of errors by table, with the floors of the cells."""
         return {
-            dataset: max(cells[method].error, cells[method].floor) / max(cells[other].error, cells[other].floor)
-            for dataset, cells in self.cells.items()
-            if method in cells and other in cells
+            dataset: max(mine.error, mine.floor) / max(theirs.error, theirs.floor)
+            for dataset, (mine, theirs) in self.pairs(method, other).items()
         }
+
+    def pairs(self, method: str, other: str) -> dict[str, tuple[Cell, Cell]]:
+        """Both methods by table, as far as they have splits in common."""
+        found = {}
+        for dataset, by_method in self._fits.items():
+            mine, theirs = by_method.get(method, {}), by_method.get(other, {})
+            common = sorted(mine.keys() & theirs.keys())
+            if common:
+                found[dataset] = _cell([mine[split] for split in common]), _cell([theirs[split] for split in common])
+        return found
 
     def compare(self, method: str, other: str) -> Comparison | None:
         """The method beside the other; None where they have no table in common."""
         ratios = self.ratios(method, other)
         if not ratios:
             return None
-        pairs = [(self.cells[name][method], self.cells[name][other]) for name in ratios]
+        pairs = list(self.pairs(method, other).values())
         worst_set = max(ratios, key=lambda name: ratios[name])
+        wins = sum(mine.error < theirs.error for mine, theirs in pairs)
+        losses = sum(mine.error > theirs.error for mine, theirs in pairs)
         return Comparison(
             len(ratios),
-            sum(mine.error < theirs.error for mine, theirs in pairs),
-            sum(mine.error > theirs.error for mine, theirs in pairs),
+            wins,
+            losses,
+            1.5 + (losses - wins) / (2 * len(ratios)),
             _geometric_mean(list(ratios.values())),
             ratios[worst_set],
             worst_set,
@@ -145,7 +165,7 @@ def _cell(fits: Sequence[Measurement]) -> Cell:
     floor = 0.5 / float(values(fits, "n_test").sum()) if fits[0].task == "classification" else 0.0
     return Cell(
         float(values(fits, "error").mean()),
-        float(values(fits, "seconds").mean()),
+        float(values(fits, "processor_seconds").mean()),
         max(rises) if rises else None,
         floor,
     )
@@ -188,7 +208,7 @@ def tables_of(task: str, summary: Summary) -> list[Table]:
     columns = ("table", "rows", "columns", *summary.methods)
     return [
         Table(f"{task}: {measure}", columns, _by_set(summary, "error", ".4f")),
-        Table(f"{task}: seconds of the fit", columns, _by_set(summary, "seconds", ".1f")),
+        Table(f"{task}: processor seconds of the fit", columns, _by_set(summary, "seconds", ".1f")),
         _together(task, summary),
         *_beside(task, summary),
     ]
@@ -230,7 +250,7 @@ def _beside(task: str, summary: Summary) -> list[Table]:
     if OURS not in summary.methods:
         return []
     lines = []
-    for other in summary.methods:
+    for other in METHODS:
         one = summary.compare(OURS, other) if other != OURS else None
         if one:
             counts = (str(one.n_sets), str(one.wins), str(one.losses))
