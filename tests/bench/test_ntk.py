@@ -170,6 +170,22 @@ def test_depth_and_regularisation_are_tuned(collection):
     assert abs(rows["features"].accuracy - rows["ntk"].accuracy) < 8
 
 
+def test_the_default_classifier_sees_no_row_that_it_is_judged_on(collection, monkeypatch):
+    (data,) = uci.load_collection(collection, ["disc"])
+    fitted = []
+
+    class Noted(pm.KernelClassifier):
+        def fit(self, X, y):
+            fitted.append(len(X))
+            return super().fit(X, y)
+
+    monkeypatch.setattr(classification.pm, "KernelClassifier", Noted)
+    (row,) = classification.run(data, ["default"])
+    assert fitted == [int((~held).sum()) for held in (*data.tests, data.validation)]
+    assert row.accuracy > 80
+    assert (row.choice, row.alpha) == (None, None)
+
+
 def test_figures_of_the_table():
     def row(dataset: str, method: str, accuracy: float) -> classification.Measurement:
         return classification.Measurement(dataset, method, 1.0, 1.0, 0.0, accuracy)
