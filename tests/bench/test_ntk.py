@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
 
+import phimap as pm
 from phimap.bench import datasets, uci
 from phimap.bench.exact_ridge import feature_predictions, fit_predict, kernel_predictions, predictions
 from phimap.bench.ntk import classification, error, mnist, regression, spectral

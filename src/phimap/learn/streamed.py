@@ -23,7 +23,7 @@ from phimap.learn.data.batches import Batch, memory_message, smallest_batch
 from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.outlying import OutlyingRows
-from phimap.learn.data.reservoir import Reservoir, fingerprint
+from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
 from phimap.learn.data.scaling import Scaling, Squash, check_standardisation
 from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.linear import LinearOutputs
@@ -32,7 +32,7 @@ from phimap.learn.regions.remainder import Outputs, Remainder
 from phimap.learn.registry import Member, member_for
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
-from phimap.learn.ridge.judges import Judges
+from phimap.learn.ridge.judges import Judges, n_held_out
 from phimap.learn.ridge.left_out_rows import LeftOutRows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -45,7 +45,7 @@ from phimap.learn.search.search import Found, SearchLog, best_scaling, is_open, 
 from phimap.learn.search.width import choose_width, most_components
 from phimap.learn.solver import HeldOutScores, LinearSolution, Problem
 from phimap.ops import Array, ops_for, single_threaded_blas
-from phimap.random_map import RandomMap
+from phimap.random_map import FIT_ROWS, RandomMap
 
 _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
@@ -135,6 +135,7 @@ class StreamedFit(LinearOutputs):
             check_choice("corrections", self.corrections, ("auto",))
         wish = self._wish()
         map_rows = wish.rows_to_fit(self._most_width())
+        map_rows += CAPACITY if map_rows > FIT_ROWS else 0
         if wish.may_search() or self.n_components == "auto":
             map_rows = max(map_rows, effort.n_rows[-1])
         first_pass = FirstPass(
@@ -173,7 +174,8 @@ class StreamedFit(LinearOutputs):
             chosen = map_of_family(
                 found.family, found.kernel, most, n_ever, random_state=self._streams()["map"], n_jobs=self.n_jobs
             )
-        sample = first_pass.map_sample.first(max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
+        # A landmark knows more of itself than of new rows, so that those that are to judge are no landmarks.
+        sample = first_pass.map_sample.behind(n_held_out(n_rows), max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
         self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(self._scaled(sample.X))
 
     def _choose_kernel(self, first_pass: FirstPass, rows: Array, weights: np.ndarray | None) -> Found:
@@ -273,7 +275,7 @@ class StreamedFit(LinearOutputs):
         kernel, n_rows = self.kernel_, self.n_samples_seen_
         if not isinstance(kernel, StationaryKernel) or not self._may_correct(n_rows):
             return
-        held_out = self._sample.first(n_rows // 10)
+        held_out = self._sample.first(n_held_out(n_rows))
         keys = np.sort(self._sample.keys)[: len(held_out.y)]
         with stages.stage("corrections", n_rows) as advance:
             solution = self.solution_ if self.target_units_ is None else self.target_units_.apply_to(self.solution_)

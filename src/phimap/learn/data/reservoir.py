@@ -45,6 +45,11 @@ class Reservoir(KeptRows):
         chosen = chosen[~np.isin(self.keys[chosen], without)]
         return self.rows(chosen)
 
+    def behind(self, n_skipped: int, n_rows: int) -> WeightedRows:
+        """`n_rows` rows in the order of their keys, without the first `n_skipped` as far as there are enough others."""
+        start = min(n_skipped, max(0, self.keys.size - n_rows))
+        return self.rows(np.argsort(self.keys, kind="stable")[start : start + n_rows])
+
     def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
         return keys
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap.learn.data.outlying import OutlyingRows
-from phimap.learn.data.reservoir import Reservoir
+from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.ridge.criteria import Rows
 from phimap.ops import Array
 
@@ -20,6 +20,11 @@ _OUTLYING_SHARE = 16
 # m^2 flops; together they take some 5 % of a fit.
 _LEFT_OUT_SHARE = 40
 _LEAST_LEFT_OUT, _MOST_LEFT_OUT = 256, 1024
+
+
+def n_held_out(n_rows: int) -> int:
+    """Random rows, of `n_rows`, that judge at the most."""
+    return min(n_rows // _HELD_OUT_SHARE, CAPACITY)
 
 
 def n_left_out(n_rows: int) -> int:
@@ -46,7 +51,7 @@ class Judges:
     def of(self, n_rows: int) -> tuple[Rows | None, Rows | None]:
         """Random rows and outlying ones, no row being both, of `n_rows` in all; None where they are too few."""
         outlying, keys = self.outlying.first(n_rows // _OUTLYING_SHARE)
-        held_out = self.sample.first(n_rows // _HELD_OUT_SHARE, without=keys)
+        held_out = self.sample.first(n_held_out(n_rows), without=keys)
         if len(held_out.y) < 2:
             return None, None
         return self.mapped(*held_out), self.mapped(*outlying) if len(outlying.y) else None

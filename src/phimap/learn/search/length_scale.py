@@ -26,7 +26,7 @@ def median_length_scale(
         distances = kernel.distances(subset)[np.triu_indices(subset.shape[0], 1)]
     positive = distances > 0
     distances = distances[positive]
-    if weights is not None and distances.size:
+    if weights is not None and distances.size and np.ptp(weights) > 0:
         return _weighted_median(distances, np.outer(weights, weights)[np.triu_indices(weights.size, 1)][positive])
     return float(np.median(distances)) if distances.size else 1.0
 
