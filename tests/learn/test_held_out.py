@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import phimap as pm
+from phimap.learn.data.reservoir import Reservoir
 from phimap.records import equal_records
 from tests.learn.problems import problem
 from tests.support.learners import FIXED
@@ -135,3 +136,24 @@ def test_few_rows_are_left_out_one_by_one_whatever_the_solver(dtype, alpha):
 def test_regressors_spend_no_pass_on_rows_left_out(streamed):
     X, y = problem(400)
     assert model(solver="cg", alpha=0.5).fit(X, y).solution_.held_out is None
+
+
+def narrow(seed: int) -> tuple[pm.KernelRegressor, float]:
+    """A model whose kernel is so narrow that features say little of rows that are no landmarks, and its true error."""
+    X = np.random.default_rng(seed).uniform(-1, 1, (6000, 4))
+    y = np.sin(4 * X).sum(axis=1)
+    fitted = pm.KernelRegressor(pm.NystroemFeatures(pm.kernels.Laplacian(0.3), 1000), random_state=seed, **FIXED)
+    fitted.fit(X[:4000], y[:4000])
+    return fitted, float(np.square(fitted.predict(X[4000:]) - y[4000:]).mean())
+
+
+def test_rows_that_judge_are_no_landmarks(seed, monkeypatch):
+    fitted, error = narrow(seed)
+    judges = fitted._scaled(fitted._sample.first(400).X)
+    landmarks = fitted.feature_map_.record_.landmarks
+    assert not (landmarks[:, None, :] == judges[None]).all(axis=2).any()
+    assert fitted.solution_.scores.min() == pytest.approx(error, rel=0.4)
+    # A mutant: landmarks that judge tell of errors that new rows do not have.
+    monkeypatch.setattr(Reservoir, "behind", lambda self, skipped, n_rows: self.first(n_rows))
+    flattered, error = narrow(seed)
+    assert flattered.solution_.scores.min() < 0.7 * error

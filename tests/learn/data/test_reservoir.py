@@ -58,6 +58,13 @@ def test_first_rows_are_a_part_of_more_rows():
     np.testing.assert_array_equal(sample.first(10)[1], sample.first(40)[1][:10])
 
 
+@pytest.mark.parametrize(("skipped", "wanted", "first"), [(5, 40, 5), (0, 40, 0), (30, CAPACITY - 10, 10), (30, 500, 0)])
+def test_rows_behind_others_where_there_are_enough(skipped, wanted, first):
+    sample = collect(*numbered(400), [])
+    every = sample.first(CAPACITY)[1]
+    np.testing.assert_array_equal(sample.behind(skipped, wanted)[1], every[first : first + wanted])
+
+
 def is_uniform(chosen: np.ndarray, n: int) -> bool:
     """Chi-square over ten equal parts of the stream, at a false-alarm rate of 1e-6."""
     counts = np.histogram(chosen, bins=10, range=(0, n))[0]
