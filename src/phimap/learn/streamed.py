@@ -175,7 +175,7 @@ class StreamedFit(LinearOutputs):
                 found.family, found.kernel, most, n_ever, random_state=self._streams()["map"], n_jobs=self.n_jobs
             )
         # A landmark knows more of itself than of new rows, so that those that are to judge are no landmarks.
-        sample = first_pass.map_sample.behind(n_held_out(n_rows), max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
+        sample = first_pass.map_sample.behind(CAPACITY, max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
         self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(self._scaled(sample.X))
 
     def _choose_kernel(self, first_pass: FirstPass, rows: Array, weights: np.ndarray | None) -> Found:
