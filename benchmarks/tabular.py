@@ -4,7 +4,7 @@ Runs `phimap bench tabular` and prints whether the figures that were asked for a
 tell. With --page nothing is fitted: the page of the guide is written from the fits of the files.
 
     python benchmarks/tabular.py --data DIR --json fits.jsonl [--sets regression letter] [--methods phimap lightgbm]
-    python benchmarks/tabular.py --json fits.jsonl [more.jsonl ...] --page docs/guide/tabular.md
+    python benchmarks/tabular.py --json fits.jsonl [more.jsonl ...] --page docs/guide/tabular.md --readme README.md
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phimap._files import write_whole
 from phimap.bench.options import BenchOptions
 from phimap.bench.tabular.measure import Measurement, read
 from phimap.bench.tabular.methods import METHODS
-from phimap.bench.tabular.page import markdown
+from phimap.bench.tabular.page import markdown, overview
 from phimap.bench.tabular.results import OURS, SPLITS, WIDTH, Summary, summaries
 from phimap.cli.bench import run
 
@@ -80,6 +80,19 @@ def _beside(
             yield f"{task}: time over {peer}'s, more than {LARGE} rows", large.time, MOST_TIME, large.time <= MOST_TIME
 
 
+#: What stands around the overview in the front page.
+MARKS = "<!-- tables -->\n", "<!-- end of tables -->\n"
+
+
+def write_overview(path: Path, text: str) -> None:
+    """Put the text between the marks of a file."""
+    before, mark, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not (mark and end):
+        raise SystemExit(f"--readme must have the lines {MARKS[0].strip()} and {MARKS[1].strip()}, got {path}.")
+    write_whole(path, lambda file: file.write((before + mark + text + end + after).encode()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("PHIMAP_DATA"))
@@ -90,6 +103,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=WIDTH)
     parser.add_argument("--output", type=Path, help="folder for the critical-difference pictures")
     parser.add_argument("--page", type=Path, help="write the page of the guide there, and fit nothing")
+    parser.add_argument("--readme", type=Path, help="put the overview between the marks of this file; with --page")
     options = parser.parse_args()
     if options.page is None:
         if len(options.json) > 1:
@@ -109,6 +123,8 @@ def main() -> None:
     if options.page is not None:
         text = markdown(found)
         write_whole(options.page, lambda file: file.write(text.encode()))
+        if options.readme is not None:
+            write_overview(options.readme, overview(found))
     for words, figure, limit, kept in check(found):
         print(f"{'kept  ' if kept else 'missed'}  {words}: {figure:.4g} (asked for: {limit:.4g})")
 

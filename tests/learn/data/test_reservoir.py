@@ -58,7 +58,9 @@ def test_first_rows_are_a_part_of_more_rows():
     np.testing.assert_array_equal(sample.first(10)[1], sample.first(40)[1][:10])
 
 
-@pytest.mark.parametrize(("skipped", "wanted", "first"), [(5, 40, 5), (0, 40, 0), (30, CAPACITY - 10, 10), (30, 500, 0)])
+@pytest.mark.parametrize(
+    ("skipped", "wanted", "first"), [(5, 40, 5), (0, 40, 0), (30, CAPACITY - 10, 10), (30, 500, 0)]
+)
 def test_rows_behind_others_where_there_are_enough(skipped, wanted, first):
     sample = collect(*numbered(400), [])
     every = sample.first(CAPACITY)[1]

@@ -74,6 +74,21 @@ def markdown(found: Sequence[Measurement]) -> str:
     return "\n".join([head, *(_task(task, summary) for task, summary in by_task.items()), _choice(by_task)])
 
 
+def overview(found: Sequence[Measurement]) -> str:
+    """Ours beside each of the others in few lines, losses included, for the front page."""
+    lines = []
+    for task, summary in summaries(found).items():
+        for other in METHODS:
+            one = summary.compare(OURS, other) if other != OURS else None
+            if one is None:
+                continue
+            worst = f"{one.worst:.2f} ({one.worst_set})"
+            counts = f"{one.wins} of {one.n_sets}", f"{one.losses}"
+            lines.append((task, other, *counts, f"{one.ratio:.3f}", worst, f"{one.time:.2f}"))
+    columns = ("tables of", "beside", "smaller error on", "larger on", "error ratio", "largest ratio", "time ratio")
+    return "\n".join([_provenance(found), "", *_table(columns, lines)]) + "\n"
+
+
 def _provenance(found: Sequence[Measurement]) -> str:
     """When, where and with what the fits were made, and how much of the whole they are."""
     dates = sorted({one.date for one in found})

@@ -109,8 +109,8 @@ def search(
     A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
     The best go on to the second level, with wider maps and more rows, from where they are. The last level compares
     what is left and goes on from the best. Widths and siblings of the best are tried at both, and at the last a metric
-    that hides less, see `Level.tempered`. Then the best of the other kinds of metric, none among them, are compared with it at twice the width, where they
-    are near: what small maps cannot follow looks like noise to them.
+    that hides less, see `Level.tempered`. Then the best of the other kinds of metric, none among them, are compared
+    with it at twice the width, where they are near: what small maps cannot follow looks like noise to them.
 
     **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
