@@ -15,7 +15,7 @@ from phimap.features.power_series.dot_product import DotProductFeatures
 from phimap.kernels import StationaryKernel
 from phimap.learn.data.kept_rows import WeightedRows
 from phimap.learn.ridge.local_noise import MOST_COLUMNS
-from phimap.learn.ridge.predictive import FunctionVariance, Noise, Points, Predictive
+from phimap.learn.ridge.predictive import Corrected, FunctionVariance, Noise, Points, Predictive
 from phimap.learn.streamed import StreamedFit
 from phimap.ops import Array, ops_for, single_threaded_blas
 
@@ -72,19 +72,16 @@ class StandardDeviations(StreamedFit):
         function = FunctionVariance(leverages, self._spread(sample.X), self._streams()["variance"])
         parts = [self._left_out(function, sample, part, points) for part, points in self._points(sample.X)]
         errors, ratios, inputs, weights = (_joined(list(column)) for column in zip(*parts, strict=True))
-        if self.corrections_ is None:
-            judges = self._judges(sample.X)
-        else:
+        judges, corrected = self._judges(sample.X), None
+        if self.corrections_ is not None:
             judges, errors[judges] = (known := self.corrections_.blind_errors(np.sort(self._sample.keys)))[0], known[1]
-        return Predictive(
-            function,
-            Noise.of_errors(
-                errors[judges],
-                ratios[judges],
-                None if inputs is None else inputs[judges],
-                None if weights is None else weights[judges],
-            ),
-        )
+        errors, ratios = errors[judges], ratios[judges]
+        inputs, weights = (None if column is None else column[judges] for column in (inputs, weights))
+        if self.corrections_ is not None:
+            targets = self._encode(sample.y[judges])
+            corrected = Corrected.of_errors(errors, ratios, weights, targets)
+            ratios = corrected.share * ratios
+        return Predictive(function, Noise.of_errors(errors, ratios, inputs, weights), corrected)
 
     def _left_out(self, function: FunctionVariance, sample: WeightedRows, part: slice, points: Points):
         """Of a part of the sample: errors (r, t) where each row is left out, variances, inputs and weights."""
@@ -141,7 +138,8 @@ class StandardDeviations(StreamedFit):
             inputs = None
             if rows.shape[1] <= MOST_COLUMNS:
                 inputs = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-            yield part, Points(Z, inputs, missing)
+            beyond = np.zeros(len(Z)) if self.corrections_ is None else self.corrections_.beyond(rows)
+            yield part, Points(Z, inputs, missing, beyond)
 
     def __getstate__(self) -> Any:
         # As large as the statistics, and made of them in seconds.

@@ -41,6 +41,21 @@ def test_corrections_are_exact_ridge_regression_in_each_region(rng, monkeypatch)
     assert len(set(alphas)) == 1
 
 
+def test_beyond_the_data_is_twice_the_largest_step(rng, monkeypatch):
+    monkeypatch.setattr(fit, "_MOST_ROWS", 300)
+    left = remainder(rng, 1.0)
+    found = fit.learn_corrections(KERNEL, left)
+    regions, rows = found.partition.assign(left.X), left.X * found.scale
+    steps = [
+        np.linalg.norm(rows[(regions == regions[i]) & ~left.held_out] - rows[i], axis=1).min()
+        for i in np.flatnonzero(left.held_out)
+    ]
+    assert found.reach == pytest.approx(max(steps))
+    np.testing.assert_array_equal(found.beyond(left.X), 0)
+    away = left.X[:1] + np.array([[1e3, 0.0]])
+    np.testing.assert_array_equal(found.beyond(away), 1)
+
+
 def test_rows_of_weight_w_count_like_w_rows(rng):
     left = remainder(rng, 1.0, n=300)
     weights = rng.integers(1, 4, 300).astype(float)

@@ -44,6 +44,10 @@ def test_standard_deviations_are_of_the_corrected_errors(data, corrected):
     mean, std = corrected.predict(X[N_ROWS:], return_std=True)
     inside = np.abs(mean - y[N_ROWS:]) < 1.2816 * std
     assert 0.75 < inside.mean() < 0.85
+    # Features and regions know nothing far away, whatever the corrections were worth here.
+    far = corrected.predict(X[:20] + 100, return_std=True)[1]
+    assert far.min() > 0.95 * y.std()
+    assert np.median(std) < 0.5 * y.std()
 
 
 def test_a_file_keeps_them_and_more_rows_take_them_away(data, corrected, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.metrics import pairwise_distances_argmin_min
 
 from phimap.kernels import Kernel
 from phimap.learn.regions.partition import Partition
@@ -33,6 +34,8 @@ class Corrections(Record):
         Ascending: keys, in their stream, of the rows that judged.
     errors : ndarray of shape (r, t)
         Of these rows, by a model and corrections that had not seen their targets.
+    reach : float
+        Largest distance of one of these rows to the nearest of the others in its region, after root and scale.
     """
 
     partition: Partition
@@ -44,6 +47,21 @@ class Corrections(Record):
     ends: np.ndarray
     keys: np.ndarray
     errors: np.ndarray
+    reach: float
+
+    def beyond(self, X: np.ndarray) -> np.ndarray:
+        """How far scaled rows `X` (n, d) lie beyond the data (n,): 0 within the reach, 1 from twice the reach on."""
+        X = moved_rows(X, self.root)
+        regions, result = self.partition.assign(X), np.ones(len(X))
+        for region in np.unique(regions):
+            chosen, part = np.flatnonzero(regions == region), self._part(region)
+            distances = nearest(X[chosen] * X.dtype.type(self.scale), self.rows[part])
+            result[chosen] = np.clip(distances / max(self.reach, np.finfo(np.float64).tiny) - 1, 0, 1)
+        return result
+
+    def _part(self, region: int) -> slice:
+        """Where the rows of a region are."""
+        return slice(self.ends[region - 1] if region else 0, self.ends[region])
 
     def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Corrections (n, t) of scaled rows `X` (n, d), on the host, in their dtype."""
@@ -53,7 +71,7 @@ class Corrections(Record):
 
         def correct(region: int) -> None:
             chosen = np.flatnonzero(regions == region)
-            part = slice(self.ends[region - 1] if region else 0, self.ends[region])
+            part = self._part(region)
             # A region that gains nothing has coefficients of zero.
             if not chosen.size or not self.coefs[part].any():
                 result[chosen] = 0
@@ -70,6 +88,13 @@ class Corrections(Record):
         place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
         judged = self.keys[place] == keys
         return judged, self.errors[place[judged]]
+
+
+def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Euclidean distances (n,) from the rows of `X` (n, d) to the nearest of `rows` (r, d); infinite without rows."""
+    if not len(X) or not len(rows):
+        return np.full(len(X), np.inf)
+    return pairwise_distances_argmin_min(X.astype(np.float64), rows.astype(np.float64))[1]
 
 
 def moved_rows(X: np.ndarray, root: np.ndarray | None) -> np.ndarray:

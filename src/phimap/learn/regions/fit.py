@@ -10,7 +10,7 @@ from scipy import linalg
 
 from phimap.config import thread_count
 from phimap.kernels import StationaryKernel
-from phimap.learn.regions.corrections import Corrections, moved_rows
+from phimap.learn.regions.corrections import Corrections, moved_rows, nearest
 from phimap.learn.regions.partition import Partition
 from phimap.learn.regions.remainder import TILE_ROWS, Remainder
 from phimap.ops import run_tasks
@@ -99,6 +99,7 @@ def learn_corrections(
         np.cumsum([part.size for part in best.parts]),
         remainder.keys[rows][by_key],
         best.errors[by_key],
+        best.reach(),
     )
 
 
@@ -129,6 +130,13 @@ class _Attempt:
     alpha: float
     errors: np.ndarray
     loss: float
+
+    def reach(self) -> float:
+        """Largest distance of a row that judges to the nearest of the others in its region; these are given."""
+        rows, held_out = self.remainder.X * self.remainder.X.dtype.type(self.scale), self.remainder.held_out
+        found = [nearest(rows[part[held_out[part]]], rows[part[~held_out[part]]]) for part in self.parts]
+        distances = np.concatenate(found)
+        return float(distances[np.isfinite(distances)].max(initial=0.0))
 
 
 def _attempt(

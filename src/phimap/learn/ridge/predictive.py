@@ -14,6 +14,8 @@ from phimap.learn.ridge.local_noise import LEAST_ROWS, LocalNoise
 _PROBES = 256
 # Standard errors by which local noise must better the likelihood of errors on rows left out: nothing by chance.
 _CLEAR = 3.0
+# Shares of the function's variance that are tried: from where the largest is this much of the noise, up to all of it.
+_NOTHING, _SHARES = 1e-3, 40
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
 
@@ -28,11 +30,14 @@ class Points:
         Scaled; None where the columns are too many to tell near rows from far ones.
     missing : ndarray of shape (r,)
         ``k(x, x) - |phi(x)|^2``, what features of landmarks or a series cut off leave out; zeros for other maps.
+    beyond : ndarray of shape (r,)
+        How far rows lie beyond the data that corrections know, from 0 to 1; zeros where there are no corrections.
     """
 
     features: np.ndarray
     inputs: np.ndarray | None
     missing: np.ndarray
+    beyond: np.ndarray
 
 
 class FunctionVariance:
@@ -155,6 +160,39 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class Corrected:
+    """What corrections leave of the variance of the function: a share of it, and all of it beyond the data.
+
+    Attributes
+    ----------
+    share : float
+        Of the variance of the function without corrections.
+    spread : ndarray of shape (t,)
+        Variance of the targets, which that of predictions is at the least far from all data.
+    """
+
+    share: float
+    spread: np.ndarray
+
+    @classmethod
+    def of_errors(
+        cls, errors: np.ndarray, ratios: np.ndarray, weights: np.ndarray | None, targets: np.ndarray
+    ) -> Corrected:
+        """The share that is likeliest for errors (s, t) at rows left out, where the function has `ratios` (s,)."""
+        squares = np.square(errors)
+        spread = weighted_mean(np.square(targets - weighted_mean(targets, weights)), weights)
+
+        def loss(share: float) -> float:
+            found = (1 + share * ratios)[:, None]
+            variance = np.maximum(weighted_mean(squares / found, weights), np.finfo(np.float64).tiny)
+            return float(np.sum(np.log(variance) + weighted_mean(np.log(found), weights)))
+
+        # From where the function's variance is lost in that of the noise.
+        shares = np.geomspace(min(1.0, _NOTHING / max(ratios.max(), _NOTHING)), 1.0, _SHARES)
+        return cls(float(shares[np.argmin([loss(one) for one in shares])]), spread)
+
+
+@dataclass(frozen=True)
 class Predictive:
     """What predictive variances need: those of the function, and the noise.
 
@@ -162,11 +200,18 @@ class Predictive:
     ----------
     function : FunctionVariance
     noise : Noise
+    corrected : Corrected or None
+        None where there are no corrections.
     """
 
     function: FunctionVariance
     noise: Noise
+    corrected: Corrected | None
 
     def variances(self, points: Points) -> np.ndarray:
         """Variances (r, t) of targets at rows."""
-        return self.noise.total(self.function.of(points), points.inputs)
+        ratios = self.function.of(points)
+        if self.corrected is None:
+            return self.noise.total(ratios, points.inputs)
+        total = self.noise.total(self.corrected.share * ratios, points.inputs)
+        return np.maximum(total, points.beyond[:, None] * self.corrected.spread)
