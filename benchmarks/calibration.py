@@ -108,7 +108,8 @@ def compare(data: Path, name: str, losses: list[str], features: int) -> dict[str
         start = time.perf_counter()
         model.fit(X, y)
         seconds = time.perf_counter() - start
-        found[method] = row(method, model.predict_proba(X_test), labels, seconds)
+        title = method if getattr(model, "corrections_", None) is None else f"{method}, with corrections"
+        found[method] = row(title, model.predict_proba(X_test), labels, seconds)
         # With corrections the held-out scores are not those of the solution alone.
         if method != "squared" or model.corrections_ is not None:
             continue

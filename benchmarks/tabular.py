@@ -105,6 +105,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="write the page of the guide there, and fit nothing")
     parser.add_argument("--readme", type=Path, help="put the overview between the marks of this file; with --page")
     options = parser.parse_args()
+    if options.readme is not None and options.page is None:
+        parser.error("--readme needs --page: both are written from the same fits")
     if options.page is None:
         if len(options.json) > 1:
             parser.error("--json takes one file where fits are made")

@@ -326,7 +326,7 @@ def test_the_page_shows_methods_of_fewer_splits():
     assert "| x | 100 | 3 | 0.8000 | **0.5000** |" in page
 
 
-def test_the_front_page_takes_the_overview_between_its_marks(tmp_path):
+def test_the_front_page_takes_the_overview_between_its_marks(tmp_path, monkeypatch):
     text = overview(many(np.array([[0.1, 0.2], [0.4, 0.2], [0.1, 0.2]]), ("phimap", "hgb")))
     assert "| regression | hgb | 2 of 3 | 1 | 0.794 | 2.00 (regression 1) | 1.00 |" in text
     path = tmp_path / "README.md"
@@ -334,6 +334,10 @@ def test_the_front_page_takes_the_overview_between_its_marks(tmp_path):
     for _ in range(2):
         benchmark().write_overview(path, text)
         assert path.read_text() == f"before\n<!-- tables -->\n{text}<!-- end of tables -->\nafter\n"
+    monkeypatch.setattr(sys, "argv", ["tabular.py", "--json", "fits.jsonl", "--readme", str(path)])
+    with pytest.raises(SystemExit) as refused:
+        benchmark().main()
+    assert refused.value.code == 2
     path.write_text("no marks")
     with pytest.raises(SystemExit, match="--readme must have the lines"):
         benchmark().write_overview(path, text)

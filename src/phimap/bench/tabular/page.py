@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from phimap.bench.tabular import ranking
 from phimap.bench.tabular.measure import Measurement
 from phimap.bench.tabular.methods import METHODS
-from phimap.bench.tabular.results import OURS, PEERS, Summary, summaries
+from phimap.bench.tabular.results import OURS, PEERS, Comparison, Summary, summaries
 from phimap.bench.tabular.tables import CLASSIFICATION, REGRESSION
 
 _HEAD = """# Tables
@@ -78,10 +77,7 @@ def overview(found: Sequence[Measurement]) -> str:
     """Ours beside each of the others in few lines, losses included, for the front page."""
     lines = []
     for task, summary in summaries(found).items():
-        for other in METHODS:
-            one = summary.compare(OURS, other) if other != OURS else None
-            if one is None:
-                continue
+        for other, one in summary.beside(OURS).items():
             worst = f"{one.worst:.2f} ({one.worst_set})"
             counts = f"{one.wins} of {one.n_sets}", f"{one.losses}"
             lines.append((task, other, *counts, f"{one.ratio:.3f}", worst, f"{one.time:.2f}"))
@@ -114,14 +110,14 @@ def _task(task: str, summary: Summary) -> str:
         [_overall(summary, name) for name in methods],
     )
     parts += ["", _ranks(summary)]
-    others = [name for name in METHODS if name != OURS and summary.compare(OURS, name)]
+    others = summary.beside(OURS)
     if others:
         parts += ["", f"`{OURS}` beside each of the others:", ""]
         columns = (
             *("beside", "tables", "smaller error", "larger", "mean rank of two", "ratio", "largest ratio"),
             "ratio of seconds",
         )
-        parts += _table(columns, [_beside(summary, name) for name in others])
+        parts += _table(columns, [_beside(name, one) for name, one in others.items()])
         parts += ["", *_losses(summary)]
         for name in others:
             parts += _fewer_splits(summary, name)
@@ -175,8 +171,7 @@ def _ranks(summary: Summary) -> str:
     return text + (f" Not told apart: {'; '.join(', '.join(group) for group in groups)}." if groups else "")
 
 
-def _beside(summary: Summary, other: str) -> list[str]:
-    one: Any = summary.compare(OURS, other)
+def _beside(other: str, one: Comparison) -> list[str]:
     counts = [str(one.n_sets), str(one.wins), str(one.losses)]
     return [
         other,

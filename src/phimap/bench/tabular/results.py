@@ -159,6 +159,11 @@ class Summary:
             _geometric_mean([mine.seconds / theirs.seconds for mine, theirs in pairs]),
         )
 
+    def beside(self, method: str) -> dict[str, Comparison]:
+        """The method beside each of the others that it has a table in common with, in the order of `METHODS`."""
+        found = {other: self.compare(method, other) for other in METHODS if other != method}
+        return {other: one for other, one in found.items() if one is not None}
+
 
 def _cell(fits: Sequence[Measurement]) -> Cell:
     rises = [one.memory for one in fits if one.memory is not None]
@@ -250,11 +255,9 @@ def _beside(task: str, summary: Summary) -> list[Table]:
     if OURS not in summary.methods:
         return []
     lines = []
-    for other in METHODS:
-        one = summary.compare(OURS, other) if other != OURS else None
-        if one:
-            counts = (str(one.n_sets), str(one.wins), str(one.losses))
-            lines.append((other, *counts, f"{one.ratio:.3f}", f"{one.worst:.2f} {one.worst_set}", f"{one.time:.2f}"))
+    for other, one in summary.beside(OURS).items():
+        counts = (str(one.n_sets), str(one.wins), str(one.losses))
+        lines.append((other, *counts, f"{one.ratio:.3f}", f"{one.worst:.2f} {one.worst_set}", f"{one.time:.2f}"))
     columns = ("beside", "tables", "smaller", "larger", "ratio", "largest ratio", "time ratio")
     return [Table(f"{task}: errors of {OURS} beside those of each", columns, lines)] if lines else []
 
