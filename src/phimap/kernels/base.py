@@ -245,6 +245,10 @@ class StationaryKernel(Kernel):
         left[:, column], right[:, column] = x, y
         return self._evaluate(left, right)
 
+    def _slope_of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray | None:
+        """Derivative (n, m) of `_of_column` by x; None where the kernel does not know it."""
+        return None
+
     def _check_parameters(self, n_features: int) -> None:
         self._inverse_length_scale(n_features)
 

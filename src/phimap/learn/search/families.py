@@ -97,7 +97,7 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[Family]:
                 lambda width: Additive(Gaussian(width or 1.0), order=2),
                 True,
                 diagonal,
-                random_features,
+                landmarks,
                 next=smooth,
             )
         )

@@ -16,6 +16,8 @@ from phimap.records import Record
 
 # A path whose error is more than this multiple of the least is not followed.
 _HOPELESS = 1.5
+# An error below this share of the spread of the targets shows that isotropic kernels see what matters.
+_SEEN = 0.5
 # Paths whose errors are at most this multiple of the least are compared again at the last level.
 _RIVAL = 1.1
 # The best points of two kinds of metric are compared at the width that decides where their errors are that near.
@@ -136,11 +138,15 @@ def search(
             start = first.best_width(Point.start(family, first), FIRST_POWERS)
             early += [start, *followed(first, start)]
             continue
-        # An additive kernel has as many terms as pairs of columns: small maps would miss them.
-        start = last.best_width(Point.start(family, last), FIRST_POWERS)
-        final.append(start)
-        if not _is_hopeless(start, early):
-            paths += followed(middle, start)
+        seen = min((point.error for point in early), default=np.inf)
+        if seen < _SEEN:
+            continue
+        # An additive kernel has as many terms as pairs of columns, and small maps miss most of them: every row is a
+        # landmark.
+        exact = replace(first, n_components=first.sample.n_learned)
+        start = exact.at_widths(Point.start(family, exact), (0,))[0]
+        if start.error < seen:
+            paths += followed(middle, exact.climb([start]))
     if middle is first:
         paths += early
     else:
