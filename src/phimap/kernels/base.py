@@ -128,6 +128,11 @@ class Kernel(BaseEstimator, ABC):
         """
         return [(1.0, self)]
 
+    @property
+    def is_stationary(self) -> bool:
+        """Whether the kernel is one of the difference of two rows, or a sum of such kernels."""
+        return all(isinstance(part, StationaryKernel) for _, part in self.terms())
+
     # Without it NumPy numbers would multiply a kernel as if it were an array of objects.
     __array_ufunc__ = None
 

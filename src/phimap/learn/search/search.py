@@ -9,15 +9,15 @@ import numpy as np
 
 from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
-from phimap.learn.search.families import Family, landmarks, random_features
-from phimap.learn.search.level import FIRST_POWERS, GAIN, Level, Point, mean_root, unfolded
+from phimap.learn.search.families import Family, landmarks, partners, random_features
+from phimap.learn.search.level import FIRST_POWERS, GAIN, Level, Point, unfolded
 from phimap.learn.search.sample import SearchSample
 from phimap.records import Record
 
 # A path whose error is more than this multiple of the least is not followed.
 _HOPELESS = 1.5
-# An error below this share of the spread of the targets shows that isotropic kernels see what matters.
-_SEEN = 0.5
+# An error above this share of the spread of the targets shows that a kernel sees next to nothing.
+_BLIND = 0.8
 # Paths whose errors are at most this multiple of the least are compared again at the last level.
 _RIVAL = 1.1
 # The best points of two kinds of metric are compared at the width that decides where their errors are that near.
@@ -63,7 +63,7 @@ class Found:
     kernel : Kernel
     family : Family
         Its features serve the kernel.
-    root : ndarray of shape (d,) or (d, d), or None
+    root : ndarray of shape (d,) or (d, k), or None
         Root of the metric.
     log : SearchLog or None
         None where nothing was open.
@@ -138,15 +138,17 @@ def search(
             start = first.best_width(Point.start(family, first), FIRST_POWERS)
             early += [start, *followed(first, start)]
             continue
-        seen = min((point.error for point in early), default=np.inf)
-        if seen < _SEEN:
-            continue
-        # An additive kernel has as many terms as pairs of columns, and small maps miss most of them: every row is a
-        # landmark.
-        exact = replace(first, n_components=first.sample.n_learned)
-        start = exact.at_widths(Point.start(family, exact), (0,))[0]
-        if start.error < seen:
-            paths += followed(middle, exact.climb([start]))
+        # An additive kernel has as many terms as pairs of columns, and small maps miss many of them. Where no other
+        # kernel sees anything, none may be missed: every row is a landmark.
+        if min((point.error for point in early), default=0.0) > _BLIND:
+            level = replace(first, n_components=first.sample.n_learned)
+            start = level.at_widths(Point.start(replace(family, features=landmarks), level), (0,))[0]
+            start = level.climb([start]) if start.error <= _BLIND else start
+        else:
+            start = last.best_width(Point.start(family, last), FIRST_POWERS)
+            final.append(start)
+        if not _is_hopeless(start, early):
+            paths += followed(middle, start)
     if middle is first:
         paths += early
     else:
@@ -170,12 +172,14 @@ def search(
         best = last.tempered(best, effort.rounds)
     if last is not middle and effort.decides is not None and last.n_components < most_components:
         best = _decided(best, final, last, effort.decides)
+    if effort.combines and len(families) > 1:
+        best = last.best_combination(best, partners())
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
         if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
             family = other.family
-    return Found(family.make(best.length_scale), family, mean_root(best), _log(entries))
+    return Found(family.make(best.length_scale), family, best.root, _log(entries))
 
 
 def _decided(best: Point, others: Sequence[Point], last: Level, width: int) -> Point:
