@@ -24,8 +24,8 @@ _MOST_POWER = 6
 GAIN = 0.01
 # Powers by which the partner in a sum may be wider.
 _WIDER = 2
-# Exponent of a metric that is to hide less.
-_EXPONENT = 0.5
+#: Exponent of a metric that is to hide less.
+TEMPERED = 0.5
 # Rows on which the median distance is taken.
 _MEDIAN_ROWS = 500
 
@@ -165,8 +165,8 @@ class Level:
 
         What a sharp metric hides has no gradients, so that no round brings it back.
         """
-        roots = tuple(tempered_root(root, _EXPONENT) for root in point.roots if root is not None)
-        moved = replace(point, roots=roots, exponent=_EXPONENT, result=None)
+        roots = tuple(tempered_root(root, TEMPERED) for root in point.roots if root is not None)
+        moved = replace(point, roots=roots, exponent=TEMPERED, result=None)
         moved = self.best_sibling(self.best_width(moved, (point.power - 1, point.power, point.power + 1)))
         return self.follow(moved, rounds) if moved.error <= (1 - GAIN) * point.error else point
 

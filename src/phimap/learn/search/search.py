@@ -10,7 +10,7 @@ import numpy as np
 from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import Family, landmarks, partners, random_features
-from phimap.learn.search.level import FIRST_POWERS, GAIN, Level, Point, unfolded
+from phimap.learn.search.level import FIRST_POWERS, GAIN, TEMPERED, Level, Point, unfolded
 from phimap.learn.search.sample import SearchSample
 from phimap.records import Record
 
@@ -144,6 +144,8 @@ def search(
             level = replace(first, n_components=first.sample.n_learned)
             start = level.at_widths(Point.start(replace(family, features=landmarks), level), (0,))[0]
             start = level.climb([start]) if start.error <= _BLIND else start
+            # What a sharp metric of the columns found first hides would be hard to find again.
+            start = replace(start, exponent=TEMPERED)
         else:
             start = last.best_width(Point.start(family, last), FIRST_POWERS)
             final.append(start)
