@@ -138,17 +138,12 @@ def search(
             start = first.best_width(Point.start(family, first), FIRST_POWERS)
             early += [start, *followed(first, start)]
             continue
-        # An additive kernel has as many terms as pairs of columns, and small maps miss many of them. Where no other
-        # kernel sees anything, none may be missed: every row is a landmark.
         if min((point.error for point in early), default=0.0) > _BLIND:
-            level = replace(first, n_components=first.sample.n_learned)
-            start = level.at_widths(Point.start(replace(family, features=landmarks), level), (0,))[0]
-            start = level.climb([start]) if start.error <= _BLIND else start
-            # What a sharp metric of the columns found first hides would be hard to find again.
-            start = replace(start, exponent=TEMPERED)
-        else:
-            start = last.best_width(Point.start(family, last), FIRST_POWERS)
-            final.append(start)
+            paths += [path for start in _seeing(family, first) for path in followed(middle, start)]
+            continue
+        # An additive kernel has as many terms as pairs of columns: smaller maps would miss more of them.
+        start = last.best_width(Point.start(family, last), FIRST_POWERS)
+        final.append(start)
         if not _is_hopeless(start, early):
             paths += followed(middle, start)
     if middle is first:
@@ -182,6 +177,22 @@ def search(
         if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
             family = other.family
     return Found(family.make(best.length_scale), family, best.root, _log(entries))
+
+
+def _seeing(family: Family, level: Level) -> list[Point]:
+    """The start of a path where no other kernel sees anything; none if this one sees nothing, too.
+
+    Every row is a landmark, since small maps miss most pairs of columns. Metrics are tempered from the first round on:
+    what a sharp metric of the columns found first hides would be hard to find again.
+    """
+    level = replace(level, n_components=level.sample.n_learned)
+    start = level.at_widths(Point.start(replace(family, features=landmarks), level), (0,))[0]
+    if start.error > _BLIND:
+        return []
+    start = level.climb([start])
+    assert start.result is not None
+    # With so many landmarks its error says nothing beside those of smaller maps.
+    return [replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))]
 
 
 def _decided(best: Point, others: Sequence[Point], last: Level, width: int) -> Point:
