@@ -40,7 +40,7 @@ _CHOSEN_BY = {
     "held-out": "by validation rows",
     "leave-one-out": "by leave-one-out error",
 }
-_HEAD = ("column", "mean", "standard deviation", "lowest", "highest")
+_HEAD = ("column", "mean", "deviation", "lowest", "highest")
 
 
 def page(result: Result) -> str:
