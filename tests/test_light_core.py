@@ -102,7 +102,7 @@ def test_source_file_imports_what_its_room_may(path):
     place = path.relative_to(SOURCE).as_posix()
     core = {"numba", "numpy", "phimap", "safetensors", "scipy", "sklearn", "threadpoolctl"}
     rooms = {"bench": EXTRA, "cli": EXTRA, "report": EXTRA, "ops": ("llvmlite", "torch"), "_progress.py": ("rich",)}
-    peers = {"bench/tabular/methods.py": ("lightgbm", "xrfm")}
+    peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
     readers = dict.fromkeys(("io/arrow.py", "io/parquet.py", "io/text.py"), ("pyarrow",)) | {"io/images.py": ("PIL",)}
     allowed = {*core, *rooms.get(place.partition("/")[0], ()), *readers.get(place, ()), *peers.get(place, ())}
     assert not imported_packages(ast.parse(path.read_text(encoding="utf-8"))) - sys.stdlib_module_names - allowed

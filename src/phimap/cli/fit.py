@@ -6,27 +6,30 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from phimap._progress import Stages
 from phimap.cli.errors import complain
+from phimap.cli.facts import write
 from phimap.cli.first_pass import check_constant_columns, coarse_columns, first_pass
+from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
-from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
-from phimap.cli.result import Result, lines, summarise
+from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
+from phimap.cli.result import Result, facts, summarise
 from phimap.cli.rows import SplitRows, open_selected
-from phimap.cli.scoring import Scores
 from phimap.cli.task import choose_task
 from phimap.config import config
-from phimap.io.model import save
+from phimap.io.model import is_model_file, save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.data.batches import batch_rows
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
+from phimap.learn.search.names import kernel_name
 from phimap.learn.search.width import most_components
 
 # Kernels of networks, and the options that shape them.
@@ -35,6 +38,7 @@ _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK
 
 def run(options: FitOptions) -> None:
     """Carry out the command."""
+    options = replace(options, kernel=kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel"))
     _check(options)
     with config(memory=options.memory, n_jobs=options.n_jobs):
         result = _fit(options)
@@ -43,7 +47,7 @@ def run(options: FitOptions) -> None:
     report_seconds = sum(stage.seconds for stage in timed.finished)
     if not options.quiet:
         summarise(result, report_seconds)
-    sys.stdout.writelines(f"{name} {value}\n" for name, value in lines(result, report_seconds))
+    write(facts(result, report_seconds), as_json=options.json)
 
 
 def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
@@ -61,9 +65,6 @@ def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
 
 def _check(options: FitOptions) -> None:
     """Refuse what can be refused before the data are read."""
-    if options.kernel != "auto" and options.kernel not in STATIONARY | OTHERS:
-        names = ", ".join(("auto", *sorted(STATIONARY | OTHERS)))
-        raise ValueError(f"--kernel must be one of {names}, got {options.kernel!r}.")
     if not isinstance(options.features, str) and options.features < 2:
         raise ValueError(f"--features must be at least 2, got {options.features}. Use for example 4096.")
     _, shaping = _NETWORKS.get(options.kernel, (None, ()))
@@ -81,12 +82,12 @@ def _check(options: FitOptions) -> None:
     for option, value in (("--alpha", options.alpha), ("--length-scale", options.length_scale)):
         if not isinstance(value, str) and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{option} must be a positive number or auto, got {value:g}.")
-    if options.length_scale != "auto" and options.kernel not in STATIONARY:
-        names = ", ".join(sorted(STATIONARY))
-        raise ValueError(f"--length-scale applies to {names}, got it with --kernel {options.kernel}. Leave it out.")
     check_distinct(options.model, options.report)
     check_writable("--model", options.model, [options.data])
     check_writable("--report", options.report, [options.data])
+    if not options.force:
+        check_replaceable("--model", options.model, is_model_file, "phimap model")
+        check_replaceable("--report", options.report, is_page, "HTML page")
 
 
 def _fit(options: FitOptions) -> Result:
@@ -122,25 +123,14 @@ def _fit(options: FitOptions) -> Result:
     model.input_dtype_ = options.dtype
     scores = None
     if overview.n_held_out:
-        scores = Scores(task, getattr(model, "classes_", None))
         with stages.stage("held-out rows", overview.n_held_out) as advance:
-            for X, y in SplitRows(table, options.holdout, options.seed, rows, held_out=True):
-                scores.update(y, predict_unnamed(model, X))
-                advance(len(X))
+            held_out = SplitRows(table, options.holdout, options.seed, rows, held_out=True)
+            scores = score(model, task, held_out, advance)
         if (unseen := scores.unseen()) is not None:
             complain(f"{options.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.
     finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
     return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
-
-
-def predict_unnamed(model: Any, X: np.ndarray) -> np.ndarray:
-    """Predictions (r,) for rows `X` (r, d) whose columns are known to be the model's."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
-        return model.predict(X)
 
 
 def _learner(options: FitOptions, task: str, standardize: str) -> Any:
@@ -170,7 +160,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
 
 def _spinner(text: str, *, quiet: bool) -> Any:
     """A sign of life while something without a known length runs."""
-    if quiet:
+    if quiet or not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 

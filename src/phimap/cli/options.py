@@ -1,4 +1,4 @@
-"""The options of ``phimap fit`` and ``phimap predict``, each written once."""
+"""The options of ``phimap fit``, ``phimap predict`` and ``phimap info``, each written once."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ Data = Annotated[
 ]
 Memory = Annotated[str | None, Option("Byte budget, such as 2GB. Default: half of the free memory.")]
 Jobs = Annotated[int | None, Option("Threads; changes no bit of the result. Default: all cores.")]
+Json = Annotated[bool, Option("Print the results as one JSON object.", ("--json",))]
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,10 @@ class FitOptions:
     ] = None
     kernel: Annotated[
         str,
-        Option("auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk."),
+        Option(
+            "auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk.",
+            words=("auto", "gaussian", "laplacian", "matern", "arccosine", "polynomial", "nngp", "ntk", "cntk"),
+        ),
     ] = "auto"
     metric: Annotated[
         Literal["auto", "none", "diagonal", "full"],
@@ -127,6 +131,10 @@ class FitOptions:
     statistics: Annotated[
         bool, Option("Keep the sums in the model file, so that training can go on.", ("--statistics",))
     ] = False
+    json: Json = False
+    force: Annotated[
+        bool, Option("Let --model and --report replace a file that is no model or report.", ("--force",))
+    ] = False
     quiet: Quiet = False
 
 
@@ -138,5 +146,25 @@ class PredictOptions:
     data: Data
     output: Annotated[Path | None, Option("CSV file. Default: standard output.", ("--output", "-o"))] = None
     target: Annotated[str | None, Option("Column with the truth, or class for a folder: prints the score, too.")] = None
+    probabilities: Annotated[bool, Option("Add a column probability_CLASS for each class.", ("--probabilities",))] = (
+        False
+    )
+    std: Annotated[
+        bool,
+        Option("Add a column std: the standard deviation of a new target. Needs fit --statistics.", ("--std",)),
+    ] = False
+    interval: Annotated[
+        float | None,
+        Option("Add columns lower and upper that hold this share of new targets, such as 0.9. As --std."),
+    ] = None
+    json: Json = False
     memory: Memory = None
     n_jobs: Jobs = None
+
+
+@dataclass(frozen=True)
+class InfoOptions:
+    """The options of ``phimap info``."""
+
+    model: Annotated[Path | None, Option("Model file. Default: describe this installation.", positional=True)] = None
+    json: Json = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +16,13 @@ from pyarrow import csv as arrow_csv
 from phimap._files import write_whole
 from phimap.cli.describe import inputs_text, task_of, times
 from phimap.cli.errors import complain
-from phimap.cli.fit import predict_unnamed
+from phimap.cli.facts import Fact, write
+from phimap.cli.held_out import outcomes
 from phimap.cli.options import PredictOptions
 from phimap.cli.outputs import check_writable
 from phimap.cli.rows import check_single
 from phimap.cli.scoring import Scores
+from phimap.cli.uncertainty import Uncertainty
 from phimap.config import config
 from phimap.io import DataError, Table, open_table
 from phimap.io.model import load
@@ -29,6 +33,8 @@ def run(options: PredictOptions) -> None:
     """Carry out the command."""
     file, data, output, target = options.model, options.data, options.output, options.target
     check_writable("--output", output, [data, str(file)])
+    if options.json and output is None:
+        raise ValueError("--json needs --output FILE, got none: predictions would share standard output with it.")
     with config(memory=options.memory, n_jobs=options.n_jobs):
         model = load(file)
         if not hasattr(model, "predict"):
@@ -38,20 +44,22 @@ def run(options: PredictOptions) -> None:
             raise DataError(
                 f"{file}: predicts {n_targets} targets, the command line takes one. Use phimap.load in Python."
             )
+        extra = Uncertainty(model, str(file), options.probabilities, options.std, options.interval)
         table = _open(data, target, model)
         scores = Scores(task_of(model), getattr(model, "classes_", None)) if target is not None else None
-        batches = _predictions(model, data, table, scores)
+        batches = _predictions(model, data, table, scores, extra)
         if output is None:
             _write(sys.stdout.buffer, batches)
             sys.stdout.flush()
         else:
             write_whole(output, lambda file: _write(file, batches))
-    if scores is not None:
-        if (unseen := scores.unseen()) is not None:
-            complain(f"{data}: {unseen}", "warning")
-        # Beside predictions on standard output the score would be one more row.
-        stream = sys.stderr if output is None else sys.stdout
-        stream.writelines(f"{name} {value}\n" for name, value in scores.lines())
+    if scores is not None and (unseen := scores.unseen()) is not None:
+        complain(f"{data}: {unseen}", "warning")
+    facts = [] if scores is None else [*scores.facts(), Fact("rows", scores.n)]
+    if options.json:
+        facts.append(Fact("output", str(output)))
+    # Beside predictions on standard output the score would be one more row.
+    write(facts, as_json=options.json, stream=sys.stderr if output is None else sys.stdout)
 
 
 def _open(data: str, target: str | None, model: Any) -> Table:
@@ -92,12 +100,11 @@ def _kind(targets: np.ndarray) -> str:
     return "text" if isinstance(targets.tolist()[0], str | bytes) else "numbers"
 
 
-def _predictions(model: Any, data: str, table: Table, scores: Scores | None) -> Iterator[pa.Table]:
+def _predictions(model: Any, data: str, table: Table, scores: Scores | None, extra: Uncertainty) -> Iterator[pa.Table]:
     """Predictions batch by batch, with the names of rows that have one; scored on the way."""
     start = 0
     for X, y in table.batches(min(feature_rows(model.feature_map_.record_.n_components, 4), table.batch_rows)):
-        # A model of one target in a column predicts a column.
-        predicted = predict_unnamed(model, X).reshape(len(X))
+        predicted, decisions = outcomes(model, X)
         if scores is not None and y is not None:
             check_single(data, table, y)
             if _kind(y) != _kind(predicted):
@@ -105,10 +112,10 @@ def _predictions(model: Any, data: str, table: Table, scores: Scores | None) -> 
                     f"{data}: target {table.target_name!r} holds {_kind(y)}, the model predicts {_kind(predicted)}. "
                     "Name the column that the model was trained on."
                 )
-            scores.update(y, predicted)
+            scores.update(y, predicted, decisions)
         names = {} if table.row_names is None else {"file": table.row_names[start : start + len(X)]}
         start += len(X)
-        yield pa.table({**names, "prediction": pa.array(predicted)})
+        yield pa.table({**names, "prediction": pa.array(predicted), **extra.columns(X)})
 
 
 def _write(file: Any, batches: Iterator[pa.Table]) -> None:
@@ -116,7 +123,9 @@ def _write(file: Any, batches: Iterator[pa.Table]) -> None:
     options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed")
     for start, batch in enumerate(batches):
         if start == 0:
-            file.write(f"{','.join(batch.column_names)}\n".encode())
+            head = io.StringIO()
+            csv.writer(head, lineterminator="\n").writerow(batch.column_names)
+            file.write(head.getvalue().encode())
         sink = pa.BufferOutputStream()
         arrow_csv.write_csv(batch, sink, options)
         file.write(sink.getvalue())

@@ -18,6 +18,8 @@ from phimap._files import DataError, one_line, write_whole
 from phimap.io.encoding import Decoder, Encoder, public_classes
 
 _FORMAT = "phimap-model-1"
+# What is no model file may seem to announce a header of any length.
+_LONGEST_HEADER = 2**26
 
 
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool = False) -> None:
@@ -109,6 +111,14 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"`{path}` was written by phimap {metadata.get('version')} and cannot be read by {version('phimap')}: "
             f"{one_line(error)}. Save the model again with this version."
         ) from error
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says of itself that it is a model, of any version; damaged ones count."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = file.read(min(length, _LONGEST_HEADER))
+    return header.startswith(b"{") and b'"phimap-model-' in header
 
 
 def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:

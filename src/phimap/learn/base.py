@@ -39,7 +39,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         metric: str | None = "auto",
         effort: str = "normal",
         corrections: str | None = "auto",
-        standardize: str | bool = "auto",
+        standardize: str | bool | None = "auto",
         solver: str = "auto",
         device: str = "auto",
         memory: int | str | None = None,
@@ -74,7 +74,7 @@ class KernelModel(StreamedFit, BaseEstimator):
 
     # Training --------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit on rows in memory.
 
         Parameters

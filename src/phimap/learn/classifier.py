@@ -108,7 +108,7 @@ statistics_, n_features_in_, n_samples_seen_
         metric: str | None = "auto",
         effort: str = "normal",
         corrections: str | None = "auto",
-        standardize: str | bool = "auto",
+        standardize: str | bool | None = "auto",
         class_weight: dict[Any, float] | str | None = None,
         solver: str = "auto",
         device: str = "auto",

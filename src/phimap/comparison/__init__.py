@@ -1,0 +1,1 @@
+"""Methods for tables side by side on the same rows."""
