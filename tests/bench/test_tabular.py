@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import phimap as pm
 from phimap._files import DataError
 from phimap.bench import uci
-from phimap.bench.tabular import measure, methods, tables
+from phimap.bench.tabular import tables
 from phimap.bench.tabular.measure import Failure, Measurement, Store, error_of, read, run
 from phimap.bench.tabular.methods import METHODS, Method
 from phimap.bench.tabular.page import markdown, overview
@@ -375,10 +375,10 @@ def test_the_script_asks_for_the_figures_of_the_issue():
 
 
 def test_command_fits_once_and_draws(tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "_WARM", set())
+    monkeypatch.setattr("phimap.comparison.measure._WARM", set())
     asked = "bench tabular --sets diabetes,digits --methods hgb,neighbours,xrfm --splits 0,2 --rows 150 --quiet"
     arguments = [*asked.split(), "--json", str(tmp_path / "fits.jsonl"), "--output", str(tmp_path)]
-    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+    monkeypatch.setattr("phimap.comparison.methods.find_spec", lambda name: None)
     first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 0, first.output
     kept = (tmp_path / "fits.jsonl").read_text()

@@ -12,7 +12,7 @@ import typer
 from phimap._options import Option
 from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
-from phimap.cli.options import FitOptions, InfoOptions, PredictOptions
+from phimap.cli.options import CompareOptions, FitOptions, InfoOptions, PredictOptions
 
 Options = TypeVar("Options")
 
@@ -97,6 +97,14 @@ def predict(options: PredictOptions) -> None:
 def info(options: InfoOptions) -> None:
     """Describe this installation and its speed, or a model file."""
     from phimap.cli.info import run
+
+    run(options)
+
+
+@command(CompareOptions)
+def compare(options: CompareOptions) -> None:
+    """Fit several methods to a table, gradient boosting and a linear model among them, and say which are better."""
+    from phimap.cli.compare import run
 
     run(options)
 

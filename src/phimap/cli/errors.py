@@ -46,7 +46,9 @@ _OPTIONS = {
         "kernel",
         "memory",
         "metric",
+        "models",
         "size",
+        "splits",
         "standardize",
         "target",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,18 +37,23 @@ def write(facts: Sequence[Fact], *, as_json: bool, stream: Any = None) -> None:
     """Write one line for each fact, or all as one JSON object, to `stream`; None is standard output."""
     stream = sys.stdout if stream is None else stream
     if as_json:
-        # NaN, for what is not defined, is not JSON.
-        plain = {fact.name: _plain(fact.value) for fact in facts}
-        stream.write(json.dumps(plain, allow_nan=False, ensure_ascii=False) + "\n")
+        write_json({fact.name: fact.value for fact in facts}, stream)
     else:
         stream.writelines(f"{fact.name} {fact.text}\n" for fact in facts)
+
+
+def write_json(values: Mapping[str, Any], stream: Any = None) -> None:
+    """Write values as one JSON object on a line, to `stream`; None is standard output."""
+    # NaN, for what is not defined, is not JSON.
+    text = json.dumps(_plain(values), allow_nan=False, ensure_ascii=False)
+    (sys.stdout if stream is None else stream).write(text + "\n")
 
 
 def _plain(value: Any) -> Any:
     """A value as JSON knows it: numbers of NumPy become Python's, what is not finite becomes null."""
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and not math.isfinite(value):

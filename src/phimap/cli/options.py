@@ -1,4 +1,4 @@
-"""The options of ``phimap fit``, ``phimap predict`` and ``phimap info``, each written once."""
+"""The options of ``phimap fit``, ``predict``, ``info`` and ``compare``, each written once."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ def auto_or_count(option: str, text: str) -> int | str:
         return int(text)
     except ValueError:
         raise ValueError(f"{option} must be an integer or auto, got {text!r}. Use for example 4096.") from None
+
+
+def all_or_count(option: str, text: str) -> int | str:
+    """A positive integer, or ``"all"``."""
+    if text != "all" and not (text.isdigit() and int(text) > 0):
+        raise ValueError(f"{option} must be a positive integer or all, got {text!r}. Use for example 20000.")
+    return text if text == "all" else int(text)
 
 
 def height_and_width(option: str, text: str) -> tuple[int, int]:
@@ -168,3 +175,44 @@ class InfoOptions:
 
     model: Annotated[Path | None, Option("Model file. Default: describe this installation.", positional=True)] = None
     json: Json = False
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """The options of ``phimap compare``."""
+
+    data: Data
+    target: Annotated[str | None, Option("Column to predict, by name or position; for .npz also a key.")] = None
+    models: Annotated[
+        list[str] | None,
+        Option(
+            "Among linear, neighbours, hgb, lightgbm, phimap, gaussian, ntk and nystroem, separated by commas. "
+            "Default: all.",
+            read=words,
+            words=("linear", "neighbours", "hgb", "lightgbm", "phimap", "gaussian", "ntk", "nystroem"),
+        ),
+    ] = None
+    splits: Annotated[int, Option("Parts of the rows that are tested in turn, a fifth each.")] = 3
+    rows: Annotated[
+        int | str, Option("Rows, drawn at random, that are used of longer tables; or all.", read=all_or_count)
+    ] = "20000"
+    features: Annotated[
+        int | str, Option("Number of features of ours, or auto: 2,048 with fixed kernels.", read=auto_or_count)
+    ] = "auto"
+    task: Annotated[
+        Literal["auto", "regression", "classification"],
+        Option("auto: classes are text, booleans, and whole numbers with at most 20 distinct values."),
+    ] = "auto"
+    seed: Annotated[int, Option("Seed of the rows, the splits and the methods.")] = 0
+    columns: Annotated[list[str] | None, Option("Feature columns, separated by commas. Default: all.", read=words)] = (
+        None
+    )
+    drop: Annotated[
+        list[str] | None, Option("Columns to leave out, by name or position, separated by commas.", read=words)
+    ] = None
+    report: Annotated[Path | None, Option("File for an HTML report.")] = None
+    force: Annotated[bool, Option("Let --report replace a file of any kind.", ("--force",))] = False
+    json: Json = False
+    memory: Memory = None
+    n_jobs: Jobs = None
+    quiet: Quiet = False

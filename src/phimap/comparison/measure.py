@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap._files import one_line
 from phimap.comparison.methods import Method
 
 # Rows and columns of the fit that comes before the first one that counts.
@@ -63,6 +64,22 @@ def measured_fit(model: Any, X: Any, y: np.ndarray, X_test: Any) -> MeasuredFit:
     peak = memory.rise()
     predicted = np.asarray(model.predict(X_test))
     return MeasuredFit(model, predicted, fitted - start, spent, time.perf_counter() - fitted, peak)
+
+
+def attempt(
+    method: Method, task: str, width: int | None, seed: int, X: Any, y: np.ndarray, X_test: Any
+) -> MeasuredFit | str:
+    """Fit a method once; the answer is a `MeasuredFit`, or a text that says why there is none."""
+    if method.missing():
+        return f"the package {method.package} is not installed"
+    if method.most_rows is not None and len(X) > method.most_rows:
+        return f"more than {method.most_rows:,} training rows"
+    try:
+        warm_up(method, task)
+        return measured_fit(method.make(task, width, seed), X, y, X_test)
+    # A comparison goes on whatever one of the compared packages does, and tells it at its end.
+    except Exception as error:
+        return f"{type(error).__name__}: {one_line(error)}"
 
 
 class PeakMemory:

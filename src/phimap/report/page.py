@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -85,16 +86,20 @@ class Facts:
 
 def render(facts: Facts) -> str:
     """The report as a complete HTML document without references to anything outside it."""
+    return environment().get_template("report.html.jinja").render(facts=facts, sections=_sections(facts))
+
+
+def environment() -> Any:
+    """The templates of pages, which escape what they are given."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("phimap.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.jinja").render(facts=facts, sections=_sections(facts))
 
 
 def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot | Bars, str]]]]:

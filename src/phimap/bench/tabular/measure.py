@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from phimap._files import DataError, one_line, write_whole
+from phimap._files import DataError, write_whole
 from phimap.bench.tabular.methods import METHODS
 from phimap.bench.tabular.tables import TabularSet
-from phimap.comparison.measure import machine, measured_fit, software, warm_up
+from phimap.comparison.measure import attempt, machine, software
 from phimap.comparison.methods import Method
 
 
@@ -159,60 +159,32 @@ def run(
             if key in store.found:
                 yield store.found[key]
                 continue
-            why = _refusal(method, len(train))
-            if not why:
-                try:
-                    warm_up(method, table.task)
-                    measurement = _measure(table, name, method, split, width, most_rows, train, test)
-                # A run of hours goes on whatever one of the compared packages does, and tells it at its end.
-                except Exception as error:
-                    why = f"{type(error).__name__}: {one_line(error)}"
-                else:
-                    store.add(measurement)
-                    yield measurement
-            if why:
-                failures.append(Failure(table.name, name, why))
-
-
-def _refusal(method: Method, n_rows: int) -> str:
-    if method.missing():
-        return f"the package {method.package} is not installed"
-    if method.most_rows is not None and n_rows > method.most_rows:
-        return f"more than {method.most_rows:,} training rows"
-    return ""
-
-
-def _measure(
-    table: TabularSet,
-    name: str,
-    method: Method,
-    split: int,
-    width: int,
-    most_rows: int | None,
-    train: np.ndarray,
-    test: np.ndarray,
-) -> Measurement:
-    X, y, X_test, y_test = table.X[train], table.y[train], table.X[test], table.y[test]
-    one = measured_fit(method.make(table.task, width, split), X, y, X_test)
-    return Measurement(
-        table.name,
-        table.task,
-        name,
-        split,
-        width,
-        most_rows,
-        len(train),
-        len(test),
-        X.shape[1],
-        error_of(table.task, y_test, one.predicted),
-        one.seconds,
-        one.processor_seconds,
-        one.predict_seconds,
-        one.memory,
-        f"{date.today():%Y-%m-%d}",
-        machine(),
-        software(method),
-    )
+            X, y, X_test = table.X[train], table.y[train], table.X[test]
+            one = attempt(method, table.task, width, split, X, y, X_test)
+            if isinstance(one, str):
+                failures.append(Failure(table.name, name, one))
+                continue
+            measurement = Measurement(
+                table.name,
+                table.task,
+                name,
+                split,
+                width,
+                most_rows,
+                len(train),
+                len(test),
+                X.shape[1],
+                error_of(table.task, table.y[test], one.predicted),
+                one.seconds,
+                one.processor_seconds,
+                one.predict_seconds,
+                one.memory,
+                f"{date.today():%Y-%m-%d}",
+                machine(),
+                software(method),
+            )
+            store.add(measurement)
+            yield measurement
 
 
 def error_of(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
