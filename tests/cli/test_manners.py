@@ -202,3 +202,16 @@ def test_progress_in_a_pipe_is_plain_lines(capsys, monkeypatch):
     first, last = capsys.readouterr().err.splitlines()
     assert first.startswith("features: 1,000 of 3,000 rows after ")
     assert last.startswith("features: 0.")
+
+
+def test_one_extreme_target_is_told_by_its_row_in_the_file(phimap, tables, tmp_path):
+    lines = (tables / "numbers.csv").read_text().splitlines()
+    held_out = holdout_mask(0, 600, 0.1)
+    for row in (int(np.flatnonzero(held_out)[3]), int(np.flatnonzero(~held_out)[300])):
+        changed = [*lines[: row + 1], lines[row + 1].rpartition(",")[0] + ",1e9", *lines[row + 2 :]]
+        (tmp_path / "data.csv").write_text("\n".join(changed) + "\n")
+        result = phimap("fit", tmp_path / "data.csv", "--target", "y", *SMALL)
+        assert result.exit_code == 0, result.stderr
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("warning: ")
+        assert f"the target 'y' is 1e+09 in row {row + 1}, which alone makes" in line

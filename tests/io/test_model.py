@@ -265,9 +265,7 @@ def test_what_cannot_be_saved(tmp_path, rng):
     class Own(pm.kernels.Gaussian):
         pass
 
-    with pytest.raises(
-        TypeError, match=r"`model` must be a learner, a feature map or a sketch.*got StandardScaler\. Use"
-    ):
+    with pytest.raises(TypeError, match=r"`model` must be a learner, a feature map or a sketch.*got StandardScaler"):
         pm.save(StandardScaler().fit(X), tmp_path / "m")
     phi = pm.FourierFeatures(Own(), 8, random_state=0).fit(X)
     with pytest.raises(TypeError, match=r"a model file cannot hold model.kernel=.*of type Own"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap.cli.rows import check_single
 from phimap.io import DataError, Table, holdout_mask
+from phimap.learn.data.extreme_targets import ExtremeTargets
 from phimap.learn.data.scaling import Moments
 
 # More labels than this are names of rows rather than classes; each class costs a column of targets.
@@ -44,6 +45,8 @@ class Overview:
         Distinct targets of the training rows, sorted; None where there are too many to be classes.
     whole : bool
         Whether every target is a label or a whole number.
+    extreme : str or None
+        A line on the one row, held out or not, that has most of the variance of a numeric target.
     """
 
     n_rows: int
@@ -52,6 +55,7 @@ class Overview:
     target: Columns | None
     labels: tuple | None
     whole: bool
+    extreme: str | None = None
 
     @property
     def n_train(self) -> int:
@@ -64,11 +68,14 @@ def first_pass(path: str, table: Table, fraction: float, seed: int, batch_rows: 
     low, high = np.full(d, np.inf), np.full(d, -np.inf)
     moments = Moments(d) if d <= _MOST_DESCRIBED else None
     target = _Target()
+    extremes = ExtremeTargets()
     n_rows = n_held_out = 0
     for X, y in table.batches(batch_rows):
         held_out = holdout_mask(n_rows, len(X), fraction, seed)
         n_rows += len(X)
         n_held_out += int(held_out.sum())
+        if np.asarray(y).dtype.kind in "fiu":
+            extremes.update(np.asarray(y))
         X, y = X[~held_out], np.asarray(y)[~held_out]
         check_single(path, table, y)
         if len(X):
@@ -81,7 +88,9 @@ def first_pass(path: str, table: Table, fraction: float, seed: int, batch_rows: 
     mean, standard_deviation = _mean_and_standard_deviation(moments) if moments is not None else (None, None)
     features = Columns(table.feature_names, low, high, mean, standard_deviation)
     labels = tuple(sorted(target.labels)) if target.labels is not None else None
-    return Overview(n_rows, n_held_out, features, target.described(str(table.target_name)), labels, target.whole)
+    name = str(table.target_name)
+    extreme = extremes.message(f"the target {name!r}", first=1)
+    return Overview(n_rows, n_held_out, features, target.described(name), labels, target.whole, extreme)
 
 
 def check_constant_columns(where: str, columns: Columns) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -26,6 +27,7 @@ from phimap.io.model import is_model_file, save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.data.batches import batch_rows
+from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
@@ -113,8 +115,13 @@ def _fit(options: FitOptions) -> Result:
         check_constant_columns(options.data, overview.features)
     if options.dtype == "float32" and (coarse := coarse_columns(overview.features, options.dtype)) is not None:
         complain(f"{options.data}: {coarse}", "warning")
+    if task == "regression" and overview.extreme is not None:
+        complain(f"{options.data}: {overview.extreme}", "warning")
     model = _learner(options, task, standardize)
-    model.fit_batches(SplitRows(table, options.holdout, options.seed, rows, held_out=False))
+    with warnings.catch_warnings():
+        # The learner would tell of it again, by its place among the training rows.
+        warnings.simplefilter("ignore", ExtremeTargetWarning)
+        model.fit_batches(SplitRows(table, options.holdout, options.seed, rows, held_out=False))
     if not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)

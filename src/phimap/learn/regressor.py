@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
+from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.target_units import TargetUnits, check_range
 from phimap.learn.deviations import StandardDeviations
@@ -237,6 +239,8 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     def _learn_targets(self, first_pass: FirstPass) -> None:
         assert first_pass.low is not None
         assert first_pass.high is not None
+        if (told := first_pass.extremes.message("`y`")) is not None:
+            warnings.warn(told, ExtremeTargetWarning, stacklevel=5)
         units = TargetUnits.of_range(first_pass.low, first_pass.high)
         self.target_units_ = None if units.plain else units
 
