@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from phimap._files import DataError
-from phimap.io.readers import open_table
+from phimap.io.columns import MixedTable
+from phimap.io.readers import open_frame, open_table
+from phimap.io.skipped import BadRows
 from phimap.io.split import holdout_mask
 from phimap.io.table import Table
 
-__all__ = ["DataError", "Table", "holdout_mask", "open_table"]
+__all__ = ["BadRows", "DataError", "MixedTable", "Table", "holdout_mask", "open_frame", "open_table"]
