@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 from phimap.io import DataError, MixedTable, open_frame, open_table
 
@@ -139,7 +139,7 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path, suffix, target
     path = tmp_path / f"t.{suffix}"
     pa_table = pa.table({"x": ["p", "q", "r", "s"], "y": target})
     if suffix == "csv":
-        pa_table.to_pandas().to_csv(path, index=False)
+        csv.write_csv(pa_table, path)
     else:
         parquet.write_table(pa_table, path)
     with pytest.raises(DataError, match=f"data row {target.index(None) + 1}, column 'y' is missing"):
