@@ -30,6 +30,7 @@ _OPTIONS = {
     "channels=": "--channels ",
     "columns=...": "--columns",
     "drop=...": "--drop",
+    "types=...": "--types",
     "dtype=float64": "--dtype float64",
     "phimap.config(memory=...)": "--memory",
 } | {
@@ -49,6 +50,7 @@ _OPTIONS = {
         "size",
         "standardize",
         "target",
+        "types",
     )
 }
 # Typer does not export the class of all errors in the use of a command.

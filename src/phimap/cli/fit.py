@@ -6,20 +6,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from phimap._progress import Stages
+from phimap.cli.describe import some
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import check_constant_columns, coarse_columns, first_pass
+from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
 from phimap.cli.options import FitOptions
 from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
 from phimap.cli.result import Result, lines, summarise
 from phimap.cli.rows import SplitRows, open_selected
 from phimap.cli.scoring import Scores
+from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config
+from phimap.io import MixedTable, Rows
 from phimap.io.model import save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
@@ -36,8 +40,8 @@ _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK
 def run(options: FitOptions) -> None:
     """Carry out the command."""
     _check(options)
-    with config(memory=options.memory, n_jobs=options.n_jobs):
-        result = _fit(options)
+    with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
+        result = _fit(replace(options, data=in_words(options.data)), path)
         timed = Stages()
         write_all(_outputs(result, timed))
     report_seconds = sum(stage.seconds for stage in timed.finished)
@@ -89,18 +93,24 @@ def _check(options: FitOptions) -> None:
     check_writable("--report", options.report, [options.data])
 
 
-def _fit(options: FitOptions) -> Result:
+def _fit(options: FitOptions, path: str) -> Result:
     start = time.perf_counter()
     # The learner takes the solver that fits.
     most = most_components(options.memory) if isinstance(options.features, str) else options.features
     kept = min(RidgeSolver.memory(None, most), memory_in_passes(most))
     rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
-    images = {"size": options.size, "channels": options.channels}
-    table = open_selected(options.data, options.target, options.columns, options.drop, dtype=options.dtype, **images)
-    rows = min(rows, table.batch_rows)
+    table = open_selected(path, options)
     stages = Stages(verbose=not options.quiet)
     with stages.stage("checking the data"):
-        overview = first_pass(options.data, table, options.holdout, options.seed, rows)
+        try:
+            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+        except MixedTable:
+            # The first block held numbers alone.
+            table = open_selected(path, options, mixed=True)
+            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+    rows = min(rows, table.batch_rows)
+    if not options.quiet:
+        _tell(options.data, table, overview)
     if overview.n_train < 2:
         raise ValueError(
             f"{options.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
@@ -108,14 +118,24 @@ def _fit(options: FitOptions) -> Result:
         )
     task, why = choose_task(options.task, options.data, overview)
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
-    if standardize in ("auto", "columns"):
-        check_constant_columns(options.data, overview.features)
-    if options.dtype == "float32" and (coarse := coarse_columns(overview.features, options.dtype)) is not None:
+    if standardize in ("auto", "columns") and overview.encoder is None:
+        constant = constant_columns(options.data, overview.features)
+        if constant is not None and not options.quiet:
+            complain(f"{options.data}: {constant}", "note")
+    if (
+        options.dtype == "float32"
+        and overview.encoder is None
+        and (coarse := coarse_columns(overview.features, options.dtype)) is not None
+    ):
         complain(f"{options.data}: {coarse}", "warning")
     model = _learner(options, task, standardize)
-    model.fit_batches(SplitRows(table, options.holdout, options.seed, rows, held_out=False))
+    split = SplitRows(table, options.holdout, options.seed, rows, held_out=False, encoder=overview.encoder)
+    model.fit_batches(split)
     if not table.is_image:
-        model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
+        names = table.feature_names if overview.encoder is None else overview.encoder.get_feature_names_out()
+        model.feature_names_in_ = np.array(names, dtype=np.str_)
+    if overview.encoder is not None:
+        model.encoder_ = overview.encoder
     model.target_name_ = str(table.target_name)
     model.sample_shape_ = table.sample_shape
     model.resized_ = options.size
@@ -124,7 +144,7 @@ def _fit(options: FitOptions) -> Result:
     if overview.n_held_out:
         scores = Scores(task, getattr(model, "classes_", None))
         with stages.stage("held-out rows", overview.n_held_out) as advance:
-            for X, y in SplitRows(table, options.holdout, options.seed, rows, held_out=True):
+            for X, y in replace(split, held_out=True):
                 scores.update(y, predict_unnamed(model, X))
                 advance(len(X))
         if (unseen := scores.unseen()) is not None:
@@ -132,6 +152,18 @@ def _fit(options: FitOptions) -> Result:
     # Timings belong to this run: without them a seed gives the same model file each time.
     finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
     return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
+
+
+def _tell(data: str, table: Rows, overview: Overview) -> None:
+    """Say in a few lines what was recognised, and what is left out."""
+    if table.notes:
+        complain(f"{data}: {', '.join(table.notes)}.", "note")
+    for note in table.skipped.notes:
+        complain(f"{data}: {note}.", "note")
+    columns = overview.encoder.summary_ if overview.encoder is not None else ()
+    left_out = [f"{column.name!r} ({column.note})" for column in columns if column.kind == "left out"]
+    if left_out:
+        complain(f"{data}: columns left out: {some(left_out)}.", "note")
 
 
 def predict_unnamed(model: Any, X: np.ndarray) -> np.ndarray:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from phimap.cli.errors import complain
 from phimap.cli.first_pass import MOST_LABELS, Overview
 from phimap.io import DataError
 
 # Whole numbers with at most this many distinct values are taken for classes: a scale of ratings, a code, digits.
 _MOST_CODES = 20
+# Codes of classes are at most as many, leave out at most as many again, and stand for several rows each.
+_MOST_DOUBTFUL = 100
+_ROWS_EACH = 5
 
 
 def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
@@ -39,4 +43,18 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
         kind = "labels" if text else "whole numbers"
         other = "" if text else "; --task regression overrides"
         return "classification", f"{len(labels or ())} distinct {kind}{other}"
+    if _look_like_codes(overview):
+        complain(
+            f"{where}: the target has {len(labels or ())} distinct whole numbers, taken for amounts. If they are codes "
+            "of classes, use --task classification.",
+            "warning",
+        )
     return "regression", "numbers; --task classification overrides" if overview.whole else "numbers"
+
+
+def _look_like_codes(overview: Overview) -> bool:
+    """Whether whole numbers that are too many to be taken for classes may yet be some."""
+    labels = overview.labels
+    if not overview.whole or labels is None or len(labels) > _MOST_DOUBTFUL:
+        return False
+    return labels[-1] - labels[0] < 2 * len(labels) and overview.n_train >= _ROWS_EACH * len(labels)

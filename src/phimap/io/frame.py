@@ -17,6 +17,7 @@ from phimap.io.npy import ArrayTable
 from phimap.io.rows import Rows
 from phimap.io.skipped import BadRows, Skipped
 from phimap.io.source import KINDS, Source
+from phimap.io.target import refuse_value
 
 # What a cell takes in memory, texts included, in the mean of usual tables.
 _CELL_BYTES = 32
@@ -33,9 +34,6 @@ class Frame(Rows):
         As of `Table`.
     """
 
-    is_image = False
-    row_names = None
-
     def __init__(
         self, source: Source, schema: pa.Schema, target_name: str | tuple[str, ...] | None, n_rows: int | None
     ) -> None:
@@ -43,10 +41,15 @@ class Frame(Rows):
         super().__init__(source, names, target_name, n_rows=n_rows, row_bytes=_CELL_BYTES * (len(names) + 1))
         self.schema = schema
 
-    @property
-    def sample_shape(self) -> tuple[int, ...]:
-        """``(n_features,)``."""
-        return (self.n_features,)
+    def _finish_block(self, X: pa.Table, numbers: np.ndarray) -> tuple[pa.Table, np.ndarray | None]:
+        """The columns as they are; infinite numbers are refused."""
+        for field in X.schema:
+            if pa.types.is_floating(field.type):
+                cells = X.column(field.name).to_numpy()
+                if (infinite := np.isinf(cells)).any():
+                    row = int(infinite.argmax())
+                    refuse_value(self._where, cells[row], int(numbers[row]), field.name)
+        return X, None
 
 
 class ColumnFrame(Frame):

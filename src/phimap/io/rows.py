@@ -37,6 +37,10 @@ class Rows(ABC):
         What was recognised about the file, such as its separator, in words.
     skipped : Skipped
         Rows that the latest pass has left out.
+    row_names : tuple of str or None
+        Paths of the images in a folder; None for files, whose rows have no names.
+    sample_shape : tuple of int
+        ``(n_features,)``, or ``(height, width, channels)`` for images.
     """
 
     def __init__(
@@ -47,6 +51,8 @@ class Rows(ABC):
         *,
         n_rows: int | None,
         row_bytes: int,
+        row_names: tuple[str, ...] | None = None,
+        sample_shape: tuple[int, ...] | None = None,
     ) -> None:
         self.feature_names = feature_names
         self.target_name = target_name
@@ -54,6 +60,8 @@ class Rows(ABC):
         self.batch_rows = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
         self.notes: tuple[str, ...] = ()
         self.skipped = Skipped()
+        self.row_names = row_names
+        self.sample_shape = sample_shape or (len(feature_names),)
         self._source = source
         self._where = source.where
 
@@ -61,6 +69,11 @@ class Rows(ABC):
     def n_features(self) -> int:
         """Number of columns of `X`, or of values in an image."""
         return len(self.feature_names)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether each sample is an image of shape `sample_shape`."""
+        return len(self.sample_shape) > 1
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         return self.batches()

@@ -116,8 +116,8 @@ class Skipped:
 def listed(numbers: Sequence[int], count: int) -> str:
     """The first of `count` row numbers in words."""
     shown = ", ".join(map(str, numbers[:_LISTED]))
-    word = "data row" if count == 1 else "data rows"
-    return f"{word} {shown}{', ...' if count > len(numbers[:_LISTED]) else ''}"
+    more = count - len(numbers[:_LISTED])
+    return f"data row{'s' if count > 1 else ''} {shown}{f' and {more:,} more' if more else ''}"
 
 
 def _count(count: int, word: str) -> str:

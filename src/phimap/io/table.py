@@ -55,16 +55,17 @@ class Table(Rows):
         row_names: tuple[str, ...] | None = None,
         dtype: Any = np.float32,
     ) -> None:
-        self.row_names = row_names
-        self.sample_shape = sample_shape or (len(feature_names),)
         self._dtype = source.dtype or np.dtype(dtype)
         row_bytes = self._dtype.itemsize * len(feature_names)
-        super().__init__(source, feature_names, target_name, n_rows=n_rows, row_bytes=row_bytes)
-
-    @property
-    def is_image(self) -> bool:
-        """Whether each sample is an image of shape `sample_shape`."""
-        return len(self.sample_shape) > 1
+        super().__init__(
+            source,
+            feature_names,
+            target_name,
+            n_rows=n_rows,
+            row_bytes=row_bytes,
+            row_names=row_names,
+            sample_shape=sample_shape,
+        )
 
     def _finish_block(self, X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Copy of the rows `X` (r, d) as samples in the table's dtype."""

@@ -45,7 +45,7 @@ class TargetCheck:
         """Mask (r,) of the rows to keep, of targets `y` in the rows `numbers`; None where all are."""
         if y is None or y.dtype.kind not in "fU":
             return None
-        present: Any = np.isfinite(y) if y.dtype.kind == "f" else y != ""
+        present = is_present(y)
         if y.dtype.kind == "U" and not self._labels:
             self._count(y, numbers)
         if present.all():
@@ -85,12 +85,18 @@ class TargetCheck:
 
     def _refuse(self, y: np.ndarray, numbers: np.ndarray) -> NoReturn:
         """Raise the error for the first target that is missing or infinite."""
-        bad = ~np.isfinite(y) if y.dtype.kind == "f" else y == ""
-        at = tuple(np.argwhere(bad)[0])
+        at = tuple(np.argwhere(~is_present(y))[0])
         name = self._name
         if y.ndim == 2:
             name = name[at[1]] if isinstance(name, tuple) else f"{name}[:, {at[1]}]"
         refuse_value(self._where, y[at], int(numbers[at[0]]), str(name))
+
+
+def is_present(y: np.ndarray) -> Any:
+    """Mask of the targets `y`, of any shape, that are there: neither NaN nor empty text."""
+    if y.dtype.kind == "f":
+        return np.isfinite(y)
+    return y != "" if y.dtype.kind == "U" else np.ones(y.shape, dtype=bool)
 
 
 def refuse_value(where: str, value: Any, row: int, name: str, kind: type[DataError] = DataError) -> NoReturn:
