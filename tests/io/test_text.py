@@ -101,7 +101,6 @@ def test_rows_are_counted_without_a_header_too(late):
         (["3", "1", "2"], [3, 1, 2], "i"),
         (["true", "false", "true"], [True, False, True], "b"),
         (["1", "b", "3"], ["1", "b", "3"], "U"),
-        (["2020-01-01", "2020-01-02", "2020-01-01"], ["2020-01-01", "2020-01-02", "2020-01-01"], "U"),
         (["0.5", "1", "2"], [0.5, 1, 2], "f"),
     ],
 )
@@ -186,6 +185,7 @@ def test_rows_wider_than_the_parsers_default_block(tmp_path):
             {"target": ["b", "c"]},
             "target column 'b' holds text; several targets must be numbers",
         ),
+        ("a,b\n1,2020-01-01\n", {"target": "b"}, "target column 'b' holds dates, not numbers or labels"),
         ("a,b\n1,2\n", {"target": "c"}, "no target column 'c'. Choose from 'a', 'b'"),
         ("a,b\n1,2\n", {"target": "2"}, "no target column '2'. Choose from 'a', 'b'"),
         (b"a,b\n" + b"1,red\n" * 20_000 + b"1,gr\xfcn\n", {"target": "b"}, "is not UTF-8 text throughout. Save it"),

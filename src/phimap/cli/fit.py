@@ -14,16 +14,16 @@ import numpy as np
 from phimap._progress import Stages
 from phimap.cli.describe import some
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
+from phimap.cli.first_pass import coarse_columns, constant_columns, first_pass
 from phimap.cli.options import FitOptions
 from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
 from phimap.cli.result import Result, lines, summarise
-from phimap.cli.rows import SplitRows, open_selected
+from phimap.cli.rows import SplitRows, open_selected, tell_of
 from phimap.cli.scoring import Scores
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config
-from phimap.io import MixedTable, Rows
+from phimap.io import MixedTable
 from phimap.io.model import save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
@@ -32,6 +32,7 @@ from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.width import most_components
+from phimap.tables import TableEncoder
 
 # Kernels of networks, and the options that shape them.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
@@ -110,7 +111,8 @@ def _fit(options: FitOptions, path: str) -> Result:
             overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
     rows = min(rows, table.batch_rows)
     if not options.quiet:
-        _tell(options.data, table, overview)
+        tell_of(options.data, table)
+        _tell_of_columns(options.data, overview.encoder)
     if overview.n_train < 2:
         raise ValueError(
             f"{options.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
@@ -154,16 +156,12 @@ def _fit(options: FitOptions, path: str) -> Result:
     return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
 
 
-def _tell(data: str, table: Rows, overview: Overview) -> None:
-    """Say in a few lines what was recognised, and what is left out."""
-    if table.notes:
-        complain(f"{data}: {', '.join(table.notes)}.", "note")
-    for note in table.skipped.notes:
-        complain(f"{data}: {note}.", "note")
-    columns = overview.encoder.summary_ if overview.encoder is not None else ()
+def _tell_of_columns(data: str, encoder: TableEncoder | None) -> None:
+    """Say which columns an encoder leaves out."""
+    columns = encoder.summary_ if encoder is not None else ()
     left_out = [f"{column.name!r} ({column.note})" for column in columns if column.kind == "left out"]
     if left_out:
-        complain(f"{data}: columns left out: {some(left_out)}.", "note")
+        complain(f"{data}: left out as columns: {some(left_out)}.", "note")
 
 
 def predict_unnamed(model: Any, X: np.ndarray) -> np.ndarray:

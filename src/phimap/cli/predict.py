@@ -18,7 +18,7 @@ from phimap.cli.fit import predict_unnamed
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import PredictOptions
 from phimap.cli.outputs import check_writable
-from phimap.cli.rows import check_single
+from phimap.cli.rows import check_single, tell_of
 from phimap.cli.scoring import Scores
 from phimap.cli.standard_input import in_words, readable
 from phimap.config import config
@@ -50,8 +50,7 @@ def run(options: PredictOptions) -> None:
             sys.stdout.flush()
         else:
             write_whole(output, lambda file: _write(file, batches))
-    for note in (*opened.table.notes, *opened.table.skipped.notes):
-        complain(f"{data}: {note}.", "note")
+    tell_of(data, opened.table)
     if scores is not None:
         if (unseen := scores.unseen()) is not None:
             complain(f"{data}: {unseen}", "warning")
@@ -91,10 +90,19 @@ def _predictions(
 
 def _write(file: Any, batches: Iterator[pa.Table]) -> None:
     """Write a CSV file."""
-    options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed")
     for start, batch in enumerate(batches):
         if start == 0:
             file.write(f"{','.join(batch.column_names)}\n".encode())
-        sink = pa.BufferOutputStream()
-        arrow_csv.write_csv(batch, sink, options)
-        file.write(sink.getvalue())
+        if batch.num_columns > 1 or not batch.column(0).null_count:
+            file.write(_lines(batch))
+            continue
+        # A missing value alone would make an empty line, which readers pass over.
+        missing = batch.column(0).is_null().to_numpy()
+        for run in np.split(np.arange(len(missing)), np.flatnonzero(np.diff(missing)) + 1):
+            file.write(b'""\n' * len(run) if missing[run[0]] else _lines(batch.slice(run[0], len(run))))
+
+
+def _lines(batch: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    arrow_csv.write_csv(batch, sink, arrow_csv.WriteOptions(include_header=False, quoting_style="needed"))
+    return sink.getvalue().to_pybytes()

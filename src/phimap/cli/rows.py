@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap.cli.errors import complain
 from phimap.cli.options import FitOptions
 from phimap.io import DataError, MixedTable, Rows, holdout_mask, open_frame, open_table
 from phimap.io.batching import chosen, joined, part
@@ -88,6 +89,14 @@ def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Row
         except MixedTable:
             pass
     return open_frame(path, target, **chosen_columns, bad_rows=bad_rows)
+
+
+def tell_of(data: str, table: Rows) -> None:
+    """Say in a few lines what was recognised of a file, and which rows were left out."""
+    if table.notes:
+        complain(f"{data}: {', '.join(table.notes)}.", "note")
+    for note in table.skipped.notes:
+        complain(f"{data}: {note}.", "note")
 
 
 def check_single(path: str, table: Rows, y: np.ndarray) -> None:

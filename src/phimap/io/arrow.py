@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,13 @@ def check_types(where: str, schema: pa.Schema, selection: Selection) -> None:
         if not is_numeric(labels) and (several or not is_text(labels)):
             wanted = "numbers, as several targets must" if several else "numbers or labels"
             raise DataError(f"{where}: target column {name!r} holds {in_words(kind)}, not {wanted}. Convert it.")
+
+
+def refuse_target(where: str, name: str, kind: pa.DataType) -> NoReturn:
+    """Raise the error for a target that is neither numbers nor labels."""
+    raise DataError(
+        f"{where}: target column {name!r} holds {in_words(kind)}, not numbers or labels. Convert it, or choose another."
+    )
 
 
 def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, np.ndarray | None]:

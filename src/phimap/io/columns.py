@@ -15,7 +15,7 @@ _LISTED = 20
 
 
 class MixedTable(DataError):
-    """The table holds texts, dates or missing values, which readers of numbers refuse and `open_frame` reads."""
+    """The table holds more than complete numbers under names, which `open_table` refuses and `open_frame` reads."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def select_columns(
     """
     repeated = [name for name, count in Counter(names).items() if count > 1 and (name or unnamed == "error")]
     if repeated:
-        raise DataError(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
+        kind = DataError if repeated[0] else MixedTable
+        raise kind(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
     for word, given in (("columns", columns), ("drop", drop)):
         if isinstance(given, str | int):
             raise TypeError(f"`{word}` must be a sequence of column names, got {given!r}. Use [{given!r}].")
@@ -87,7 +88,7 @@ def select_columns(
     features = tuple(name for name in features if name not in dropped)
     if columns is None and "" in features:
         position = names.index("")
-        raise DataError(
+        raise MixedTable(
             f"{where}: column {position + 1} has no name (a saved row index?). Name it, or leave out position "
             f"{position} with drop=..."
         )

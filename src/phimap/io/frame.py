@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError
-from phimap.io.arrow import in_words, is_numeric, is_text, target_column
+from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_column
 from phimap.io.column_file import ColumnFile
 from phimap.io.columns import select_columns
 from phimap.io.npy import ArrayTable
@@ -138,7 +138,5 @@ def _check_target(where: str, field: pa.Field) -> tuple[bool, bool]:
     if pa.types.is_null(kind):
         raise DataError(f"{where}: target column {field.name!r} has no values. Choose another target.")
     if not is_numeric(kind) and not is_text(kind):
-        raise DataError(
-            f"{where}: target column {field.name!r} holds {in_words(kind)}, not numbers or labels. Convert it."
-        )
+        refuse_target(where, field.name, kind)
     return pa.types.is_integer(kind), pa.types.is_boolean(kind)

@@ -134,7 +134,7 @@ class Rows(ABC):
         labels = self._source.types.get(str(self.target_name)) in LABELS
         targets = TargetCheck(self._where, self.target_name, self._source.bad_rows.target, labels=labels)
         for X, y in self._blocks(rows, skipped):
-            numbers = skipped.place(len(X))
+            y, numbers = targets.read(y), skipped.place(len(X))
             X, y, numbers = _kept(X, y, numbers, targets.kept(y, numbers, skipped))
             X, usable = self._finish_block(X, numbers)
             if usable is not None:

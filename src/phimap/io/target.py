@@ -10,6 +10,8 @@ import numpy as np
 from phimap._files import DataError, one_line
 from phimap.io.skipped import Skipped
 
+#: Cells of text columns that say that there is no value.
+MISSING_MARKS = ("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL")
 # A column of text in which at least this share of the cells are numbers is one of numbers with mistakes.
 _MOSTLY_NUMBERS = 0.95
 # Mistakes that a message shows.
@@ -40,6 +42,12 @@ class TargetCheck:
         self._labels = labels
         self._n_numbers = self._n_others = 0
         self._shown: list[str] = []
+
+    def read(self, y: np.ndarray | None) -> np.ndarray | None:
+        """Targets `y` with empty text in place of the marks of missing ones, where missing ones are legal."""
+        if y is None or y.dtype.kind != "U" or self._policy == "error" or self._labels:
+            return y
+        return np.where(np.isin(y, MISSING_MARKS), "", y)
 
     def kept(self, y: np.ndarray | None, numbers: np.ndarray, skipped: Skipped) -> np.ndarray | None:
         """Mask (r,) of the rows to keep, of targets `y` in the rows `numbers`; None where all are."""

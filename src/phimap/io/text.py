@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError, one_line
-from phimap.io.arrow import in_words, is_numeric, to_arrays
+from phimap.io.arrow import in_words, is_numeric, refuse_target, to_arrays
 from phimap.io.columns import MixedTable, refuse_feature, select_columns
 from phimap.io.csv_file import CellError, CharacterError, CsvFile, refuse_header_only
 from phimap.io.skipped import Skipped
-from phimap.io.source import Source
+from phimap.io.source import LABELS, Source
 from phimap.io.table import Table
 
 
@@ -35,7 +35,8 @@ class TextTable(Table):
         self._types = {name: _feature_type(top.column(name).type) for name in selection.features}
         several = isinstance(selection.target_name, tuple)
         for name in selection.targets:
-            self._types[name] = _target_type(top.column(name).type)
+            kind = top.column(name).type
+            self._types[name] = pa.string() if source.types.get(name) in LABELS else _target_type(where, name, kind)
             if several and pa.types.is_string(self._types[name]):
                 raise DataError(f"{where}: target column {name!r} holds text; several targets must be numbers.")
         self._whole_target = not several and any(
@@ -67,9 +68,11 @@ def _feature_type(inferred: pa.DataType) -> pa.DataType:
     return inferred if pa.types.is_boolean(inferred) else pa.float64()
 
 
-def _target_type(inferred: pa.DataType) -> pa.DataType:
+def _target_type(where: str, name: str, inferred: pa.DataType) -> pa.DataType:
     if pa.types.is_boolean(inferred):
         return inferred
+    if pa.types.is_temporal(inferred):
+        refuse_target(where, name, inferred)
     return pa.float64() if is_numeric(inferred) or pa.types.is_null(inferred) else pa.string()
 
 
