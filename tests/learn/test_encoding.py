@@ -254,7 +254,8 @@ def test_stacks_search_and_clone():
     assert stack.fit(FRAME, Y).score(FRAME, Y) > 0.8
     search = HalvingGridSearchCV(regressor(), {"alpha": [1e-3, 1.0, 1e3]}, random_state=0, cv=2).fit(FRAME, Y)
     assert search.best_params_["alpha"] < 1e3
-    assert clone(regressor(encode=None)).encode is None
+    for model in (regressor(encode=None), classifier(encode=None)):
+        assert clone(model).encode is None
 
 
 def test_weights_are_routed_in_cross_validation():
