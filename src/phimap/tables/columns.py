@@ -65,7 +65,13 @@ class EncodedColumns:
         return np.concatenate([column.encoding.variances for column in self.columns_ if column.encoding is not None])
 
     @property
-    def _is_sparse(self) -> bool:
+    def amounts_(self) -> np.ndarray:
+        """Whether each output column (n_columns_out,) is an amount, which may have a heavy tail."""
+        return np.concatenate([column.encoding.amounts() for column in self.columns_ if column.encoding is not None])
+
+    @property
+    def is_sparse_(self) -> bool:
+        """Whether encoded rows are CSR."""
         return any(column.encoding is not None and column.encoding.is_sparse for column in self._columns)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

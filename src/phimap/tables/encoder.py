@@ -202,13 +202,16 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_rows(self) -> Self:
-        """Drop what is kept of the training rows, some 100 kB a column, without which `partial_fit` cannot go on.
+        """Drop what is kept of the training rows, some 100 kB a column.
+
+        Without it `partial_fit` cannot go on, and `transform_training` is `transform`.
 
         Returns
         -------
         self : object
         """
         vars(self).pop("_pass", None)
+        self._columns = tuple(column.without_rows() for column in self.columns_)
         return self
 
     def _options(self) -> Options:
@@ -302,7 +305,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         used = [column for column in self._columns if column.encoding is not None]
         n_rows = n_rows_of(X)
         sparse_parts = []
-        out = None if self._is_sparse else np.empty((n_rows, self.n_columns_out_), np.float32)
+        out = None if self.is_sparse_ else np.empty((n_rows, self.n_columns_out_), np.float32)
         for part, rows in slices(X):
             columns = cells_of(rows)
             folds = None if first_row is None else training_folds(first_row + part.start, part.stop - part.start)

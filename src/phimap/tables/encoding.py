@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -39,6 +39,14 @@ class Encoding(Record):
     def names(self) -> list[str]:
         """What is appended to the name of the column for each of the k numbers."""
 
+    def amounts(self) -> np.ndarray:
+        """Whether each of the k numbers is an amount, which may have a heavy tail."""
+        return np.zeros(self.variances.size, dtype=bool)
+
+    def without_rows(self) -> Self:
+        """The encoding without what serves its training rows alone."""
+        return self
+
     def parts(self) -> np.ndarray:
         """For each of the k numbers the part that it belongs to: those of one part share a scale and a weight."""
         return np.zeros(self.variances.size, dtype=np.intp)
@@ -65,6 +73,10 @@ class EncodedColumn(Record):
     n_missing: int
     note: str
     encoding: Encoding | None = None
+
+    def without_rows(self) -> EncodedColumn:
+        """The column without what serves its training rows alone."""
+        return self if self.encoding is None else replace(self, encoding=self.encoding.without_rows())
 
     def names(self) -> list[str]:
         """Names of the numbers that the column gives."""

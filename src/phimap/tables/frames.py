@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
@@ -63,6 +65,13 @@ def cells_of(X: Any) -> dict[str, Cells]:
             raise ValueError(f"`X` must have distinct column names, got {name!r} more than once. Rename the columns.")
         columns[name] = cells.Cells(name, column)
     return columns
+
+
+def rows_at(X: Any, places: np.ndarray) -> Any:
+    """The rows of a frame or an array at some places (r,)."""
+    if hasattr(X, "iloc"):
+        return X.iloc[places]
+    return X.take(places) if hasattr(X, "num_rows") else X[places]
 
 
 def slices(X: Any) -> Iterator[tuple[slice, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -61,6 +61,9 @@ class LevelEncoding(Encoding):
 
     def names(self) -> list[str]:
         return list(self.labels)
+
+    def without_rows(self) -> LevelEncoding:
+        return replace(self, held_out=None)
 
 
 def one_hot(tally: LevelTally) -> LevelEncoding:

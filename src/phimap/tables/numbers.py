@@ -66,6 +66,9 @@ class NumberEncoding(Encoding):
     def names(self) -> list[str]:
         return [""] * (self.deviation > 0) + [": missing"] * self.has_indicator
 
+    def amounts(self) -> np.ndarray:
+        return np.array([True] * (self.deviation > 0) + [False] * self.has_indicator)
+
     def parts(self) -> np.ndarray:
         return np.arange(self.variances.size)
 
