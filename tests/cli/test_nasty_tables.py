@@ -324,7 +324,8 @@ def test_python(tmp_path, case):
         return
     parts = list(open_frame(file, case.target, **options))
     columns, y = pa.concat_tables([part for part, _ in parts]), np.concatenate([y for _, y in parts])
-    kind = pm.KernelRegressor if y.dtype.kind == "f" else pm.KernelClassifier
+    amounts = y.dtype.kind == "f" or (y.dtype.kind == "i" and np.unique(y).size > len(y) // 3)
+    kind = pm.KernelRegressor if amounts else pm.KernelClassifier
     learner = kind(n_components=64, corrections=None, random_state=0, **GAUSSIAN).fit(columns, y)
     predicted = learner.predict(columns)
     assert predicted.shape == y.shape

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 # Rows that are enough to tell whether a table can be read.
-_MOST_LINES = 1500
+_MOST_LINES = 500
 
 
 def real_table(name: str, folder: Path) -> Path:

@@ -132,12 +132,9 @@ def _fit(options: FitOptions, path: str) -> Result:
         complain(f"{options.data}: {coarse}", "warning")
     model = _learner(options, task, standardize)
     split = SplitRows(table, options.holdout, options.seed, rows, held_out=False, encoder=overview.encoder)
-    model.fit_batches(split)
-    if not table.is_image:
-        names = table.feature_names if overview.encoder is None else overview.encoder.get_feature_names_out()
-        model.feature_names_in_ = np.array(names, dtype=np.str_)
-    if overview.encoder is not None:
-        model.encoder_ = overview.encoder
+    model.fit_batches(split, encoder=overview.encoder)
+    if overview.encoder is None and not table.is_image:
+        model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)
     model.sample_shape_ = table.sample_shape
     model.resized_ = options.size
