@@ -13,6 +13,7 @@ from typing import Any
 
 from phimap.cli.blas import blas_libraries, measure_speed
 from phimap.cli.describe import kernel_text, search_facts, some, task_of, times
+from phimap.cli.encoded import column_texts
 from phimap.config import memory_budget, thread_count
 from phimap.io.model import load
 
@@ -72,6 +73,8 @@ def _learner(model: Any) -> list[tuple[str, str]]:
         rows.append(("classes", some(model.classes_)))
     names = some(model.feature_names_in_) if hasattr(model, "feature_names_in_") else "without names"
     rows.append(("columns", f"{model.n_features_in_}: {names}"))
+    if model.encoder_ is not None:
+        rows += [(f"  {name}", text) for name, text in column_texts(model.encoder_)]
     if len(getattr(model, "sample_shape_", ())) > 1:
         rows.append(("images", times(model.sample_shape_)))
     kept = hasattr(model, "solver_")
