@@ -24,7 +24,8 @@ ORDER = (
     ("cli", "bench", "report"),
     ("phimap",),
     ("comparison",),
-    ("learn", "advice", "io", "tables"),
+    ("learn", "advice", "io"),
+    ("tables",),
     ("features", "metrics", "theory"),
     ("sketches", "projections"),
     ("random_map",),
@@ -37,7 +38,7 @@ ORDER = (
 FILES = sorted(SOURCE.rglob("*.py"))
 BACKENDS = {"numba", "torch"}
 UNSAFE = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
-FAMILIES = ("features", "kernels", "learn", "projections", "sketches")
+FAMILIES = ("features", "kernels", "learn", "projections", "sketches", "tables")
 SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}$", re.MULTILINE)
 NOTES = ("**Error", "**Cost", "**Differs from the source")
 
@@ -91,7 +92,7 @@ def test_import_loads_nothing_else():
     assert not loaded & slow
 
 
-LAZY = ("kernels", "projections", "sketches", "metrics", "features", "learn")
+LAZY = ("kernels", "projections", "sketches", "metrics", "features", "tables", "learn")
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,8 @@ def test_source_file_imports_what_its_room_may(path):
     core = {"numba", "numpy", "phimap", "safetensors", "scipy", "sklearn", "threadpoolctl"}
     rooms = {"bench": EXTRA, "cli": EXTRA, "report": EXTRA, "ops": ("llvmlite", "torch"), "_progress.py": ("rich",)}
     peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
-    readers = dict.fromkeys(("io/arrow.py", "io/parquet.py", "io/text.py"), ("pyarrow",)) | {"io/images.py": ("PIL",)}
+    peers |= {"comparison/rows.py": ("pyarrow",)}
+    arrow = ("io/arrow.py", "io/parquet.py", "io/text.py", "tables/cells.py", "tables/parsing.py")
+    readers = dict.fromkeys(arrow, ("pyarrow",)) | {"io/images.py": ("PIL",)}
     allowed = {*core, *rooms.get(place.partition("/")[0], ()), *readers.get(place, ()), *peers.get(place, ())}
     assert not imported_packages(ast.parse(path.read_text(encoding="utf-8"))) - sys.stdlib_module_names - allowed

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -160,7 +162,6 @@ def test_frames_have_names_and_the_result_is_plain_values():
         ({"X": np.ones((5, 2)), "y": np.arange(5.0)}, r"`X` must have at least 20 rows"),
         ({"y": np.array([None, *"abc" * 13], dtype=object)}, r"`y` must have no missing labels, got one in row 0"),
         ({"X": np.full((40, 2), np.nan)}, r"X contains NaN at row 0, column 0"),
-        ({"X": pd.DataFrame({"a": range(40), "sex": ["m", "f"] * 20})}, r"column 'sex' with 'm' in row 0"),
     ],
 )
 def test_bad_input_is_one_line(change, message):
@@ -179,3 +180,24 @@ def test_sizes_are_of_what_a_model_needs(tmp_path):
     assert model_bytes(METHODS["linear"].make("regression", None, 0).fit(X, y)) < 1000
     small, large = (model_bytes(HistGradientBoostingRegressor(max_iter=n, random_state=0).fit(X, y)) for n in (5, 50))
     assert large > 4 * small
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.table, pl.DataFrame])
+def test_frames_of_any_columns_are_encoded_on_the_training_rows(make):
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["gas", "oil", "wood"], 300)
+    area = rng.uniform(20, 90, 300)
+    y = area + 50 * (kind == "oil") + rng.standard_normal(300)
+    found = pm.compare(
+        make({"kind": kind.tolist(), "area": np.where(rng.random(300) < 0.1, np.nan, area)}),
+        y,
+        models=["linear", "hgb", "gaussian", "nystroem"],
+        splits=2,
+        n_components=32,
+    )
+    assert found.columns == ["kind", "area"]
+    assert found.left_out == {}
+    assert {one.name for one in found.results} == {"linear", "hgb", "gaussian", "nystroem"}
+    # Without the kinds an error of 23 would be left, without the areas one of 20.
+    assert all(one.error < 15 for one in found.results)
+    assert all(one.size > 0 for one in found.results)

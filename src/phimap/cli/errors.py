@@ -30,6 +30,7 @@ _OPTIONS = {
     "channels=": "--channels ",
     "columns=...": "--columns",
     "drop=...": "--drop",
+    "types=...": "--types",
     "dtype=float64": "--dtype float64",
     "phimap.config(memory=...)": "--memory",
 } | {
@@ -51,6 +52,7 @@ _OPTIONS = {
         "splits",
         "standardize",
         "target",
+        "types",
     )
 }
 # Typer does not export the class of all errors in the use of a command.

@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 
 from phimap._progress import Stages
+from phimap.cli.describe import some
 from phimap.cli.errors import complain
 from phimap.cli.facts import write
-from phimap.cli.first_pass import check_constant_columns, coarse_columns, first_pass
+from phimap.cli.first_pass import coarse_columns, constant_columns, first_pass
 from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
 from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
 from phimap.cli.result import Result, facts, summarise
-from phimap.cli.rows import SplitRows, open_selected
+from phimap.cli.rows import SplitRows, open_selected, tell_of
+from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config
+from phimap.io import MixedTable
 from phimap.io.model import is_model_file, save
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
@@ -33,6 +36,7 @@ from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.names import kernel_name
 from phimap.learn.search.width import most_components
+from phimap.tables import TableEncoder
 
 # Kernels of networks, and the options that shape them.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
@@ -42,8 +46,8 @@ def run(options: FitOptions) -> None:
     """Carry out the command."""
     options = replace(options, kernel=kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel"))
     _check(options)
-    with config(memory=options.memory, n_jobs=options.n_jobs):
-        result = _fit(options)
+    with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
+        result = _fit(replace(options, data=in_words(options.data)), path)
         timed = Stages()
         write_all(_outputs(result, timed))
     report_seconds = sum(stage.seconds for stage in timed.finished)
@@ -92,18 +96,25 @@ def _check(options: FitOptions) -> None:
         check_replaceable("--report", options.report, is_page, "HTML page")
 
 
-def _fit(options: FitOptions) -> Result:
+def _fit(options: FitOptions, path: str) -> Result:
     start = time.perf_counter()
     # The learner takes the solver that fits.
     most = most_components(options.memory) if isinstance(options.features, str) else options.features
     kept = min(RidgeSolver.memory(None, most), memory_in_passes(most))
     rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
-    images = {"size": options.size, "channels": options.channels}
-    table = open_selected(options.data, options.target, options.columns, options.drop, dtype=options.dtype, **images)
-    rows = min(rows, table.batch_rows)
+    table = open_selected(path, options)
     stages = Stages(verbose=not options.quiet)
     with stages.stage("checking the data"):
-        overview = first_pass(options.data, table, options.holdout, options.seed, rows)
+        try:
+            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+        except MixedTable:
+            # The first block held numbers alone.
+            table = open_selected(path, options, mixed=True)
+            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+    rows = min(rows, table.batch_rows)
+    if not options.quiet:
+        tell_of(options.data, table)
+        _tell_of_columns(options.data, overview.encoder)
     if overview.n_train < 2:
         raise ValueError(
             f"{options.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
@@ -111,18 +122,25 @@ def _fit(options: FitOptions) -> Result:
         )
     task, why = choose_task(options.task, options.data, overview)
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
-    if standardize in ("auto", "columns"):
-        check_constant_columns(options.data, overview.features)
-    if options.dtype == "float32" and (coarse := coarse_columns(overview.features, options.dtype)) is not None:
+    if standardize in ("auto", "columns") and overview.encoder is None:
+        constant = constant_columns(options.data, overview.features)
+        if constant is not None and not options.quiet:
+            complain(f"{options.data}: {constant}", "note")
+    if (
+        options.dtype == "float32"
+        and overview.encoder is None
+        and (coarse := coarse_columns(overview.features, options.dtype)) is not None
+    ):
         complain(f"{options.data}: {coarse}", "warning")
     if task == "regression" and overview.extreme is not None:
         complain(f"{options.data}: {overview.extreme}", "warning")
     model = _learner(options, task, standardize)
+    split = SplitRows(table, options.holdout, options.seed, rows, held_out=False, encoder=overview.encoder)
     with warnings.catch_warnings():
         # The learner would tell of it again, by its place among the training rows.
         warnings.simplefilter("ignore", ExtremeTargetWarning)
-        model.fit_batches(SplitRows(table, options.holdout, options.seed, rows, held_out=False))
-    if not table.is_image:
+        model.fit_batches(split, encoder=overview.encoder)
+    if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)
     model.sample_shape_ = table.sample_shape
@@ -131,13 +149,20 @@ def _fit(options: FitOptions) -> Result:
     scores = None
     if overview.n_held_out:
         with stages.stage("held-out rows", overview.n_held_out) as advance:
-            held_out = SplitRows(table, options.holdout, options.seed, rows, held_out=True)
-            scores = score(model, task, held_out, advance)
+            scores = score(model, task, replace(split, held_out=True), advance)
         if (unseen := scores.unseen()) is not None:
             complain(f"{options.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.
     finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
     return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
+
+
+def _tell_of_columns(data: str, encoder: TableEncoder | None) -> None:
+    """Say which columns an encoder leaves out."""
+    columns = encoder.summary_ if encoder is not None else ()
+    left_out = [f"{column.name!r} ({column.note})" for column in columns if column.kind == "left out"]
+    if left_out:
+        complain(f"{data}: left out as columns: {some(left_out)}.", "note")
 
 
 def _learner(options: FitOptions, task: str, standardize: str) -> Any:

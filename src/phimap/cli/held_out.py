@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from phimap.cli.scoring import Scores
@@ -22,7 +23,7 @@ def outcomes(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
         if len(getattr(model, "classes_", ())) != 2:
             # A model of one target in a column predicts a column.
-            return model.predict(X).reshape(len(X)), None
+            return model.predict(X).reshape(X.shape[0]), None
         scores = model.decision_function(X)
     return model.classes_[(scores > 0).astype(np.intp)], scores
 
@@ -40,14 +41,14 @@ def score(
         scores.update(y, *outcomes(model, X))
         if linear is not None and scores.linear is not None:
             scores.linear.update(y, linear.predict(X.reshape(len(X), -1)))
-        advance(len(X))
+        advance(X.shape[0])
     return scores
 
 
 def _linear(model: Any, task: str) -> Any:
-    """A linear model of the rows that the learner has kept, up to 4,096; None for wide rows."""
+    """A linear model of the rows that the learner has kept, up to 4,096; None for wide rows, CSR ones too."""
     X, y, _ = model._sample.first(None)
-    if X.ndim != 2 or X.shape[1] > _MOST_COLUMNS or (task == "classification" and np.unique(y).size < 2):
+    if sparse.issparse(X) or X.shape[1] > _MOST_COLUMNS or (task == "classification" and np.unique(y).size < 2):
         return None
     with warnings.catch_warnings():
         # As good as its iterations: it is there for comparison.

@@ -13,6 +13,7 @@ from typing import Any
 
 from phimap.cli.blas import blas_libraries, measure_speed
 from phimap.cli.describe import kernel_text, search_facts, some, task_of, times
+from phimap.cli.encoded import column_texts
 from phimap.cli.facts import Fact, write
 from phimap.cli.options import InfoOptions
 from phimap.config import memory_budget, size_text, thread_count
@@ -92,6 +93,8 @@ def _learner(model: Any) -> list[Row]:
     names = "without names" if known is None else some(known)
     columns = model.n_features_in_ if known is None else known.tolist()
     rows.append(("columns", f"{model.n_features_in_}: {names}", columns))
+    if model.encoder_ is not None:
+        rows += [(f"  {name}", text) for name, text in column_texts(model.encoder_)]
     if len(getattr(model, "sample_shape_", ())) > 1:
         rows.append(("images", times(model.sample_shape_)))
     kept = hasattr(model, "solver_")

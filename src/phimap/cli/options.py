@@ -54,8 +54,27 @@ def height_and_width(option: str, text: str) -> tuple[int, int]:
     return int(sides[0]), int(sides[1])
 
 
+def kinds(option: str, text: str) -> dict[str, str]:
+    """Kinds of columns, as name=kind in a list separated by commas."""
+    found = {}
+    for word in words(option, text):
+        name, separator, kind = word.rpartition("=")
+        if not separator:
+            raise ValueError(f"{option} must be a list such as zip=category,born=date, got {word!r}.")
+        found[name] = kind
+    return found
+
+
 Data = Annotated[
-    str, Option("Table to read: .csv, .csv.gz, .parquet, .npy, file.npz:key or a folder of images.", positional=True)
+    str,
+    Option(
+        "Table to read: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, file.npz:key, a folder of images, or - for "
+        "standard input.",
+        positional=True,
+    ),
+]
+Strict = Annotated[
+    bool, Option("Refuse a table with rows that cannot be used, in place of leaving them out.", ("--strict",))
 ]
 Memory = Annotated[str | None, Option("Byte budget, such as 2GB. Default: half of the free memory.")]
 Jobs = Annotated[int | None, Option("Threads; changes no bit of the result. Default: all cores.")]
@@ -122,6 +141,11 @@ class FitOptions:
     drop: Annotated[
         list[str] | None, Option("Columns to leave out, by name or position, separated by commas.", read=words)
     ] = None
+    types: Annotated[
+        dict[str, str] | None,
+        Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
+    ] = None
+    strict: Strict = False
     size: Annotated[
         tuple[int, int] | None,
         Option("Height x width, such as 32x32, to which the images of a folder are resized.", read=height_and_width),
@@ -165,6 +189,8 @@ class PredictOptions:
         Option("Add columns lower and upper that hold this share of new targets, such as 0.9. As --std."),
     ] = None
     json: Json = False
+    id: Annotated[str | None, Option("Column that is copied beside the predictions.")] = None
+    strict: Strict = False
     memory: Memory = None
     n_jobs: Jobs = None
 
@@ -210,6 +236,11 @@ class CompareOptions:
     drop: Annotated[
         list[str] | None, Option("Columns to leave out, by name or position, separated by commas.", read=words)
     ] = None
+    types: Annotated[
+        dict[str, str] | None,
+        Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
+    ] = None
+    strict: Strict = False
     report: Annotated[Path | None, Option("File for an HTML report.")] = None
     force: Annotated[bool, Option("Let --report replace a file of any kind.", ("--force",))] = False
     json: Json = False

@@ -20,6 +20,8 @@ from phimap.cli.describe import (
     search_facts,
     some,
 )
+from phimap.cli.encoded import HEAD, columns_of
+from phimap.cli.encoded_dependences import encoded_dependences
 from phimap.cli.first_pass import Columns
 from phimap.cli.options import FitOptions
 from phimap.cli.result import Result
@@ -54,7 +56,8 @@ def page(result: Result) -> str:
         timed = Stages()
         rows = feature_rows(result.n_components, np.dtype(options.dtype).itemsize)
         with timed.stage("error curves"):
-            curves = error_curves(model, SplitRows(result.table, options.holdout, options.seed, rows, held_out=True))
+            held_out = SplitRows(result.table, options.holdout, options.seed, rows, True, overview.encoder)
+            curves = error_curves(model, held_out)
         stages += timed.finished
     timed = Stages()
     with timed.stage("partial dependence"):
@@ -82,7 +85,7 @@ def page(result: Result) -> str:
             search=model.search_,
             stages=stages,
             tables=[("Data", _data(result)), ("Model", _model(result)), ("Reproducibility", _reproducibility(result))],
-            columns=described,
+            columns=described if overview.encoder is None else [HEAD, *columns_of(overview.encoder)[:_LISTED]],
             n_columns=result.table.n_features,
             command=_command(options),
         )
@@ -96,6 +99,8 @@ def _dependences(result: Result) -> Dependences | None:
     if result.table.is_image or not places or without:
         return None
     rows = result.model._sample.first(_DRAWN_ROWS)[0]
+    if result.overview.encoder is not None:
+        return encoded_dependences(result.model, rows, _DRAWN)
     return dependences(result.model, rows, places, [name for name, _ in leading_columns(result.model, _DRAWN)])
 
 

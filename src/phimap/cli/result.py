@@ -11,7 +11,7 @@ from phimap.cli.facts import Fact
 from phimap.cli.first_pass import Overview
 from phimap.cli.options import FitOptions
 from phimap.cli.scoring import Scores
-from phimap.io import Table
+from phimap.io import Rows
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Result:
     """A finished fit: what the report and the summary are made from."""
 
     options: FitOptions
-    table: Table
+    table: Rows
     overview: Overview
     task: str
     why: str
@@ -67,8 +67,8 @@ def summarise(result: Result, report_seconds: float) -> None:
     grid.add_column(style="dim")
     grid.add_column()
     overview = result.overview
-    grid.add_row("data", f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}")
-    grid.add_row("task", f"{result.task} of {result.table.target_name} ({result.why})")
+    grid.add_row("data", escape(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}"))
+    grid.add_row("task", escape(f"{result.task} of {result.table.target_name} ({result.why})"))
     grid.add_row("split", f"{overview.n_train:,} rows to train, {overview.n_held_out:,} held out")
     grid.add_row("kernel", kernel_text(result.model.kernel_))
     grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.n_components:,} features")

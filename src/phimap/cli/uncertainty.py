@@ -57,7 +57,7 @@ class Uncertainty:
                 shares = self._model.predict_proba(X)
                 found |= {f"probability_{label}": shares[:, k] for k, label in enumerate(self._model.classes_)}
             if self._std or self._interval is not None:
-                mean, std = (part.reshape(len(X)) for part in self._model.predict(X, return_std=True))
+                mean, std = (part.reshape(X.shape[0]) for part in self._model.predict(X, return_std=True))
                 if self._std:
                     found["std"] = std
                 if self._interval is not None:

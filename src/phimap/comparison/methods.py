@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import GridSearchCV
@@ -19,6 +20,7 @@ from phimap.features import NystroemFeatures
 from phimap.kernels import Gaussian
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.search.length_scale import median_length_scale
+from phimap.tables import TableEncoder
 
 # Numbers of neighbours among which three folds of at most so many rows choose.
 _NEIGHBOURS, _NEIGHBOUR_ROWS, _FOLDS = (1, 3, 5, 10, 20, 40), 5000, 3
@@ -43,16 +45,31 @@ class Method:
         Training rows beyond which it is not tried.
     package : str
         An optional package that it needs, or "".
+    takes_frames : bool
+        Whether it encodes columns that are no numbers by itself; others see what `TableEncoder` makes of them.
     """
 
     make: Callable[[str, int | None, int], Any]
     says: str
     most_rows: int | None = None
     package: str = ""
+    takes_frames: bool = False
 
     def missing(self) -> bool:
         """Whether its package is not installed."""
         return bool(self.package) and find_spec(self.package) is None
+
+
+def encoding(method: Method) -> Method:
+    """The method on data frames of any columns: as it is if it takes them, else behind a `TableEncoder`."""
+    if method.takes_frames:
+        return method
+
+    def make(task: str, width: int | None, seed: int) -> Any:
+        encoder = TableEncoder(sparse_output=False, target_type="continuous" if task == "regression" else "classes")
+        return Pipeline([("encode", encoder), ("learn", method.make(task, width, seed))])
+
+    return replace(method, make=make)
 
 
 def _learner(task: str) -> type[KernelRegressor] | type[KernelClassifier]:
@@ -107,24 +124,29 @@ METHODS: dict[str, Method] = {
     "neighbours": Method(_neighbours, "nearest neighbours on standardised columns, their number by three folds"),
     "hgb": Method(_boosting, "scikit-learn's `HistGradientBoosting`, default settings"),
     "lightgbm": Method(_lightgbm, "LightGBM, 500 trees at rate 0.05", package="lightgbm"),
-    "phimap": Method(_ours, "`KernelRegressor` and `KernelClassifier` with default settings"),
-    "gaussian": Method(_gaussian, "the same with a Gaussian kernel at the median distance, `metric=None`"),
-    "ntk": Method(_ntk, "the same with the neural tangent kernel of one hidden layer, `metric=None`"),
+    "phimap": Method(_ours, "`KernelRegressor` and `KernelClassifier` with default settings", takes_frames=True),
+    "gaussian": Method(
+        _gaussian, "the same with a Gaussian kernel at the median distance, `metric=None`", takes_frames=True
+    ),
+    "ntk": Method(
+        _ntk, "the same with the neural tangent kernel of one hidden layer, `metric=None`", takes_frames=True
+    ),
     "nystroem": Method(_nystroem, "the same with a Gaussian kernel at the median distance on random landmarks"),
 }
 
 
-class Neighbours:
+class Neighbours(BaseEstimator):
     """Nearest neighbours on standardised columns; some of the rows choose how many."""
 
     def __init__(self, task: str, seed: int):
-        self.model = KNeighborsRegressor if task == "regression" else KNeighborsClassifier
+        self.task = task
         self.seed = seed
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         some = np.random.default_rng(self.seed).permutation(len(y))[:_NEIGHBOUR_ROWS]
         fits = [count for count in _NEIGHBOURS if count <= len(some) // 2]
-        pipeline = Pipeline([("scale", StandardScaler()), ("neighbours", self.model())])
+        model = KNeighborsRegressor() if self.task == "regression" else KNeighborsClassifier()
+        pipeline = Pipeline([("scale", StandardScaler()), ("neighbours", model)])
         search = GridSearchCV(pipeline, {"neighbours__n_neighbors": fits}, cv=_FOLDS, refit=False).fit(X[some], y[some])
         self.model_ = pipeline.set_params(**search.best_params_).fit(X, y)
         return self
@@ -133,7 +155,7 @@ class Neighbours:
         return self.model_.predict(X)
 
 
-class Landmarks:
+class Landmarks(BaseEstimator):
     """Nystroem features of the Gaussian kernel, whose width is the median distance between standardised rows."""
 
     def __init__(self, task: str, width: int, seed: int):

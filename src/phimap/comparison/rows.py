@@ -8,25 +8,40 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite, check_integer
+from phimap.tables.frames import is_frame, is_numbers
 
 # Whole numbers with at most this many distinct values are taken for classes, as by the command line.
 _MOST_CODES = 20
 
 
-def as_rows(X: Any) -> tuple[np.ndarray, list[str]]:
-    """`X` in float32 if it is that already, else in float64, and the names of its columns."""
-    names = [str(name) for name in getattr(X, "columns", ())]
-    for name in names:
-        kind = np.asarray(X[name]).dtype.kind
-        if kind not in "biuf":
-            raise ValueError(
-                f"`X` must hold numbers, got column {name!r} with {np.asarray(X[name])[0]!r} in row 0. Encode it, or "
-                "drop it."
-            )
+def as_rows(X: Any) -> tuple[Any, list[str]]:
+    """`X` as numbers, or as Arrow columns where a data frame holds more than numbers, and the names of its columns.
+
+    Numbers are float32 if they are that already, else float64.
+    """
+    if is_frame(X) and not is_numbers(X):
+        columns = _as_columns(X)
+        return columns, columns.column_names
     rows = np.asarray(check_array(X, ensure_all_finite=False))
     rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     check_finite(rows)
+    names = [str(name) for name in getattr(X, "columns", ())]
     return rows, names or [f"c{j}" for j in range(rows.shape[1])]
+
+
+def _as_columns(X: Any) -> Any:
+    """A data frame as Arrow columns, of types that rows can be taken from."""
+    import pyarrow as pa
+
+    columns = pa.table(X)
+    types = [getattr(field.type, "value_type", field.type) for field in columns.schema]
+    if not any(map(pa.types.is_string_view, types)):
+        return columns
+    fields = [
+        field.with_type(pa.string()) if pa.types.is_string_view(kind) else field
+        for field, kind in zip(columns.schema, types, strict=True)
+    ]
+    return columns.cast(pa.schema(fields))
 
 
 def as_targets(y: Any, n_rows: int) -> np.ndarray:
@@ -57,3 +72,10 @@ def thinned(n_rows: int, most_rows: int | None, seed: int) -> np.ndarray:
     if most_rows is None or n_rows <= check_integer("most_rows", most_rows, least=1):
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(seed).choice(n_rows, most_rows, replace=False))
+
+
+def mask_of(places: np.ndarray, n_rows: int) -> np.ndarray:
+    """Whether each of `n_rows` rows is among `places`."""
+    mask = np.zeros(n_rows, dtype=bool)
+    mask[places] = True
+    return mask

@@ -11,11 +11,12 @@ from sklearn.model_selection import KFold
 from phimap._progress import Stages
 from phimap._validation import check_choice, check_integer
 from phimap.comparison.measure import MeasuredFit, attempt
-from phimap.comparison.methods import METHODS, Method
+from phimap.comparison.methods import METHODS, Method, encoding
 from phimap.comparison.noise import differences
 from phimap.comparison.result import Comparison, ModelResult
-from phimap.comparison.rows import as_rows, as_targets, task_of, thinned
+from phimap.comparison.rows import as_rows, as_targets, mask_of, task_of, thinned
 from phimap.comparison.size import model_bytes
+from phimap.io.batching import chosen
 
 # A fifth of the rows is tested in each split, or less where there are more splits than five.
 _LEAST_PARTS = 5
@@ -40,7 +41,7 @@ def compare(
     Parameters
     ----------
     X : array-like or data frame of shape (n_samples, n_features)
-        Numbers.
+        A frame of more than numbers is encoded by `TableEncoder`, which is fitted on the training rows of each split.
     y : array-like of shape (n_samples,)
         Numbers or labels.
     models : sequence of str, optional
@@ -100,29 +101,32 @@ def compare(
     >>> sorted(one.name for one in found.results)
     ['gaussian', 'linear']
     """
-    chosen = chosen_methods(models, known)
+    names_of_methods = chosen_methods(models, known)
     splits = check_integer("splits", splits, least=1)
-    X, names = as_rows(X)
+    X, columns = as_rows(X)
     y = as_targets(y, len(X))
     n_all = len(X)
     if n_all < _LEAST_ROWS:
         raise ValueError(f"`X` must have at least {_LEAST_ROWS} rows to be compared on, got {n_all}. Give more rows.")
     rows = thinned(n_all, most_rows, random_state)
-    X, y = X[rows], y[rows]
+    X, y = chosen(X, mask_of(rows, n_all)), y[rows]
     task = check_choice("task", task, ("auto", "regression", "classification"))
     task = task_of(y) if task == "auto" else task
     if np.unique(y).size < 2:
         raise ValueError(f"`y` must not be constant, got {y[0]} in all rows. Choose another target.")
     targets = y.astype(np.float64) if task == "regression" else np.unique(y, return_inverse=True)[1]
-    folds = list(KFold(max(_LEAST_PARTS, splits), shuffle=True, random_state=random_state).split(X))[:splits]
+    folds = list(KFold(max(_LEAST_PARTS, splits), shuffle=True, random_state=random_state).split(y))[:splits]
+    # The rows of a part are taken in their order, as its targets are.
+    parts = [[(chosen(X, mask_of(places, len(y))), targets[places]) for places in fold] for fold in folds]
+    known = known if isinstance(X, np.ndarray) else {name: encoding(known[name]) for name in names_of_methods}
     stages = Stages(verbose)
     fits: dict[str, list[MeasuredFit]] = {}
     sizes: dict[str, list[int]] = {}
     notes: dict[str, str] = {}
-    for name in chosen:
+    for name in names_of_methods:
         with stages.stage(name, splits) as advance:
-            for k, (train, test) in enumerate(folds):
-                one = attempt(known[name], task, n_components, random_state + k, X[train], targets[train], X[test])
+            for k, ((rows_k, targets_k), (tested_k, _)) in enumerate(parts):
+                one = attempt(known[name], task, n_components, random_state + k, rows_k, targets_k, tested_k)
                 if isinstance(one, str):
                     notes[name] = one
                     break
@@ -130,7 +134,7 @@ def compare(
                 sizes.setdefault(name, []).append(model_bytes(one.model))
                 advance(1)
     whole = {name: some for name, some in fits.items() if name not in notes}
-    tested = [targets[test] for _, test in folds]
+    tested = [true for _, (_, true) in parts]
     losses = {
         name: [_losses(task, true, one.predicted) for true, one in zip(tested, some, strict=True)]
         for name, some in whole.items()
@@ -139,13 +143,13 @@ def compare(
         ModelResult.of(name, known[name].says, task, losses[name], some, sizes[name]) for name, some in whole.items()
     ]
     results.sort(key=lambda one: one.error)
-    baselines = [_baseline(task, targets[train], targets[test]) for train, test in folds]
+    baselines = [_baseline(task, trained, true) for (_, trained), (_, true) in parts]
     return Comparison(
         task=task,
         n_rows=len(X),
         n_all=n_all,
         n_columns=X.shape[1],
-        columns=names,
+        columns=columns,
         n_splits=splits,
         baseline=float(np.mean(baselines)),
         results=tuple(results),

@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from phimap.io.model import save
 from phimap.learn import KernelClassifier, KernelRegressor
+from phimap.tables import TableEncoder
 
 
 def model_bytes(model: Any) -> int:
     """Bytes of the model file for ours, of the text of LightGBM's, and of the arrays that others hold."""
+    if isinstance(model, Pipeline):
+        return sum(model_bytes(step) for _, step in model.steps)
     model = getattr(model, "model_", model)
-    if isinstance(model, KernelRegressor | KernelClassifier):
+    if isinstance(model, KernelRegressor | KernelClassifier | TableEncoder):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.phimap"
             save(model, path)

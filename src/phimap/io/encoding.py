@@ -18,7 +18,7 @@ from phimap.packed import PackedArray
 from phimap.records import NOT_SAVED, Record
 
 # The families whose public classes a file may name; nothing else is ever imported or called on behalf of a file.
-_FAMILIES = ("kernels", "projections", "sketches", "features", "learn")
+_FAMILIES = ("kernels", "projections", "sketches", "features", "learn", "tables")
 # Parameters that are spent once fitted and cannot be written down: the draws are in the records.
 _SPENT = (np.random.Generator, np.random.RandomState)
 
@@ -54,6 +54,9 @@ class Encoder:
         if isinstance(value, tuple | list):
             kind = "tuple" if isinstance(value, tuple) else "list"
             return {"kind": kind, "items": [self.encode(item, f"{path}.{i}") for i, item in enumerate(value)]}
+        if isinstance(value, dict):
+            items = [self.encode(item, f"{path}.{i}") for i, item in enumerate(value.values())]
+            return {"kind": "dict", "keys": [self.encode(key, path) for key in value], "items": items}
         if isinstance(value, PackedArray):
             numbers = [f.name for f in fields(value) if f.name != "dtype"]
             named = {name: self.encode(getattr(value, name), f"{path}.{name}") for name in numbers}
@@ -133,6 +136,10 @@ class Decoder:
 
     def _pipeline(self, node: dict[str, Any]) -> Pipeline:
         return Pipeline([(name, self.decode(step)) for name, step in node["steps"]])
+
+    def _dict(self, node: dict[str, Any]) -> dict[Any, Any]:
+        keys = [self.decode(key) for key in node["keys"]]
+        return dict(zip(keys, (self.decode(item) for item in node["items"]), strict=True))
 
     def _record(self, node: dict[str, Any]) -> Record:
         values = {name: self.decode(item) for name, item in node["fields"].items()}

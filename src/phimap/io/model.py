@@ -30,8 +30,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     Parameters
     ----------
     model : estimator
-        A fitted learner, feature map or sketch of this package; or scikit-learn's `Pipeline` of such, and of its
-        `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `RobustScaler`, `Normalizer` and `PCA`.
+        A fitted learner, encoder, feature map or sketch of this package; or scikit-learn's `Pipeline` of such, and of
+        its `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `RobustScaler`, `Normalizer` and `PCA`.
     path : path-like
         Replaced only once the new file is complete.
     statistics : bool, default=False
@@ -75,8 +75,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    # The factor behind standard deviations is made anew from the statistics.
-    skipped = ("_predictive",) if statistics else ("_predictive", "solver_", "_sample", "_outlying")
+    # The factor behind standard deviations is made anew from the statistics; what an encoder keeps of rows is large.
+    skipped = ("_predictive", "_pass") if statistics else ("_predictive", "_pass", "solver_", "_sample", "_outlying")
     tree = Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from phimap._validation import check_samples
 from phimap.config import memory_budget, size_text
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.dot_product import DotProductFeatures
@@ -34,7 +33,7 @@ class StandardDeviations(StreamedFit):
 
     def _standard_deviations(self, X: Any) -> np.ndarray:
         """Standard deviations (n, t) of targets, in float64."""
-        X = check_samples(self, X, reset=False)
+        X = self._rows_of(X)
         predictive = self._current_predictive()
         parts = [np.sqrt(predictive.variances(points)) for _, points in self._points(X)]
         found = np.concatenate(parts)

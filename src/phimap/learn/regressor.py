@@ -60,8 +60,12 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     standardize : {"auto", "columns", "global"} or None, default="auto"
         Scale every column to mean 0 and variance 1; or all columns by one factor, for inputs in one unit such as
         pixels; or not at all. ``"auto"`` scales columns, but none where the first rows are CSR: their entries, such
-        as counts and tf-idf weights, mean something as they are. CSR input is scaled but not shifted. With
-        ``kernel="auto"`` it also squashes heavy tails by arcsinh where that lowers the held-out error.
+        as counts and tf-idf weights, mean something as they are, and so do the columns of an encoded frame. CSR input
+        is scaled but not shifted. With ``kernel="auto"`` it also squashes heavy tails by arcsinh where that lowers the
+        held-out error.
+    encode : {"auto", None}, default="auto"
+        ``"auto"`` encodes data frames that hold more than complete numbers by a `TableEncoder`: missing cells, text,
+        categories and dates. None refuses them. Frames of complete numbers, and arrays, are taken as they are.
     device : str, default="auto"
         ``"auto"`` computes features where the input lives; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None
@@ -94,8 +98,11 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     metric_ : ndarray of shape (d,) or (d, d)
         The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix; ones where none
         was learned.
-    relevances_ : ndarray of shape (d,)
-        Shares of the columns in the metric.
+    relevances_ : ndarray of shape (n_features_in_,)
+        Shares of the columns in the metric; an encoded column has that of all its numbers.
+    encoder_ : TableEncoder or None
+        What makes the d columns of a data frame; None where the training rows were numbers. A diagonal metric has one
+        weight for all columns of a category, a text, or a cycle of a date.
     search_ : SearchLog or None
         Everything that was tried; None where nothing was open.
     scaling_ : Scaling

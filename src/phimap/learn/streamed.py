@@ -24,7 +24,7 @@ from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
-from phimap.learn.data.scaling import Scaling, Squash, check_standardisation
+from phimap.learn.data.scaling import Scaling, Squash
 from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.linear import LinearOutputs
 from phimap.learn.regions.fit import corrections_memory, learn_corrections
@@ -156,7 +156,7 @@ class StreamedFit(LinearOutputs):
         self._forget_solution()
         vars(self).pop("solver_", None)
         self._learn_targets(first_pass)
-        self.scaling_ = first_pass.moments.scaling(check_standardisation(self.standardize))
+        self.scaling_ = first_pass.moments.scaling(self._standardisation())
         self._sample = first_pass.sample
         self._outlying = OutlyingRows(self._sample.seed, centre=first_pass.moments.mean, factor=self.scaling_.factor)
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
@@ -213,7 +213,7 @@ class StreamedFit(LinearOutputs):
         free = self.standardize == "auto" and isinstance(self.kernel, str) and self.kernel == "auto"
         if not free or sparse.issparse(X) or not any(family.metrics for family in families):
             return plain
-        squash = Squash.of_sample(X)
+        squash = Squash.of_sample(X, None if self.encoder_ is None else self.encoder_.amounts_)
         if squash is None:
             return plain
         before, self.scaling_ = self.scaling_, Scaling.squashed(squash, X)
@@ -228,7 +228,8 @@ class StreamedFit(LinearOutputs):
         """What a search sees of the training rows, in the scales that are known so far."""
         X, y, weights = first_pass.map_sample.first(EFFORTS[self.effort].n_rows[-1])
         targets, counted = self._encode(y), self._row_weights(y, weights)
-        return SearchSample(self._scaled(X), targets, np.ones(len(targets)) if counted is None else counted)
+        counted = np.ones(len(targets)) if counted is None else counted
+        return SearchSample(self._scaled(X), targets, counted, None if self.encoder_ is None else self.encoder_.parts_)
 
     def _wish(self) -> Wish:
         return Wish.of(self.kernel, self.length_scale, self.metric)
@@ -310,7 +311,7 @@ class StreamedFit(LinearOutputs):
             return False
         m, budget = self._width(), memory_budget(self.memory)
         spare = budget - RidgeSolver.memory(None, m) - corrections_memory(m, self.n_jobs)
-        n_bytes = n_rows * (self.n_features_in_ * 8 + self._n_outputs() * 48)
+        n_bytes = n_rows * (self._row_width * 8 + self._n_outputs() * 48)
         return n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * m) and n_bytes <= min(spare, budget // 4)
 
     def _solve_in_passes(self, member: Member, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
@@ -383,7 +384,7 @@ class StreamedFit(LinearOutputs):
     def _new_width(self) -> int:
         """Width of the features of a fit that is to come."""
         if isinstance(self.kernel, RandomMap):
-            return self.kernel.output_width(self.n_features_in_)
+            return self.kernel.output_width(self._row_width)
         return self._most_width()
 
     def _most_width(self) -> int:

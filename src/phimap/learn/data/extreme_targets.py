@@ -24,8 +24,8 @@ class ExtremeTargets:
         self._values = np.empty((2, 0))
         self._rows = np.empty((2, 0), dtype=np.intp)
 
-    def update(self, y: np.ndarray) -> None:
-        """Add numeric targets, (r,) or (r, t)."""
+    def update(self, y: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        """Add numeric targets, (r,) or (r, t), whose rows have these `numbers` (r,); None counts them from 0."""
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if not len(y):
             return
@@ -36,18 +36,17 @@ class ExtremeTargets:
         # Targets whose squares overflow are refused elsewhere.
         with np.errstate(over="ignore", invalid="ignore"):
             self._moments.update(y)
+        if numbers is None:
+            numbers = np.arange(self._n_rows, self._n_rows + len(y))
         places = np.stack([y.argmin(axis=0), y.argmax(axis=0)])
         values = np.take_along_axis(y, places, axis=0)
         farther = np.stack([values[0] < self._values[0], values[1] > self._values[1]])
         self._values = np.where(farther, values, self._values)
-        self._rows = np.where(farther, places + self._n_rows, self._rows)
+        self._rows = np.where(farther, numbers[places], self._rows)
         self._n_rows += len(y)
 
-    def message(self, name: str, *, first: int = 0) -> str | None:
-        """A line on the row that has most of the variance of a target called `name`; None where no row has.
-
-        `first` is what the first row is called.
-        """
+    def message(self, name: str) -> str | None:
+        """A line on the row that has most of the variance of a target called `name`; None where no row has."""
         if self._moments is None or self._n_rows < _LEAST_ROWS:
             return None
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -57,6 +56,6 @@ class ExtremeTargets:
         if shares[end, target] < _SHARE:
             return None
         return (
-            f"{name} is {self._values[end, target]:g} in row {first + self._rows[end, target]}, which alone makes "
+            f"{name} is {self._values[end, target]:g} in row {self._rows[end, target]}, which alone makes "
             f"{100 * shares[end, target]:.3g} % of the variance. Correct it, or drop the row: the fit follows it."
         )

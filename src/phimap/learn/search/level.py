@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.learn.search.families import Family
 from phimap.learn.search.length_scale import median_length_scale
-from phimap.learn.search.metric import mean_outer_gradient, root_of, tempered_root
+from phimap.learn.search.metric import mean_outer_gradient, root_of, tempered_root, tied
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
@@ -123,6 +123,8 @@ class Level:
 
         def root(fold: tuple) -> np.ndarray:
             metric = mean_outer_gradient(fold[0], self.sample.X[fold[2][0]], fold[1])
+            if point.kind == "diagonal" and self.sample.parts is not None:
+                metric = tied(metric, self.sample.parts)
             return root_of(metric, point.kind, point.exponent)
 
         return tuple(run_tasks(root, folds, self.n_jobs))

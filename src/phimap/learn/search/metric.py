@@ -79,6 +79,12 @@ def root_of(metric: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
     return (vectors * np.sqrt(_scaled(values, exponent))) @ vectors.T
 
 
+def tied(metric: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """A metric (d, d) whose diagonal is the mean over columns with one number in `parts` (d,); the rest is 0."""
+    means = np.bincount(parts, np.diag(metric)) / np.bincount(parts)
+    return np.diag(means[parts])
+
+
 def tempered_root(root: np.ndarray, exponent: float) -> np.ndarray:
     """Root of a power of the metric whose root (d,) or (d, d) is given."""
     if root.ndim == 1:
