@@ -7,7 +7,7 @@ import numpy as np
 from phimap.learn.data.scaling import Moments
 
 # Share of the squared deviations that one row must have, and rows of which that is told: of few, one may well have it.
-_SHARE, _LEAST_ROWS = 0.5, 20
+_SHARE, _LEAST_ROWS = 0.9, 20
 
 
 class ExtremeTargetWarning(UserWarning):
