@@ -122,7 +122,7 @@ def test_rows_are_added_and_merged():
     whole = copy.deepcopy(first).partial_fit(FRAME[250:], Y[250:])
     merged = first.merge(other.partial_fit(FRAME[250:], Y[250:]), shared=copy.deepcopy(first))
     np.testing.assert_allclose(merged.predict(NEW), whole.predict(NEW), atol=1e-4)
-    with pytest.raises(ValueError, match="must share this model's .*, and its encoder"):
+    with pytest.raises(ValueError, match=r"must share this model's .*, and its encoder"):
         first.merge(regressor().fit(FRAME[::2], Y[::2]))
 
 

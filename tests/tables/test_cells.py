@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import phimap as pm
 from phimap.tables.cells import Cells
 from phimap.tables.frames import cells_of, is_frame, is_numbers
 from phimap.tables.parsing import numbers_in, seconds_in
@@ -73,6 +74,14 @@ def test_pandas_categories_and_their_numbers_are_levels():
     assert [one.form for one in cells.values()] == ["levels", "levels"]
     assert cells["a"].places_in(("v", "w")).tolist() == [3, 2, 0]
     assert cells["b"].places_in(("3",)).tolist() == [0, 2, 0]
+
+
+def test_dictionaries_may_hold_more_than_the_rows_have():
+    unused = pa.DictionaryArray.from_arrays(pa.array([0, 2, 0, None]), pa.array(["a", "b", "c"]))
+    holes = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 2]), pa.array(["a", None, " c"]))
+    for column in (unused, holes):
+        encoder = pm.TableEncoder().fit(pa.table({"d": column}))
+        assert encoder.summary_[0][3:] == (1, "2 levels")
 
 
 def test_other_types_are_what_they_are_nearest_to():

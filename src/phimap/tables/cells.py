@@ -148,8 +148,11 @@ class Cells:
         column = self._column
         if not pa.types.is_dictionary(column.type):
             column = _as_text(column).dictionary_encode()
-        texts = pc.utf8_trim_whitespace(_as_text(column.dictionary))
+        plain = _as_text(column.dictionary)
+        texts = pc.utf8_trim_whitespace(plain)
         texts = pc.if_else(pc.is_in(texts, value_set=pa.array(MISSING_MARKS, texts.type)), None, texts)
+        if texts.equals(plain) and not plain.null_count:
+            return pa.DictionaryArray.from_arrays(column.indices, plain)
         again = texts.dictionary_encode()
         # What differed by spaces alone is one text now.
         places = np.append(again.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), -1)
