@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from phimap.tables.parsing import MISSING_MARKS, numbers_in, seconds_in
+from phimap._missing import MISSING_MARKS
+from phimap.tables.parsing import numbers_in, seconds_in
 
 # Its functions are made when it is loaded, which type checkers do not see.
 pc: Any = pyarrow.compute
