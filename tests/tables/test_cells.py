@@ -91,6 +91,8 @@ def test_other_types_are_what_they_are_nearest_to():
     assert Cells("t", pa.array([1500, None], pa.duration("ms"))).numbers()[0] == 1.5
     assert Cells("t", pa.array([Decimal("1.25")])).numbers()[0] == 1.25
     assert Cells("t", pa.array([[1, 2]])).texts == ["[1, 2]"]
+    assert Cells("t", pa.array([b"ab", b"\xff"])).texts == ["b'ab'", "b'\\xff'"]
+    assert len(cells_of(pd.DataFrame({"i": pd.cut(pd.Series([1.0, 5.0]), 2)}))["i"].texts) == 2
     assert np.isnan(Cells("t", pa.nulls(2)).numbers()).all()
 
 

@@ -184,23 +184,16 @@ def _plain(column: pa.Array, form: str) -> pa.Array:
         if pa.types.is_duration(column.type):
             return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(_UNITS[column.type.unit]))
         return column if pa.types.is_integer(column.type) else column.cast(pa.float64())
-    if form == "text" and not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
-        try:
-            return column.cast(pa.large_string())
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            cells = [None if cell is None else str(cell) for cell in column.to_pylist()]
-            return pa.array(cells, pa.large_string())
-    return column
+    return _as_text(column) if form == "text" else column
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Cells as text; whole numbers without a decimal point, whichever type they come in."""
-    if pa.types.is_floating(column.type):
-        present = column.drop_null()
-        whole = pc.all(pc.equal(pc.floor(present), present)).as_py()
-        if whole and len(present) and abs(pc.max(pc.abs(present)).as_py()) < 2**53:
-            column = column.cast(pa.int64())
-    return column.cast(pa.large_string())
+    """Cells as text; Arrow writes whole numbers without a decimal point, whichever type they come in."""
+    try:
+        return column.cast(pa.large_string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        cells = [None if cell is None else str(cell) for cell in column.to_pylist()]
+        return pa.array(cells, pa.large_string())
 
 
 def _floats(column: pa.Array) -> np.ndarray:
