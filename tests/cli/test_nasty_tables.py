@@ -177,7 +177,7 @@ NASTY = [
         "a constant column of numbers",
         "price",
         stored(rows("area,c,price", area, lambda i: 7, price)),
-        said=("'c' (always 7)",),
+        said=("left out as columns: 'c' (constant)",),
     ),
     Case(
         "row numbers and one name a row",

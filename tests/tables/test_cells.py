@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import phimap as pm
 from phimap.tables.cells import Cells
 from phimap.tables.frames import cells_of, is_frame, is_numbers
 from phimap.tables.parsing import numbers_in, seconds_in
@@ -75,6 +76,14 @@ def test_pandas_categories_and_their_numbers_are_levels():
     assert cells["b"].places_in(("3",)).tolist() == [0, 2, 0]
 
 
+def test_dictionaries_may_hold_more_than_the_rows_have():
+    unused = pa.DictionaryArray.from_arrays(pa.array([0, 2, 0, None]), pa.array(["a", "b", "c"]))
+    holes = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 2]), pa.array(["a", None, " c"]))
+    for column in (unused, holes):
+        encoder = pm.TableEncoder().fit(pa.table({"d": column}))
+        assert encoder.summary_[0][3:] == (1, "2 levels")
+
+
 def test_other_types_are_what_they_are_nearest_to():
     hour, day = pa.array([3600, None], pa.time32("s")), pa.array([dt.date(1970, 1, 3), None])
     assert Cells("t", hour).seconds("")[0] == 3600
@@ -82,6 +91,8 @@ def test_other_types_are_what_they_are_nearest_to():
     assert Cells("t", pa.array([1500, None], pa.duration("ms"))).numbers()[0] == 1.5
     assert Cells("t", pa.array([Decimal("1.25")])).numbers()[0] == 1.25
     assert Cells("t", pa.array([[1, 2]])).texts == ["[1, 2]"]
+    assert Cells("t", pa.array([b"ab", b"\xff"])).texts == ["b'ab'", "b'\\xff'"]
+    assert len(cells_of(pd.DataFrame({"i": pd.cut(pd.Series([1.0, 5.0]), 2)}))["i"].texts) == 2
     assert np.isnan(Cells("t", pa.nulls(2)).numbers()).all()
 
 

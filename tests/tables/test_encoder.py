@@ -108,6 +108,15 @@ def test_names_output_containers_and_clones(encoder):
         clone(encoder).transform(FRAME)
 
 
+def test_folds_outlive_the_rows_until_they_are_dropped():
+    encoder = pm.TableEncoder().fit(FRAME, Y)
+    honest = encoder.transform_training(FRAME)
+    np.testing.assert_array_equal(encoder.forget_rows().transform_training(FRAME), honest)
+    seen = encoder.transform(FRAME)
+    assert (seen != honest).any()
+    np.testing.assert_array_equal(encoder.forget_folds().transform_training(FRAME), seen)
+
+
 def test_groups_and_parts_say_what_output_columns_belong_to(encoder):
     owners = np.array([FRAME.columns[group] for group in encoder.groups_])
     assert all(name.startswith(owner) for name, owner in zip(encoder.get_feature_names_out(), owners, strict=True))

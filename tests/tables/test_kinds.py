@@ -83,7 +83,7 @@ def test_what_is_left_out_is_said(name, note):
 def test_cells_that_could_not_be_read_are_counted():
     found = summary(COLUMNS["number"]["a bad cell"])
     assert found.n_missing == 1
-    assert found.note == "read from text, 1 cells that are no numbers count as missing"
+    assert found.note == "read from text, 1 cell not read as numbers, taken for missing"
     assert summary(COLUMNS["number"]["decimal commas"]).note == "read from text with decimal commas"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +37,12 @@ class Columns:
     high: np.ndarray
     mean: np.ndarray | None
     standard_deviation: np.ndarray | None
+
+    def without(self, names: Collection[str]) -> Columns:
+        """The facts about all but these columns."""
+        kept = [j for j, name in enumerate(self.names) if name not in names]
+        mean, deviation = (None if one is None else one[kept] for one in (self.mean, self.standard_deviation))
+        return Columns(tuple(self.names[j] for j in kept), self.low[kept], self.high[kept], mean, deviation)
 
 
 @dataclass(frozen=True)
@@ -149,17 +155,12 @@ class _Facts:
         )
 
 
-def constant_columns(where: str, columns: Columns) -> str | None:
-    """A line on columns that are constant in the training rows, which standardisation makes zero; None without any."""
-    constant = np.flatnonzero(columns.low == columns.high)
-    if constant.size == len(columns.names):
+def constant_columns(where: str, columns: Columns) -> list[str]:
+    """Names of the columns that are constant in the training rows, which standardisation would divide by zero."""
+    constant = [name for name, low, high in zip(columns.names, columns.low, columns.high, strict=True) if low == high]
+    if len(constant) == len(columns.names):
         raise DataError(f"{where}: every feature column is constant in the training rows. Give columns that vary.")
-    if not constant.size:
-        return None
-    first = f"column {columns.names[constant[0]]!r} (always {columns.low[constant[0]]:g})"
-    if constant.size == 1:
-        return f"{first} is constant in the training rows and takes no part."
-    return f"{first} and {constant.size - 1} more are constant in the training rows and take no part."
+    return constant
 
 
 def coarse_columns(columns: Columns, dtype: str) -> str | None:

@@ -16,7 +16,7 @@ from phimap._progress import Stages
 from phimap.cli.describe import some
 from phimap.cli.errors import complain
 from phimap.cli.facts import write
-from phimap.cli.first_pass import coarse_columns, constant_columns, first_pass
+from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
 from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
 from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
@@ -25,8 +25,9 @@ from phimap.cli.rows import SplitRows, open_selected, tell_of
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config
-from phimap.io import MixedTable
+from phimap.io import MixedTable, Rows
 from phimap.io.model import is_model_file, save
+from phimap.io.npy import ArrayTable
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.data.batches import batch_rows
@@ -123,9 +124,7 @@ def _fit(options: FitOptions, path: str) -> Result:
     task, why = choose_task(options.task, options.data, overview)
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
     if standardize in ("auto", "columns") and overview.encoder is None:
-        constant = constant_columns(options.data, overview.features)
-        if constant is not None and not options.quiet:
-            complain(f"{options.data}: {constant}", "note")
+        table, overview = _without_constant_columns(options, path, table, overview)
     if (
         options.dtype == "float32"
         and overview.encoder is None
@@ -155,6 +154,17 @@ def _fit(options: FitOptions, path: str) -> Result:
     # Timings belong to this run: without them a seed gives the same model file each time.
     finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
     return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
+
+
+def _without_constant_columns(options: FitOptions, path: str, table: Rows, overview: Overview) -> tuple[Rows, Overview]:
+    """The table on the columns that vary, which is said; arrays, whose columns go by place, stay as they are."""
+    constant = constant_columns(options.data, overview.features)
+    if not constant or table.is_image or isinstance(table, ArrayTable):
+        return table, overview
+    if not options.quiet:
+        complain(f"{options.data}: left out as columns: {some([*map(repr, constant)])} (constant).", "note")
+    left = replace(options, drop=[*(options.drop or ()), *constant])
+    return open_selected(path, left), replace(overview, features=overview.features.without(constant))
 
 
 def _tell_of_columns(data: str, encoder: TableEncoder | None) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from phimap._files import DataError, one_line
+from phimap._missing import MISSING_AMONG_NUMBERS
 from phimap.io.archive import explained_zip, open_member
 from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
@@ -23,11 +24,6 @@ _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
 
-#: Cells that stand for a missing value in columns of anything but text.
-MISSING = (
-    *("", "?", "-", "--", ".", "NA", "N/A", "na", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan"),
-    *("NULL", "Null", "null", "None", "none", "Missing", "missing", "#DIV/0!", "#VALUE!"),
-)
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _UNREADABLE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.S)
 _BLANKS = re.compile(rb" {2,}")
@@ -100,7 +96,7 @@ class CsvFile:
                     include_columns=list(columns),
                     column_types=dict(types),
                     decimal_point=self.dialect.decimal,
-                    null_values=MISSING,
+                    null_values=MISSING_AMONG_NUMBERS,
                 ),
             ) as reader,
         ):

@@ -305,7 +305,9 @@ def _suffix(file: Path) -> str:
 def _need_pyarrow(source: Source) -> None:
     """Say in one line what reads such files, where it is not installed."""
     if find_spec("pyarrow") is None:
-        raise ImportError(f"{source.where}: such files are read by pyarrow. Install it: pip install 'phimap[cli]'.")
+        raise ImportError(
+            f"{source.where}: files of tables are read by pyarrow. Install it: pip install 'phimap[cli]'."
+        )
 
 
 def _image_size(size: Any) -> tuple[int, int]:

@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from phimap._files import DataError, one_line
+from phimap._missing import MISSING_MARKS
 from phimap.io.skipped import Skipped
 
-#: Cells of text columns that say that there is no value.
-MISSING_MARKS = ("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL")
 # A column of text in which at least this share of the cells are numbers is one of numbers with mistakes.
 _MOSTLY_NUMBERS = 0.95
 # Mistakes that a message shows.

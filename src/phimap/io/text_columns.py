@@ -12,7 +12,6 @@ from phimap.io.column_file import ColumnFile
 from phimap.io.csv_file import CellError, CharacterError, CsvFile, refuse_header_only
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, Source
-from phimap.tables.parsing import numbers_in
 
 # What a byte of any kind is a character of.
 _ANY_BYTE = "latin-1"
@@ -75,6 +74,9 @@ class TextColumns(ColumnFile):
 
     def _with_numbers(self, block: pa.RecordBatch) -> pa.RecordBatch:
         """The block with numbers in place of the texts that stand for them, missing where there are none."""
+        # The room of tables loads scikit-learn, which reading takes no part of.
+        from phimap.tables.parsing import numbers_in
+
         decimal = self._file.dialect.decimal
         cells = {name: block.column(name) for name in block.schema.names}
         for name in self._unread.keys() & cells.keys():

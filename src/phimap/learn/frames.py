@@ -68,7 +68,7 @@ class FrameRows:
     def _settled(self) -> Self:
         """The model, whose encoder has served its training rows."""
         if self.encoder_ is not None:
-            self.encoder_.forget_rows()
+            self.encoder_.forget_rows().forget_folds()
         return self
 
     def _standardisation(self) -> str | bool:

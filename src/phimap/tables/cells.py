@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from phimap.tables.parsing import MISSING_MARKS, numbers_in, seconds_in
+from phimap._missing import MISSING_MARKS
+from phimap.tables.parsing import numbers_in, seconds_in
 
 # Its functions are made when it is loaded, which type checkers do not see.
 pc: Any = pyarrow.compute
@@ -148,8 +149,11 @@ class Cells:
         column = self._column
         if not pa.types.is_dictionary(column.type):
             column = _as_text(column).dictionary_encode()
-        texts = pc.utf8_trim_whitespace(_as_text(column.dictionary))
+        plain = _as_text(column.dictionary)
+        texts = pc.utf8_trim_whitespace(plain)
         texts = pc.if_else(pc.is_in(texts, value_set=pa.array(MISSING_MARKS, texts.type)), None, texts)
+        if texts.equals(plain) and not plain.null_count:
+            return pa.DictionaryArray.from_arrays(column.indices, plain)
         again = texts.dictionary_encode()
         # What differed by spaces alone is one text now.
         places = np.append(again.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), -1)
@@ -180,23 +184,16 @@ def _plain(column: pa.Array, form: str) -> pa.Array:
         if pa.types.is_duration(column.type):
             return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(_UNITS[column.type.unit]))
         return column if pa.types.is_integer(column.type) else column.cast(pa.float64())
-    if form == "text" and not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
-        try:
-            return column.cast(pa.large_string())
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            cells = [None if cell is None else str(cell) for cell in column.to_pylist()]
-            return pa.array(cells, pa.large_string())
-    return column
+    return _as_text(column) if form == "text" else column
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Cells as text; whole numbers without a decimal point, whichever type they come in."""
-    if pa.types.is_floating(column.type):
-        present = column.drop_null()
-        whole = pc.all(pc.equal(pc.floor(present), present)).as_py()
-        if whole and len(present) and abs(pc.max(pc.abs(present)).as_py()) < 2**53:
-            column = column.cast(pa.int64())
-    return column.cast(pa.large_string())
+    """Cells as text; Arrow writes whole numbers without a decimal point, whichever type they come in."""
+    try:
+        return column.cast(pa.large_string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        cells = [None if cell is None else str(cell) for cell in column.to_pylist()]
+        return pa.array(cells, pa.large_string())
 
 
 def _floats(column: pa.Array) -> np.ndarray:

@@ -202,16 +202,23 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_rows(self) -> Self:
-        """Drop what is kept of the training rows, some 100 kB a column.
-
-        Without it `partial_fit` cannot go on, and `transform_training` is `transform`.
+        """Drop what is kept of the training rows, some 100 kB a column, without which `partial_fit` cannot go on.
 
         Returns
         -------
         self : object
         """
         vars(self).pop("_pass", None)
-        self._columns = tuple(column.without_rows() for column in self.columns_)
+        return self
+
+    def forget_folds(self) -> Self:
+        """Drop what encodes training rows by the targets of others: `transform_training` is `transform` from now on.
+
+        Returns
+        -------
+        self : object
+        """
+        self._columns = tuple(column.without_folds() for column in self.columns_)
         return self
 
     def _options(self) -> Options:

@@ -43,8 +43,8 @@ class Encoding(Record):
         """Whether each of the k numbers is an amount, which may have a heavy tail."""
         return np.zeros(self.variances.size, dtype=bool)
 
-    def without_rows(self) -> Self:
-        """The encoding without what serves its training rows alone."""
+    def without_folds(self) -> Self:
+        """The encoding without what encodes training rows by the targets of others."""
         return self
 
     def parts(self) -> np.ndarray:
@@ -74,9 +74,9 @@ class EncodedColumn(Record):
     note: str
     encoding: Encoding | None = None
 
-    def without_rows(self) -> EncodedColumn:
-        """The column without what serves its training rows alone."""
-        return self if self.encoding is None else replace(self, encoding=self.encoding.without_rows())
+    def without_folds(self) -> EncodedColumn:
+        """The column without what encodes training rows by the targets of others."""
+        return self if self.encoding is None else replace(self, encoding=self.encoding.without_folds())
 
     def names(self) -> list[str]:
         """Names of the numbers that the column gives."""

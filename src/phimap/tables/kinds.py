@@ -144,6 +144,10 @@ def _n_missing(tally: ColumnTally) -> int:
     return tally.n_rows - max((reading.n for reading in _readings(tally)), default=tally.n_rows)
 
 
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
 _Made = tuple[Encoding | None, str, int]
 
 
@@ -153,7 +157,7 @@ def _number(tally: ColumnTally, rules: Rules) -> _Made:
     n_missing = tally.n_rows - found.n
     notes = ["read from text" + (" with decimal commas" if decimal == "," else "")] if from_text else []
     if tally.levels is not None and (unread := tally.levels.n - found.n):
-        notes.append(f"{unread} cells that are no numbers count as missing")
+        notes.append(f"{_counted(unread, 'cell')} not read as numbers, taken for missing")
     encoding = NumberEncoding.of_tally(found, n_missing, decimal, from_text=from_text)
     return encoding, ", ".join(notes), n_missing
 
@@ -163,13 +167,13 @@ def _date(tally: ColumnTally, rules: Rules) -> _Made:
     n_missing = tally.n_rows - found.n
     notes = [f"read from text as {form}"] if form else []
     if tally.levels is not None and (unread := tally.levels.n - found.n):
-        notes.append(f"{unread} cells that are no dates count as missing")
+        notes.append(f"{_counted(unread, 'cell')} not read as dates, taken for missing")
     return DateEncoding.of_tally(found, n_missing, form), ", ".join(notes), n_missing
 
 
 def _category(tally: ColumnTally, rules: Rules) -> _Made:
     levels = _texts(tally)
-    return one_hot(levels), f"{len(levels.places)} levels", levels.n_missing
+    return one_hot(levels), _counted(len(levels.places), "level"), levels.n_missing
 
 
 def _many_levels(tally: ColumnTally, rules: Rules) -> _Made:

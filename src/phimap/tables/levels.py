@@ -62,7 +62,7 @@ class LevelEncoding(Encoding):
     def names(self) -> list[str]:
         return list(self.labels)
 
-    def without_rows(self) -> LevelEncoding:
+    def without_folds(self) -> LevelEncoding:
         return replace(self, held_out=None)
 
 

@@ -10,8 +10,6 @@ import pyarrow.compute
 
 # Its functions are made when it is loaded, which type checkers do not see.
 pc: Any = pyarrow.compute
-#: Cells of text columns that say that there is no value.
-MISSING_MARKS = ("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL")
 # Digits in one run or in threes, between which stands a separator, never that of decimals.
 _WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '\x{{a0}}\x{{202f}}]\d{{3}})+"
 _NUMBER = rf"^[+-]?(({_WHOLE})({{decimal}}\d*)?|{{decimal}}\d+)([eE][+-]?\d+)?$"

@@ -143,11 +143,12 @@ class LevelTally:
         self, codes: np.ndarray, texts: list[str], keys: np.ndarray, folds: np.ndarray, targets: np.ndarray | None
     ) -> None:
         """Add a batch: places `codes` (r,) in `texts`, -1 where missing; keys (r,), folds (r,), targets (r, t)."""
-        for text in texts:
-            self.places.setdefault(text, len(self.places) + 1)
-        places = np.array([*(self.places[text] for text in texts), 0], dtype=np.intp)
-        self.sums.update(places[codes], len(self.places) + 1, folds, targets)
         rows = np.flatnonzero(codes >= 0)
+        places = np.zeros(len(texts) + 1, dtype=np.intp)
+        # A dictionary may hold texts that no row has.
+        for used in np.unique(codes[rows]).tolist():
+            places[used] = self.places.setdefault(texts[used], len(self.places) + 1)
+        self.sums.update(places[codes], len(self.places) + 1, folds, targets)
         self.n += rows.size
         short = np.array([text[:TEXT_LENGTH] for text in texts], dtype=object)
         self._sample.update(short[codes[rows]], keys[rows])
