@@ -23,7 +23,9 @@ PICTURE = imports.graph(SOURCE)
 ORDER = (
     ("cli", "bench", "report"),
     ("phimap",),
-    ("learn", "advice", "io", "tables"),
+    ("comparison",),
+    ("learn", "advice", "io"),
+    ("tables",),
     ("features", "metrics", "theory"),
     ("sketches", "projections"),
     ("random_map",),
@@ -31,12 +33,12 @@ ORDER = (
     ("packed",),
     ("records", "_validation", "_progress"),
     ("ops",),
-    ("config", "_random", "_files", "_options"),
+    ("config", "_random", "_files", "_missing", "_options"),
 )
 FILES = sorted(SOURCE.rglob("*.py"))
 BACKENDS = {"numba", "torch"}
 UNSAFE = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
-FAMILIES = ("features", "kernels", "learn", "projections", "sketches")
+FAMILIES = ("features", "kernels", "learn", "projections", "sketches", "tables")
 SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}$", re.MULTILINE)
 NOTES = ("**Error", "**Cost", "**Differs from the source")
 
@@ -90,7 +92,7 @@ def test_import_loads_nothing_else():
     assert not loaded & slow
 
 
-LAZY = ("kernels", "projections", "sketches", "metrics", "features", "learn")
+LAZY = ("kernels", "projections", "sketches", "metrics", "features", "tables", "learn")
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,7 @@ def test_verbose_fits_write_lines_where_no_bars_can_be_drawn(core):
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
 def test_tables_say_what_reads_them(core, name):
     assert json.loads(core.stdout)[name] == (
-        f"{name}: CSV and Parquet files are read by pyarrow. Install it: pip install 'phimap[cli]'."
+        f"{name}: files of tables are read by pyarrow. Install it: pip install 'phimap[cli]'."
     )
 
 
@@ -102,7 +102,21 @@ def test_source_file_imports_what_its_room_may(path):
     place = path.relative_to(SOURCE).as_posix()
     core = {"numba", "numpy", "phimap", "safetensors", "scipy", "sklearn", "threadpoolctl"}
     rooms = {"bench": EXTRA, "cli": EXTRA, "report": EXTRA, "ops": ("llvmlite", "torch"), "_progress.py": ("rich",)}
-    peers = {"bench/tabular/methods.py": ("lightgbm", "xrfm")}
-    readers = dict.fromkeys(("io/arrow.py", "io/parquet.py", "io/text.py"), ("pyarrow",)) | {"io/images.py": ("PIL",)}
+    peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
+    peers |= {"comparison/rows.py": ("pyarrow",)}
+    io = (
+        "arrow",
+        "batching",
+        "column_file",
+        "csv_file",
+        "frame",
+        "ipc",
+        "json_file",
+        "parquet",
+        "text",
+        "text_columns",
+    )
+    arrow = (*(f"io/{name}.py" for name in io), "tables/cells.py", "tables/parsing.py")
+    readers = dict.fromkeys(arrow, ("pyarrow",)) | {"io/images.py": ("PIL",)}
     allowed = {*core, *rooms.get(place.partition("/")[0], ()), *readers.get(place, ()), *peers.get(place, ())}
     assert not imported_packages(ast.parse(path.read_text(encoding="utf-8"))) - sys.stdlib_module_names - allowed

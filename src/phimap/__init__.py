@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from phimap import metrics as metrics
     from phimap import projections as projections
     from phimap import sketches as sketches
+    from phimap import tables as tables
     from phimap import theory as theory
     from phimap.advice import suggest as suggest
+    from phimap.comparison import compare as compare
     from phimap.features import ActivationFeatures as ActivationFeatures
     from phimap.features import ArcCosineFeatures as ArcCosineFeatures
     from phimap.features import CNTKGradientFeatures as CNTKGradientFeatures
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from phimap.learn import KernelClassifier as KernelClassifier
     from phimap.learn import KernelRegressor as KernelRegressor
     from phimap.packed import PackedArray as PackedArray
+    from phimap.tables import TableEncoder as TableEncoder
 
 __version__ = version("phimap")
 

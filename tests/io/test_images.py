@@ -9,6 +9,7 @@ import pytest
 from PIL import Image, features
 
 from phimap.io import DataError, open_table
+from phimap.io.skipped import Skipped
 
 
 def write(path, pixels, **options):
@@ -61,7 +62,7 @@ def test_blocks_are_small_and_batches_whole(folder, monkeypatch):
     path, _, pixels = folder
     monkeypatch.setattr("phimap.io.images._BLOCK_BYTES", 200)
     table = open_table(path, "class")
-    assert max(len(X) for X, _ in table._blocks(100)) == 2
+    assert max(len(X) for X, _ in table._blocks(100, Skipped())) == 2
     np.testing.assert_array_equal(next(table.batches(5))[0], pixels[:5])
 
 

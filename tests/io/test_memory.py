@@ -64,11 +64,23 @@ def test_peak_memory_of_image_folders(tmp_path):
     assert added_bytes(tmp_path / "small", tmp_path / "large", 300, "class", 20) < 300 * 3 * 256**2 // 4
 
 
-def added_bytes(small, large, n_rows, target, batch_rows):
+def added_bytes(small, large, n_rows, target, batch_rows, program=PROGRAM):
     """What reading the large file takes beyond reading the small one."""
     arguments = [small, large, n_rows, target, batch_rows]
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
     return int(result.stdout)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module is for POSIX systems")
+def test_peak_memory_of_columns_of_any_kind(tmp_path):
+    # 64 MB of text, of which a batch has 0.4 MB.
+    line = "4,ground floor,2.25,2020-01-31,some 40 letters that are in every row,7\n"
+    for name, n_rows in (("small", 1000), ("large", 900_000)):
+        (tmp_path / f"{name}.csv").write_text("a,b,c,d,e,y\n" + line * n_rows)
+    program = PROGRAM.replace("open_table", "open_frame")
+    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
+    assert large.stat().st_size > ARRAY_BYTES
+    assert added_bytes(small, large, 900_000, "-1", 5000, program) < ALLOWED_BYTES

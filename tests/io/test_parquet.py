@@ -67,13 +67,13 @@ def test_equals_pandas_and_leaves_out_its_index(tmp_path):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array(["red", "blue"]), "column 'z' holds string, not numbers. Leave it out with drop="),
-        (pa.array(["red", "blue"]).dictionary_encode(), "column 'z' holds dictionary"),
-        (pa.array([datetime.date(2020, 1, 1)] * 2), "column 'z' holds date32"),
-        (pa.array([datetime.datetime(2020, 1, 1)] * 2), "column 'z' holds timestamp"),
-        (pa.array([[1.0], [2.0]]), "column 'z' holds list"),
-        (pa.array([{"a": 1}, {"a": 2}]), "column 'z' holds struct"),
-        (pa.nulls(2), "column 'z' holds null"),
+        (pa.array(["red", "blue"]), "column 'z' holds text, not numbers. Leave it out with drop="),
+        (pa.array(["red", "blue"]).dictionary_encode(), "column 'z' holds categories"),
+        (pa.array([datetime.date(2020, 1, 1)] * 2), "column 'z' holds dates"),
+        (pa.array([datetime.datetime(2020, 1, 1)] * 2), "column 'z' holds dates and times"),
+        (pa.array([[1.0], [2.0]]), "column 'z' holds lists or records"),
+        (pa.array([{"a": 1}, {"a": 2}]), "column 'z' holds lists or records"),
+        (pa.nulls(2), "column 'z' holds no values"),
     ],
 )
 def test_features_that_are_not_numeric(tmp_path, column, message):
@@ -87,7 +87,7 @@ def test_features_that_are_not_numeric(tmp_path, column, message):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (pa.array([[1.0], [2.0]]), "target column 'y' holds list.*, not numbers or labels"),
+        (pa.array([[1.0], [2.0]]), "target column 'y' holds lists or records, not numbers or labels"),
         (pa.array([1, None]), "data row 2, column 'y' is missing"),
         (pa.array([True, None]), "data row 2, column 'y' is missing"),
         (pa.array(["a", None]), "data row 2, column 'y' is missing"),
@@ -107,7 +107,7 @@ def test_missing_features(tmp_path, column):
 
 def test_several_targets_must_be_numbers(tmp_path):
     path = write(tmp_path, x=[1, 2], y=[1, 2], z=["a", "b"])
-    with pytest.raises(DataError, match="target column 'z' holds string, not numbers, as several targets must"):
+    with pytest.raises(DataError, match="target column 'z' holds text, not numbers, as several targets must"):
         open_table(path, target=["y", "z"])
 
 

@@ -199,7 +199,7 @@ def test_no_such_file_a_directory_an_unknown_suffix(tmp_path):
     with pytest.raises(DataError, match=r"folder.csv: is a directory"):
         open_table(tmp_path / "folder.csv")
     (tmp_path / "t.xlsx").write_text("")
-    with pytest.raises(DataError, match=r"unknown kind of file '.xlsx'. Convert it to one of .csv, .csv.gz, .parquet"):
+    with pytest.raises(DataError, match=r"unknown kind of file '.xlsx'. Convert it to one of .csv, .tsv, "):
         open_table(tmp_path / "t.xlsx")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.io import Table
+from phimap.io import Rows
 
 #: Items of a long list that are written out.
 LISTED = 12
@@ -79,7 +79,7 @@ def search_facts(model: Any) -> list[tuple[str, str]]:
     return facts
 
 
-def inputs_text(table: Table) -> str:
+def inputs_text(table: Rows) -> str:
     """What a row of a table holds."""
     if table.is_image:
         return f"images of {times(table.sample_shape)}"

@@ -30,6 +30,7 @@ _OPTIONS = {
     "channels=": "--channels ",
     "columns=...": "--columns",
     "drop=...": "--drop",
+    "types=...": "--types",
     "dtype=float64": "--dtype float64",
     "phimap.config(memory=...)": "--memory",
 } | {
@@ -46,9 +47,12 @@ _OPTIONS = {
         "kernel",
         "memory",
         "metric",
+        "models",
         "size",
+        "splits",
         "standardize",
         "target",
+        "types",
     )
 }
 # Typer does not export the class of all errors in the use of a command.

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from phimap.cli.options import FitOptions
 from phimap.cli.rows import check_single
-from phimap.io import DataError, Table, holdout_mask
+from phimap.io import DataError, Rows, holdout_mask
+from phimap.io.arrow import is_numeric
+from phimap.io.batching import chosen
+from phimap.io.frame import Frame
+from phimap.learn.data.extreme_targets import ExtremeTargets
 from phimap.learn.data.scaling import Moments
+from phimap.tables import TableEncoder
 
 # More labels than this are names of rows rather than classes; each class costs a column of targets.
 MOST_LABELS = 1000
 # Rounding to fewer steps than this moves values by more than a thousandth of the column's range.
 _FEW_STEPS = 1000
+_MOMENTS = ("mean", "standard_deviation")
 # Columns of wider tables, pixels mostly, are not described one by one.
 _MOST_DESCRIBED = 200
 
@@ -28,6 +38,12 @@ class Columns:
     mean: np.ndarray | None
     standard_deviation: np.ndarray | None
 
+    def without(self, names: Collection[str]) -> Columns:
+        """The facts about all but these columns."""
+        kept = [j for j, name in enumerate(self.names) if name not in names]
+        mean, deviation = (None if one is None else one[kept] for one in (self.mean, self.standard_deviation))
+        return Columns(tuple(self.names[j] for j in kept), self.low[kept], self.high[kept], mean, deviation)
+
 
 @dataclass(frozen=True)
 class Overview:
@@ -37,13 +53,17 @@ class Overview:
     ----------
     n_rows, n_held_out : int
     features : Columns
-        Without means and standard deviations for wide tables.
+        Without means and standard deviations for wide tables; of a frame the columns of numbers.
     target : Columns or None
         Of a numeric target.
     labels : tuple or None
         Distinct targets of the training rows, sorted; None where there are too many to be classes.
     whole : bool
         Whether every target is a label or a whole number.
+    encoder : TableEncoder or None
+        Of the columns of a frame; None where the table holds numbers alone.
+    extreme : str or None
+        A line on the one row, held out or not, that has most of the variance of a numeric target.
     """
 
     n_rows: int
@@ -52,49 +72,95 @@ class Overview:
     target: Columns | None
     labels: tuple | None
     whole: bool
+    encoder: TableEncoder | None = None
+    extreme: str | None = None
 
     @property
     def n_train(self) -> int:
         return self.n_rows - self.n_held_out
 
 
-def first_pass(path: str, table: Table, fraction: float, seed: int, batch_rows: int) -> Overview:
-    """Read the file once: every value is checked, rows are counted, columns and target described."""
-    d = table.n_features
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
-    moments = Moments(d) if d <= _MOST_DESCRIBED else None
-    target = _Target()
-    n_rows = n_held_out = 0
-    for X, y in table.batches(batch_rows):
-        held_out = holdout_mask(n_rows, len(X), fraction, seed)
-        n_rows += len(X)
-        n_held_out += int(held_out.sum())
-        X, y = X[~held_out], np.asarray(y)[~held_out]
-        check_single(path, table, y)
-        if len(X):
-            X = X.reshape(len(X), -1)
-            np.minimum(low, X.min(axis=0), out=low)
-            np.maximum(high, X.max(axis=0), out=high)
-            target.update(y)
-            if moments is not None:
-                moments.update(X)
-    mean, standard_deviation = _mean_and_standard_deviation(moments) if moments is not None else (None, None)
-    features = Columns(table.feature_names, low, high, mean, standard_deviation)
-    labels = tuple(sorted(target.labels)) if target.labels is not None else None
-    return Overview(n_rows, n_held_out, features, target.described(str(table.target_name)), labels, target.whole)
+def first_pass(path: str, table: Rows, options: FitOptions, batch_rows: int) -> Overview:
+    """Read the file once: every value is checked, rows are counted, columns and target described.
+
+    The columns of a frame also fit their encoder.
+    """
+    facts = _Facts(path, table, options, batch_rows)
+    encoder = None
+    if not isinstance(table, Frame):
+        for _ in facts.training_rows():
+            pass
+    else:
+        types = {name: kind for name, kind in (options.types or {}).items() if name in table.feature_names}
+        target_type = {"regression": "continuous", "classification": "classes"}.get(options.task, "auto")
+        encoder = TableEncoder(types, target_type=target_type)
+        with in_terms_of(path):
+            encoder.fit_batches(facts.training_rows()).forget_rows()
+    return facts.overview(encoder)
 
 
-def check_constant_columns(where: str, columns: Columns) -> None:
-    """Refuse columns that standardisation would divide by zero."""
-    constant = np.flatnonzero(columns.low == columns.high)
-    if constant.size:
-        names = [columns.names[j] for j in constant]
-        value = columns.low[constant[0]]
-        more = f" and {len(names) - 1} more columns are" if len(names) > 1 else " is"
-        remedy = "--standardize global" if len(names) > 20 else f"--drop {','.join(names)} or --standardize global"
-        raise DataError(
-            f"{where}: column {names[0]!r} (always {value:g}){more} constant in the training rows. Use {remedy}."
+@contextmanager
+def in_terms_of(path: str) -> Iterator[None]:
+    """Errors of the encoder name the file in place of the argument that it came as."""
+    try:
+        yield
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+class _Facts:
+    """What is gathered in the first pass."""
+
+    def __init__(self, path: str, table: Rows, options: FitOptions, batch_rows: int) -> None:
+        self._path = path
+        self._table = table
+        self._options = options
+        self._batch_rows = batch_rows
+        self._columns = _described_columns(table)
+        self._target = _Target()
+        self._extremes = ExtremeTargets()
+        self._n_rows = self._n_held_out = 0
+
+    def training_rows(self) -> Iterator[tuple[Any, np.ndarray]]:
+        """Batches of the rows that are not held out."""
+        options = self._options
+        for X, y, numbers in self._table.numbered_batches(self._batch_rows):
+            held_out = holdout_mask(self._n_rows, len(X), options.holdout, options.seed)
+            if np.asarray(y).dtype.kind in "fiu":
+                self._extremes.update(np.asarray(y), numbers)
+            self._n_rows += len(X)
+            self._n_held_out += int(held_out.sum())
+            X, y = chosen(X, ~held_out), np.asarray(y)[~held_out]
+            check_single(self._path, self._table, y)
+            if len(X):
+                self._columns.update(X)
+                self._target.update(y)
+                yield X, y
+
+    def overview(self, encoder: TableEncoder | None) -> Overview:
+        target = self._target
+        labels = tuple(sorted(target.labels)) if target.labels is not None else None
+        name = str(self._table.target_name)
+        return Overview(
+            self._n_rows,
+            self._n_held_out,
+            self._columns.described(),
+            target.described(name),
+            labels,
+            target.whole,
+            encoder,
+            self._extremes.message(f"the target {name!r}"),
         )
+
+
+def constant_columns(where: str, columns: Columns) -> list[str]:
+    """Names of the columns that are constant in the training rows, which standardisation would divide by zero."""
+    constant = [name for name, low, high in zip(columns.names, columns.low, columns.high, strict=True) if low == high]
+    if len(constant) == len(columns.names):
+        raise DataError(f"{where}: every feature column is constant in the training rows. Give columns that vary.")
+    return constant
 
 
 def coarse_columns(columns: Columns, dtype: str) -> str | None:
@@ -110,6 +176,58 @@ def coarse_columns(columns: Columns, dtype: str) -> str | None:
         f"column {columns.names[first]!r}{others} lies between {columns.low[first]:.9g} and {columns.high[first]:.9g}, "
         f"{steps[first]:.0f} steps of {dtype}: its digits may be lost. Use --dtype float64, or subtract an offset."
     )
+
+
+def _described_columns(table: Rows) -> Any:
+    """What describes the feature columns of a table, or those of a frame that hold numbers."""
+    if isinstance(table, Frame):
+        return _FrameColumns([field.name for field in table.schema if is_numeric(field.type)])
+    return _ArrayColumns(table.feature_names)
+
+
+class _ArrayColumns:
+    """Streamed facts about all columns of arrays (r, d)."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._low, self._high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+        self._moments = Moments(len(names)) if len(names) <= _MOST_DESCRIBED else None
+
+    def update(self, X: np.ndarray) -> None:
+        """Add the rows of `X` (r, ...)."""
+        X = X.reshape(len(X), -1)
+        np.minimum(self._low, X.min(axis=0), out=self._low)
+        np.maximum(self._high, X.max(axis=0), out=self._high)
+        if self._moments is not None:
+            self._moments.update(X)
+
+    def described(self) -> Columns:
+        """The facts, all rows seen."""
+        mean, deviation = _mean_and_standard_deviation(self._moments) if self._moments is not None else (None, None)
+        return Columns(self._names, self._low, self._high, mean, deviation)
+
+
+class _FrameColumns:
+    """Streamed facts about the columns `names` of frames, whose cells may be missing."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._each = {name: _ArrayColumns((name,)) for name in names[:_MOST_DESCRIBED]}
+
+    def update(self, X: Any) -> None:
+        """Add the rows of the frame `X`."""
+        for name, facts in self._each.items():
+            cells = X.column(name).cast("double", safe=False).drop_null().to_numpy()
+            cells = cells[np.isfinite(cells)]
+            if cells.size:
+                facts.update(cells[:, None])
+
+    def described(self) -> Columns:
+        """The facts, all rows seen."""
+        found = [facts.described() for facts in self._each.values()]
+        return Columns(
+            tuple(self._each),
+            *(np.array([getattr(one, fact)[0] for one in found]) for fact in ("low", "high", *_MOMENTS)),
+        )
 
 
 class _Target:

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from phimap._progress import Stages
+from phimap.cli.describe import some
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import check_constant_columns, coarse_columns, first_pass
+from phimap.cli.facts import write
+from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
+from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
-from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
-from phimap.cli.result import Result, lines, summarise
-from phimap.cli.rows import SplitRows, open_selected
-from phimap.cli.scoring import Scores
+from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
+from phimap.cli.result import Result, facts, summarise
+from phimap.cli.rows import SplitRows, open_selected, tell_of
+from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config
-from phimap.io.model import save
+from phimap.io import MixedTable, Rows
+from phimap.io.model import is_model_file, save
+from phimap.io.npy import ArrayTable
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.data.batches import batch_rows
+from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
+from phimap.learn.search.names import kernel_name
 from phimap.learn.search.width import most_components
+from phimap.tables import TableEncoder
 
 # Kernels of networks, and the options that shape them.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
@@ -35,15 +45,16 @@ _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK
 
 def run(options: FitOptions) -> None:
     """Carry out the command."""
+    options = replace(options, kernel=kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel"))
     _check(options)
-    with config(memory=options.memory, n_jobs=options.n_jobs):
-        result = _fit(options)
+    with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
+        result = _fit(replace(options, data=in_words(options.data)), path)
         timed = Stages()
         write_all(_outputs(result, timed))
     report_seconds = sum(stage.seconds for stage in timed.finished)
     if not options.quiet:
         summarise(result, report_seconds)
-    sys.stdout.writelines(f"{name} {value}\n" for name, value in lines(result, report_seconds))
+    write(facts(result, report_seconds), as_json=options.json)
 
 
 def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
@@ -61,9 +72,6 @@ def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
 
 def _check(options: FitOptions) -> None:
     """Refuse what can be refused before the data are read."""
-    if options.kernel != "auto" and options.kernel not in STATIONARY | OTHERS:
-        names = ", ".join(("auto", *sorted(STATIONARY | OTHERS)))
-        raise ValueError(f"--kernel must be one of {names}, got {options.kernel!r}.")
     if not isinstance(options.features, str) and options.features < 2:
         raise ValueError(f"--features must be at least 2, got {options.features}. Use for example 4096.")
     _, shaping = _NETWORKS.get(options.kernel, (None, ()))
@@ -81,26 +89,33 @@ def _check(options: FitOptions) -> None:
     for option, value in (("--alpha", options.alpha), ("--length-scale", options.length_scale)):
         if not isinstance(value, str) and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{option} must be a positive number or auto, got {value:g}.")
-    if options.length_scale != "auto" and options.kernel not in STATIONARY:
-        names = ", ".join(sorted(STATIONARY))
-        raise ValueError(f"--length-scale applies to {names}, got it with --kernel {options.kernel}. Leave it out.")
     check_distinct(options.model, options.report)
     check_writable("--model", options.model, [options.data])
     check_writable("--report", options.report, [options.data])
+    if not options.force:
+        check_replaceable("--model", options.model, is_model_file, "phimap model")
+        check_replaceable("--report", options.report, is_page, "HTML page")
 
 
-def _fit(options: FitOptions) -> Result:
+def _fit(options: FitOptions, path: str) -> Result:
     start = time.perf_counter()
     # The learner takes the solver that fits.
     most = most_components(options.memory) if isinstance(options.features, str) else options.features
     kept = min(RidgeSolver.memory(None, most), memory_in_passes(most))
     rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
-    images = {"size": options.size, "channels": options.channels}
-    table = open_selected(options.data, options.target, options.columns, options.drop, dtype=options.dtype, **images)
-    rows = min(rows, table.batch_rows)
+    table = open_selected(path, options)
     stages = Stages(verbose=not options.quiet)
     with stages.stage("checking the data"):
-        overview = first_pass(options.data, table, options.holdout, options.seed, rows)
+        try:
+            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+        except MixedTable:
+            # The first block held numbers alone.
+            table = open_selected(path, options, mixed=True)
+            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+    rows = min(rows, table.batch_rows)
+    if not options.quiet:
+        tell_of(options.data, table)
+        _tell_of_columns(options.data, overview.encoder)
     if overview.n_train < 2:
         raise ValueError(
             f"{options.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
@@ -108,13 +123,23 @@ def _fit(options: FitOptions) -> Result:
         )
     task, why = choose_task(options.task, options.data, overview)
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
-    if standardize in ("auto", "columns"):
-        check_constant_columns(options.data, overview.features)
-    if options.dtype == "float32" and (coarse := coarse_columns(overview.features, options.dtype)) is not None:
+    if standardize in ("auto", "columns") and overview.encoder is None:
+        table, overview = _without_constant_columns(options, path, table, overview)
+    if (
+        options.dtype == "float32"
+        and overview.encoder is None
+        and (coarse := coarse_columns(overview.features, options.dtype)) is not None
+    ):
         complain(f"{options.data}: {coarse}", "warning")
+    if task == "regression" and overview.extreme is not None:
+        complain(f"{options.data}: {overview.extreme}", "warning")
     model = _learner(options, task, standardize)
-    model.fit_batches(SplitRows(table, options.holdout, options.seed, rows, held_out=False))
-    if not table.is_image:
+    split = SplitRows(table, options.holdout, options.seed, rows, held_out=False, encoder=overview.encoder)
+    with warnings.catch_warnings():
+        # The learner would tell of it again, by its place among the training rows.
+        warnings.simplefilter("ignore", ExtremeTargetWarning)
+        model.fit_batches(split, encoder=overview.encoder)
+    if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)
     model.sample_shape_ = table.sample_shape
@@ -122,11 +147,8 @@ def _fit(options: FitOptions) -> Result:
     model.input_dtype_ = options.dtype
     scores = None
     if overview.n_held_out:
-        scores = Scores(task, getattr(model, "classes_", None))
         with stages.stage("held-out rows", overview.n_held_out) as advance:
-            for X, y in SplitRows(table, options.holdout, options.seed, rows, held_out=True):
-                scores.update(y, predict_unnamed(model, X))
-                advance(len(X))
+            scores = score(model, task, replace(split, held_out=True), advance)
         if (unseen := scores.unseen()) is not None:
             complain(f"{options.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.
@@ -134,13 +156,23 @@ def _fit(options: FitOptions) -> Result:
     return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
 
 
-def predict_unnamed(model: Any, X: np.ndarray) -> np.ndarray:
-    """Predictions (r,) for rows `X` (r, d) whose columns are known to be the model's."""
-    import warnings
+def _without_constant_columns(options: FitOptions, path: str, table: Rows, overview: Overview) -> tuple[Rows, Overview]:
+    """The table on the columns that vary, which is said; arrays, whose columns go by place, stay as they are."""
+    constant = constant_columns(options.data, overview.features)
+    if not constant or table.is_image or isinstance(table, ArrayTable):
+        return table, overview
+    if not options.quiet:
+        complain(f"{options.data}: left out as columns: {some([*map(repr, constant)])} (constant).", "note")
+    left = replace(options, drop=[*(options.drop or ()), *constant])
+    return open_selected(path, left), replace(overview, features=overview.features.without(constant))
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
-        return model.predict(X)
+
+def _tell_of_columns(data: str, encoder: TableEncoder | None) -> None:
+    """Say which columns an encoder leaves out."""
+    columns = encoder.summary_ if encoder is not None else ()
+    left_out = [f"{column.name!r} ({column.note})" for column in columns if column.kind == "left out"]
+    if left_out:
+        complain(f"{data}: left out as columns: {some(left_out)}.", "note")
 
 
 def _learner(options: FitOptions, task: str, standardize: str) -> Any:
@@ -170,7 +202,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
 
 def _spinner(text: str, *, quiet: bool) -> Any:
     """A sign of life while something without a known length runs."""
-    if quiet:
+    if quiet or not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 

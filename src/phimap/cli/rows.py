@@ -1,66 +1,105 @@
-"""The rows of a table as the command line needs them: opened on the chosen columns, and split."""
+"""The rows of a table as the command line needs them: opened on the chosen columns, split, and encoded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from phimap.io import DataError, Table, holdout_mask, open_table
+from phimap.cli.errors import complain
+from phimap.cli.options import FitOptions
+from phimap.io import DataError, MixedTable, Rows, holdout_mask, open_frame, open_table
+from phimap.io.batching import chosen, joined, part
 from phimap.io.images import LABEL
 from phimap.io.source import check_file
+from phimap.tables import TableEncoder
 
 
 @dataclass(frozen=True)
 class SplitRows:
     """Training rows, or held-out rows, of a table as batches (X, y): read anew on each iteration.
 
-    Which rows are held out depends on their index in the file and on the seed alone.
+    Which rows are held out depends on their index among the rows that are not left out, and on the seed, alone. Rows
+    of a frame are encoded, those to train on by the targets of others, where an `encoder` is given.
     """
 
-    table: Table
+    table: Rows
     fraction: float
     seed: int
     batch_rows: int
     held_out: bool
+    encoder: TableEncoder | None = None
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
+        first = 0
+        for X, y in self._batches():
+            if self.encoder is None:
+                yield X, y
+            elif self.held_out:
+                yield self.encoder.transform(X), y
+            else:
+                yield self.encoder.transform_training(X, first), y
+            first += len(X)
+
+    def _batches(self) -> Iterator[tuple[Any, np.ndarray]]:
         start = 0
-        kept: tuple[np.ndarray, np.ndarray] | None = None
+        kept: tuple[Any, np.ndarray] | None = None
         for X, y in self.table.batches(self.batch_rows):
             wanted = holdout_mask(start, len(X), self.fraction, self.seed) == self.held_out
             start += len(X)
-            X, y = X[wanted], np.asarray(y)[wanted]
+            X, y = chosen(X, wanted), np.asarray(y)[wanted]
             if kept is not None:
-                X, y = np.concatenate([kept[0], X]), np.concatenate([kept[1], y])
+                X, y = joined([kept[0], X]), joined([kept[1], y])
             if len(X) >= self.batch_rows:
-                yield X[: self.batch_rows], y[: self.batch_rows]
-                X, y = X[self.batch_rows :], y[self.batch_rows :]
+                yield part(X, 0, self.batch_rows), y[: self.batch_rows]
+                X, y = part(X, self.batch_rows, len(X)), y[self.batch_rows :]
             kept = X, y
         if kept is not None and len(kept[0]):
             yield kept
 
 
-def open_selected(
-    path: str, target: str | None, columns: Sequence[str] | None, drop: Sequence[str] | None, **options: Any
-) -> Table:
-    """Open a table on the chosen feature columns, with these `options` of `open_table`.
+def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Rows:
+    """Open a table on the chosen feature columns: as numbers if it holds nothing else, or as `mixed` columns.
 
-    A folder of images needs no `target`: it has one only.
+    A folder of images needs no target: it has one only.
     """
+    target = options.target
     if target is None:
         if not Path(path).is_dir():
             if ".npz:" not in path:
                 check_file(Path(path))
             raise DataError(f"{path}: which column is to be predicted? Name it with --target.")
         target = LABEL
-    return open_table(path, target, columns=columns, drop=drop, **options)
+    chosen_columns = {"columns": options.columns, "drop": options.drop, "types": options.types}
+    bad_rows = "error" if options.strict else "skip"
+    if not mixed and not options.types:
+        try:
+            return open_table(
+                path,
+                target,
+                **chosen_columns,
+                bad_rows=bad_rows,
+                dtype=options.dtype,
+                size=options.size,
+                channels=options.channels,
+            )
+        except MixedTable:
+            pass
+    return open_frame(path, target, **chosen_columns, bad_rows=bad_rows)
 
 
-def check_single(path: str, table: Table, y: np.ndarray) -> None:
+def tell_of(data: str, table: Rows) -> None:
+    """Say in a few lines what was recognised of a file, and which rows were left out."""
+    if table.notes:
+        complain(f"{data}: {', '.join(table.notes)}.", "note")
+    for note in table.skipped.notes:
+        complain(f"{data}: {note}.", "note")
+
+
+def check_single(path: str, table: Rows, y: np.ndarray) -> None:
     """Refuse a target of several columns, as an array may hold."""
     if y.ndim > 1:
         raise DataError(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from phimap.cli.errors import complain
 from phimap.cli.first_pass import MOST_LABELS, Overview
 from phimap.io import DataError
 
 # Whole numbers with at most this many distinct values are taken for classes: a scale of ratings, a code, digits.
 _MOST_CODES = 20
+# Classes have several rows each, or nothing can be learned of them.
+_LEAST_ROWS_EACH = 2
+# Codes of classes are at most as many, leave out at most as many again, and stand for several rows each.
+_MOST_DOUBTFUL = 100
+_ROWS_EACH = 5
 
 
 def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
     """Return ``"classification"`` or ``"regression"``, and why.
 
-    Text and booleans are classes, and so are whole numbers with at most 20 distinct values.
+    Text and booleans are classes, and so are whole numbers with at most 20 distinct values that have rows enough.
     """
     text = overview.target is None
     labels = overview.labels
@@ -22,7 +28,7 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
         raise DataError(f"{where}: the target holds labels, not numbers. Use --task classification.")
     if asked == "classification" and not overview.whole:
         raise DataError(f"{where}: the target holds fractions, which are no classes. Use --task regression.")
-    few = overview.whole and labels is not None and (text or len(labels) <= _MOST_CODES)
+    few = overview.whole and labels is not None and (text or len(labels) <= _most_codes(overview))
     if text and labels is None:
         raise DataError(
             f"{where}: the target has more than {MOST_LABELS} distinct labels, which look like names of rows. "
@@ -39,4 +45,23 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
         kind = "labels" if text else "whole numbers"
         other = "" if text else "; --task regression overrides"
         return "classification", f"{len(labels or ())} distinct {kind}{other}"
+    if _look_like_codes(overview):
+        complain(
+            f"{where}: the target has {len(labels or ())} distinct whole numbers, taken for amounts. If they are codes "
+            "of classes, use --task classification.",
+            "warning",
+        )
     return "regression", "numbers; --task classification overrides" if overview.whole else "numbers"
+
+
+def _most_codes(overview: Overview) -> int:
+    """Distinct whole numbers that are taken for classes."""
+    return min(_MOST_CODES, overview.n_train // _LEAST_ROWS_EACH)
+
+
+def _look_like_codes(overview: Overview) -> bool:
+    """Whether whole numbers that are too many to be taken for classes may yet be some."""
+    labels = overview.labels
+    if not overview.whole or labels is None or len(labels) > _MOST_DOUBTFUL:
+        return False
+    return labels[-1] - labels[0] < 2 * len(labels) and overview.n_train >= _ROWS_EACH * len(labels)

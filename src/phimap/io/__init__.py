@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from phimap._files import DataError
-from phimap.io.readers import open_table
+from phimap.io.columns import MixedTable
+from phimap.io.readers import open_frame, open_table
+from phimap.io.rows import Rows
+from phimap.io.skipped import BadRows
 from phimap.io.split import holdout_mask
 from phimap.io.table import Table
 
-__all__ = ["DataError", "Table", "holdout_mask", "open_table"]
+__all__ = ["BadRows", "DataError", "MixedTable", "Rows", "Table", "holdout_mask", "open_frame", "open_table"]

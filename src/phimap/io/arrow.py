@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from phimap._files import DataError
 from phimap.io.columns import Selection, refuse_feature
@@ -17,19 +18,42 @@ def is_numeric(kind: pa.DataType) -> bool:
     return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
 
 
+def in_words(kind: pa.DataType) -> str:
+    """What a column of type `kind` holds, in a user's words."""
+    types = pa.types
+    named = (
+        (is_text, "text"),
+        (types.is_dictionary, "categories"),
+        (types.is_date, "dates"),
+        (types.is_timestamp, "dates and times"),
+        (types.is_time, "times of day"),
+        (types.is_duration, "durations"),
+        (types.is_null, "no values"),
+        (types.is_nested, "lists or records"),
+    )
+    return next((words for holds, words in named if holds(kind)), str(kind))
+
+
 def check_types(where: str, schema: pa.Schema, selection: Selection) -> None:
     """Refuse feature columns that are not numeric and targets that are neither numbers nor labels."""
     for name in selection.features:
         kind = schema.field(name).type
         if not is_numeric(kind):
-            refuse_feature(where, name, str(kind))
+            refuse_feature(where, name, in_words(kind))
     several = isinstance(selection.target_name, tuple)
     for name in selection.targets:
         kind = schema.field(name).type
         labels = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not is_numeric(labels) and (several or not _is_text(labels)):
+        if not is_numeric(labels) and (several or not is_text(labels)):
             wanted = "numbers, as several targets must" if several else "numbers or labels"
-            raise DataError(f"{where}: target column {name!r} holds {kind}, not {wanted}. Convert it.")
+            raise DataError(f"{where}: target column {name!r} holds {in_words(kind)}, not {wanted}. Convert it.")
+
+
+def refuse_target(where: str, name: str, kind: pa.DataType) -> NoReturn:
+    """Raise the error for a target that is neither numbers nor labels."""
+    raise DataError(
+        f"{where}: target column {name!r} holds {in_words(kind)}, not numbers or labels. Convert it, or choose another."
+    )
 
 
 def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, np.ndarray | None]:
@@ -39,13 +63,14 @@ def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, 
     X = table.to_tensor(null_to_nan=True, row_major=True).to_numpy()
     if selection.target_name is None:
         return X, None
-    targets = [_target_column(block.column(name)) for name in selection.targets]
+    targets = [target_column(block.column(name)) for name in selection.targets]
     if isinstance(selection.target_name, str):
         return X, targets[0]
     return X, np.column_stack([y.astype(np.float64) for y in targets])
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of type `kind` holds text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
@@ -58,12 +83,13 @@ def _tensor_column(column: Any) -> Any:
     return column
 
 
-def _target_column(column: Any) -> np.ndarray:
-    """Target values (r,): float64, or integers, booleans and strings as stored."""
+def target_column(column: Any) -> np.ndarray:
+    """Target values (r,): float64, or integers, booleans and strings as stored, without blanks around them."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if _is_text(column.type):
-        return np.array(column.fill_null("").to_pylist(), dtype=np.str_)
+    if is_text(column.type):
+        trimmed = pc.utf8_trim_whitespace(column.fill_null(""))  # pyright: ignore[reportAttributeAccessIssue]
+        return np.array(trimmed.to_pylist(), dtype=np.str_)
     column = _tensor_column(column) if column.null_count or pa.types.is_decimal(column.type) else column
     values = column.to_numpy(zero_copy_only=False)
     return values.astype(np.float64) if values.dtype.kind == "f" else values

@@ -6,12 +6,16 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from phimap._files import DataError
 
 # Long tables have thousands of columns; a message lists the closest few.
 _LISTED = 20
+
+
+class MixedTable(DataError):
+    """The table holds more than complete numbers under names, which `open_table` refuses and `open_frame` reads."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,16 @@ def select_columns(
     drop: Sequence[str | int] | None = None,
     *,
     hidden: Sequence[str] = (),
+    unnamed: Literal["error", "drop"] = "error",
 ) -> Selection:
-    """Resolve `target`, `columns` and `drop` against the table's `names`; `hidden` columns are used only if named."""
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+    """Resolve `target`, `columns` and `drop` against the table's `names`; `hidden` columns are used only if named.
+
+    Columns that have no name are refused, or left out, unless they are dropped.
+    """
+    repeated = [name for name, count in Counter(names).items() if count > 1 and (name or unnamed == "error")]
     if repeated:
-        raise DataError(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
+        kind = DataError if repeated[0] else MixedTable
+        raise kind(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
     for word, given in (("columns", columns), ("drop", drop)):
         if isinstance(given, str | int):
             raise TypeError(f"`{word}` must be a sequence of column names, got {given!r}. Use [{given!r}].")
@@ -74,10 +83,12 @@ def select_columns(
     dropped = {_resolve(where, names, known, one, "column to drop") for one in drop or ()}
     if both := dropped.intersection(targets):
         raise DataError(f"{where}: column {both.pop()!r} is the target. Leave it out of drop=...")
+    if unnamed == "drop":
+        dropped.add("")
     features = tuple(name for name in features if name not in dropped)
     if columns is None and "" in features:
         position = names.index("")
-        raise DataError(
+        raise MixedTable(
             f"{where}: column {position + 1} has no name (a saved row index?). Name it, or leave out position "
             f"{position} with drop=..."
         )
@@ -117,6 +128,6 @@ def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | in
 
 def refuse_feature(where: str, name: str, kind: str) -> NoReturn:
     """Raise the error for a feature column whose type is not numeric."""
-    raise DataError(
+    raise MixedTable(
         f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with drop=..., or encode it as numbers."
     )

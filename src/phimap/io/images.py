@@ -12,6 +12,7 @@ import numpy as np
 
 from phimap._files import DataError, one_line
 from phimap.io.columns import numbered_names
+from phimap.io.skipped import Skipped
 from phimap.io.source import Source
 from phimap.io.table import Table
 
@@ -57,7 +58,7 @@ class ImageTable(Table):
             dtype=np.uint8,
         )
 
-    def _blocks(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         n_block = max(1, min(rows, _BLOCK_BYTES // self.n_features))
         for start in range(0, len(self._names), n_block):
             part = slice(start, start + n_block)

@@ -16,6 +16,7 @@ import numpy as np
 from phimap._files import DataError, one_line
 from phimap.config import memory_budget
 from phimap.io.columns import closest_first, numbered_names, select_columns
+from phimap.io.skipped import Skipped
 from phimap.io.source import Source, check_file
 from phimap.io.table import Table
 
@@ -125,7 +126,7 @@ class ArrayTable(Table):
             dtype=np.uint8 if image and self._features is None and data.dtype == np.uint8 else np.float32,
         )
 
-    def _blocks(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         row_bytes = prod(self._data.shape[1:]) * self._data.dtype.itemsize
         n_block = max(1, min(rows, _BLOCK_BYTES // row_bytes))
         labels = self._labels.blocks(n_block) if self._labels is not None else None

@@ -2,42 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from phimap._files import DataError
+from phimap.io.archive import stored_name
 from phimap.io.images import ImageTable
 from phimap.io.npy import ArrayTable
+from phimap.io.skipped import BadRows
 from phimap.io.source import Source, check_file, positive_integer
 from phimap.io.table import Table
 
+if TYPE_CHECKING:
+    from phimap.io.column_file import TypedFile
+    from phimap.io.frame import Frame
 
-def _open_text(source: Source) -> Table:
-    _need_pyarrow(source)
-    from phimap.io.text import TextTable
-
-    return TextTable(source)
-
-
-def _open_parquet(source: Source) -> Table:
-    _need_pyarrow(source)
-    from phimap.io.parquet import ParquetTable
-
-    return ParquetTable(source)
+_TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data")
+_ARRAYS = (".npy", ".npz")
+_SKIP = BadRows("skip", "skip", "error")
 
 
-# Reader of each suffix, of which the longest wins; those by pyarrow load it when first needed.
-_READERS: dict[str, Callable[[Source], Table]] = {
-    ".csv": _open_text,
-    ".csv.gz": _open_text,
-    ".parquet": _open_parquet,
-    ".npy": ArrayTable,
-    ".npz": ArrayTable,
+def _parquet(source: Source) -> TypedFile:
+    from phimap.io.parquet import ParquetColumns
+
+    return ParquetColumns(source)
+
+
+def _arrow(source: Source) -> TypedFile:
+    from phimap.io.ipc import ArrowColumns
+
+    return ArrowColumns(source)
+
+
+def _json(source: Source) -> TypedFile:
+    from phimap.io.json_file import JsonColumns
+
+    return JsonColumns(source)
+
+
+# Readers of files with typed columns, which load pyarrow when first needed.
+_COLUMN_FILES: dict[str, Callable[[Source], TypedFile]] = {
+    ".parquet": _parquet,
+    ".feather": _arrow,
+    ".arrow": _arrow,
+    ".json": _json,
+    ".jsonl": _json,
+    ".ndjson": _json,
 }
+# Those that are read through a stream, which may be packed.
+_STREAMED = (*_TEXT, ".json", ".jsonl", ".ndjson")
 
 
 def open_table(
@@ -50,17 +68,22 @@ def open_table(
     batch_rows: int | None = None,
     size: tuple[int, int] | None = None,
     channels: int | None = None,
+    types: Mapping[str, str] | None = None,
+    bad_rows: Literal["error", "skip"] | BadRows = "error",
 ) -> Table:
     r"""Open a data file for reading out of core.
 
     Parameters
     ----------
     path : str or Path
-        A ``.csv``, ``.csv.gz``, ``.parquet``, ``.npy`` or ``.npz`` file. An array of an ``.npz`` is named as
-        ``file.npz:key``; the key may be left out if it is ``X`` or if only one array has two or more
-        dimensions. Text files have a header line, unless every field of the first line is a number. Columns
-        without names (no header, or an array) are called ``c0, c1, ...``. Or a folder of images (PNG, JPEG, BMP, GIF,
-        PGM, PPM, TIFF, WebP), which are read in the order of their sorted paths.
+        A text table (``.csv``, ``.tsv``, ``.tab``, ``.txt``, ``.dat``, ``.data``), records in ``.json``, ``.jsonl``
+        or ``.ndjson``, a ``.parquet``, ``.feather``, ``.arrow``, ``.npy`` or ``.npz`` file; text and records also in
+        ``.gz`` or alone in ``.zip``. Of text the separator, the decimal mark, quotes, encoding and header are
+        recognised. An array of an ``.npz`` is named as ``file.npz:key``; the key may be left out if it is ``X`` or if
+        only one array has two or more dimensions. Text files have a header line, unless every field of the first line
+        is a number, or some are and a text among them occurs again below it. Columns without names (no header, or an
+        array) are called ``c0, c1, ...``. Or a folder of images (PNG, JPEG, BMP, GIF, PGM, PPM, TIFF, WebP), which are
+        read in the order of their sorted paths.
     target : str, int or sequence, optional
         Target column by name, or by position where no column has that name (``-1`` is the last). A
         sequence gives several targets. For arrays also another key of the same ``.npz``, or the path of a
@@ -81,6 +104,11 @@ def open_table(
     channels : {1, 3}, optional
         Whether the images of a folder become grey or RGB. Default is what the first image is; a grey image among
         coloured ones becomes RGB, a coloured one among grey ones is an error.
+    types : mapping of str to str, optional
+        ``{target: "category"}`` takes the numbers of a text column for labels.
+    bad_rows : {"error", "skip"}
+        What becomes of rows without a target, and of rows of text files with too many or too few values. Those that
+        are skipped are counted in ``skipped``.
 
     Returns
     -------
@@ -93,7 +121,8 @@ def open_table(
         If there is no such file.
     DataError
         If the file cannot be used as it is: unknown suffix, damaged, no rows, missing or duplicate
-        columns, feature columns that are not numeric, images of several sizes, a class without images.
+        columns, feature columns that are not numeric, images of several sizes, a class without images. A target of
+        numbers in which at most one cell of twenty is none is an error that shows such cells.
     ValueError, TypeError
         If an argument is malformed.
 
@@ -119,42 +148,165 @@ def open_table(
     >>> [(X.tolist(), y.tolist()) for X, y in table]
     [([[50.0, 2.0], [70.0, 3.0]], [100.5, 140.0])]
     """
-    text = str(path)
-    head, separator, member = text.rpartition(".npz:")
-    file = Path(head + ".npz") if separator else Path(text)
+    source = _source(path, target, columns, drop, types, batch_rows, bad_rows)
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
-    if batch_rows is not None:
-        positive_integer("batch_rows", batch_rows)
     if size is not None:
         size = _image_size(size)
     if channels not in (None, 1, 3):
         raise ValueError(f"`channels` must be 1 (grey) or 3 (RGB), got {channels!r}. Leave it out to keep the images'.")
-    if not file.is_dir() and (size, channels) != (None, None):
-        raise ValueError(f"`size` and `channels` apply to folders of images, got them with {file}. Leave them out.")
+    is_folder = _is_folder(source.path)
+    if not source.path.is_dir() and (size, channels) != (None, None):
+        raise ValueError(
+            f"`size` and `channels` apply to folders of images, got them with {source.path}. Leave them out."
+        )
     stored = None if dtype is None else np.dtype(dtype)
-    source = Source(file, member if separator else None, target, columns, drop, stored, batch_rows, size, channels)
-    return _reader(file)(source)
+    source = replace(source, dtype=stored, size=size, channels=channels)
+    if is_folder:
+        return ImageTable(source)
+    suffix = _suffix(source.path)
+    if suffix in _ARRAYS:
+        return ArrayTable(source)
+    _need_pyarrow(source)
+    if suffix in _TEXT:
+        from phimap.io.text import TextTable
+
+        return TextTable(source)
+    from phimap.io.column_file import ColumnTable
+
+    return ColumnTable(source, _COLUMN_FILES[suffix](source))
 
 
-def _reader(file: Path) -> Callable[[Source], Table]:
-    name = file.name.lower()
+def open_frame(
+    path: str | Path,
+    target: str | int | None = None,
+    *,
+    columns: Sequence[str | int] | None = None,
+    drop: Sequence[str | int] | None = None,
+    types: Mapping[str, str] | None = None,
+    bad_rows: Literal["error", "skip"] | BadRows = "error",
+    batch_rows: int | None = None,
+) -> Frame:
+    r"""Open a data file of columns of any kind for reading out of core.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file as `open_table` takes it, but for folders of images.
+    target : str or int, optional
+        Target column by name, or by position where no column has that name. None reads no target.
+    columns, drop : sequence of str or int, optional
+        Feature columns in the order wanted, and columns that are none. A column without a name is left out.
+    types : mapping of str to str, optional
+        What columns are: ``"number"``, ``"category"``, ``"date"``, ``"text"`` or ``"drop"``. Text files are read so
+        that categories and texts stay as they are written (``"007"``); else pass it to `TableEncoder`.
+    bad_rows : {"error", "skip"}
+        What becomes of rows without a target, and of rows of text files with too many or too few values. Those that
+        are skipped are counted in ``skipped``.
+    batch_rows : int, optional
+        Rows per batch where `Frame.batches` is not told.
+
+    Returns
+    -------
+    Frame
+        Iterable any number of times over ``(columns, y)``, where columns are an Arrow table.
+
+    Raises
+    ------
+    FileNotFoundError, DataError, ValueError, TypeError
+        As `open_table`, but for columns that are no numbers and features that are missing, which are legal.
+
+    Notes
+    -----
+    **Error** Columns keep the types of the file. Columns of text files have one type throughout: whole numbers,
+    numbers, truth values, dates, times, or text, of which the first that holds for all rows. ``NA``, ``?``, ``-``,
+    ``null`` and the like are missing in all but text. **Cost** Opening a text file reads it once, so that the type of
+    a column is the same in all batches. **Differs from the source** nothing is encoded or imputed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "rooms.csv"
+    >>> _ = file.write_text("area;floor;price\n50,5;ground;100\n?;first;140\n")
+    >>> frame = open_frame(file, target="price")
+    >>> frame.notes
+    ('separated by semicolons', 'decimal commas')
+    >>> [(columns.to_pydict(), y.tolist()) for columns, y in frame]
+    [({'area': [50.5, None], 'floor': ['ground', 'first']}, [100, 140])]
+    """
+    source = _source(path, target, columns, drop, types, batch_rows, bad_rows)
+    if _is_folder(source.path):
+        raise DataError(f"{source.where}: is a folder of images, which has no columns. Use open_table.")
+    suffix = _suffix(source.path)
+    _need_pyarrow(source)
+    from phimap.io.frame import ArrayFrame, ColumnFrame
+
+    if suffix in _ARRAYS:
+        return ArrayFrame(source)
+    if suffix in _TEXT:
+        from phimap.io.text_columns import TextColumns
+
+        return ColumnFrame(source, TextColumns(source))
+    return ColumnFrame(source, _COLUMN_FILES[suffix](source))
+
+
+def _source(
+    path: str | Path,
+    target: Any,
+    columns: Sequence[str | int] | None,
+    drop: Sequence[str | int] | None,
+    types: Mapping[str, str] | None,
+    batch_rows: int | None,
+    bad_rows: Any,
+) -> Source:
+    """What was asked for, as far as both doors take it."""
+    text = str(path)
+    head, separator, member = text.rpartition(".npz:")
+    file = Path(head + ".npz") if separator else Path(text)
+    if batch_rows is not None:
+        positive_integer("batch_rows", batch_rows)
+    if not isinstance(bad_rows, BadRows):
+        if bad_rows not in ("error", "skip"):
+            raise ValueError(f"`bad_rows` must be 'error' or 'skip', got {bad_rows!r}. Use 'error'.")
+        bad_rows = _SKIP if bad_rows == "skip" else BadRows()
+    return Source(
+        file,
+        member if separator else None,
+        target,
+        columns,
+        drop,
+        batch_rows=batch_rows,
+        bad_rows=bad_rows,
+        types=dict(types or {}),
+    )
+
+
+def _is_folder(file: Path) -> bool:
     # Other programs write tables as folders of parts: those are named like files.
-    if file.is_dir() and not name.endswith(tuple(_READERS)):
-        return ImageTable
+    return file.is_dir() and not file.name.lower().endswith((*_TEXT, *_ARRAYS, *_COLUMN_FILES))
+
+
+def _suffix(file: Path) -> str:
+    """Suffix of a readable file, packed or not."""
     check_file(file)
-    for suffix, reader in sorted(_READERS.items(), key=lambda item: -len(item[0])):
+    name = stored_name(file)
+    packed = not file.name.lower().endswith(name)
+    for suffix in (*_TEXT, *_ARRAYS, *_COLUMN_FILES):
         if name.endswith(suffix):
-            return reader
-    known = ", ".join(_READERS)
-    raise DataError(f"{file}: unknown kind of file {file.suffix!r}. Convert it to one of {known}.")
+            if packed and suffix not in _STREAMED:
+                raise DataError(f"{file}: holds a packed {suffix} file. Unpack it first.")
+            return suffix
+    known = ", ".join((*_TEXT, *_ARRAYS, *_COLUMN_FILES))
+    raise DataError(
+        f"{file}: unknown kind of file {file.suffix!r}. Convert it to one of {known}; text and JSON may be .gz or .zip."
+    )
 
 
 def _need_pyarrow(source: Source) -> None:
     """Say in one line what reads such files, where it is not installed."""
     if find_spec("pyarrow") is None:
         raise ImportError(
-            f"{source.where}: CSV and Parquet files are read by pyarrow. Install it: pip install 'phimap[cli]'."
+            f"{source.where}: files of tables are read by pyarrow. Install it: pip install 'phimap[cli]'."
         )
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from phimap._files import DataError
+from phimap.io.skipped import BadRows
+
+#: Kinds that a column may be said to be.
+KINDS = ("number", "category", "date", "text", "drop")
+#: Those whose values are words, whatever they look like.
+LABELS = ("category", "text")
 
 
 @dataclass(frozen=True)
@@ -21,14 +27,19 @@ class Source:
     target: Any
     columns: Sequence[str | int] | None
     drop: Sequence[str | int] | None
-    dtype: np.dtype | None
-    batch_rows: int | None
+    dtype: np.dtype | None = None
+    batch_rows: int | None = None
     size: tuple[int, int] | None = None
     channels: int | None = None
+    bad_rows: BadRows = field(default_factory=BadRows)
+    shown: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
-        """The path as the user wrote it, for messages."""
+        """The path as the user wrote it, for messages, or what is `shown` in its place."""
+        if self.shown is not None:
+            return self.shown
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
 

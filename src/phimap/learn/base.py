@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +13,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._progress import Stages
-from phimap._validation import check_samples
 from phimap.kernels import Kernel
 from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, batch_rows, require_reiterable
 from phimap.learn.data.weights import check_weights, positive_rows
+from phimap.learn.frames import EncodedBatches, frames_in
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.streamed import StreamedFit
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
+from phimap.tables import TableEncoder
+from phimap.tables.frames import rows_at
 
 
 class KernelModel(StreamedFit, BaseEstimator):
@@ -39,7 +42,8 @@ class KernelModel(StreamedFit, BaseEstimator):
         metric: str | None = "auto",
         effort: str = "normal",
         corrections: str | None = "auto",
-        standardize: str | bool = "auto",
+        standardize: str | bool | None = "auto",
+        encode: str | None = "auto",
         solver: str = "auto",
         device: str = "auto",
         memory: int | str | None = None,
@@ -55,6 +59,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         self.effort = effort
         self.corrections = corrections
         self.standardize = standardize
+        self.encode = encode
         self.solver = solver
         self.device = device
         self.memory = memory
@@ -74,7 +79,7 @@ class KernelModel(StreamedFit, BaseEstimator):
 
     # Training --------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit on rows in memory.
 
         Parameters
@@ -110,16 +115,21 @@ class KernelModel(StreamedFit, BaseEstimator):
         matrix is held in the dual form only. Solvers in passes form the features once a pass, or keep them where they
         fit half of the byte budget that is left.
         """
+        self._start_encoder([X], labels=self._has_labels)
         X, y, weights = self._check_training(X, y, sample_weight, reset=True, rows_wanted=True)
-        return self._fit(self._batches_of(X, y, weights, X.shape[0]))
+        return self._fit(self._batches_of(X, y, weights, X.shape[0]))._settled()
 
-    def fit_batches(self, batches: Iterable[tuple[Any, ...]]) -> Self:
+    def fit_batches(self, batches: Iterable[tuple[Any, ...]], encoder: TableEncoder | None = None) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the statistics.
+
+        Data frames take one more pass, which looks for more than complete numbers, and one for the encoder of these.
 
         Parameters
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
             Iterable more than once, the same each time: a list, or an object that opens its file anew.
+        encoder : TableEncoder, optional
+            What has encoded the rows of these batches, arrays; it becomes `encoder_`, so that the model takes frames.
 
         Returns
         -------
@@ -133,7 +143,15 @@ class KernelModel(StreamedFit, BaseEstimator):
             As `fit`.
         """
         require_reiterable(batches)
-        return self._fit(CheckedBatches(self._check_training, batches))
+        self._start_encoder(() if encoder else frames_in(batches), labels=self._has_labels)
+        checked = CheckedBatches(self._check_training, batches)
+        if encoder is not None:
+            self._use_encoder(copy(encoder))
+        elif self.encoder_ is not None:
+            checked = CheckedBatches(self._check_rows, batches)
+            self._use_encoder(self.encoder_.fit_batches((X, y) for X, y, _ in checked))
+            return self._fit(EncodedBatches(checked, self.encoder_))._settled()
+        return self._fit(checked)._settled()
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """What `partial_fit` does; `classes` are labels to come."""
@@ -143,6 +161,8 @@ class KernelModel(StreamedFit, BaseEstimator):
                 "rows. Call fit or fit_batches with all rows, or use the squared loss and solver='cholesky'."
             )
         first = not hasattr(self, "feature_map_")
+        if first:
+            self._start_encoder([X], labels=self._has_labels)
         X, y, weights = self._check_training(X, y, sample_weight, reset=first, rows_wanted=True)
         batches = self._batches_of(X, y, weights, None)
         if first:
@@ -157,7 +177,7 @@ class KernelModel(StreamedFit, BaseEstimator):
             solver = self.solver_
             self._sample.update(X, y, weights)
         self._gather(solver, batches, Stages(bool(self.verbose)), X.shape[0])
-        return self
+        return self._settled()
 
     def merge(self, other: KernelModel, *, shared: KernelModel | None = None) -> Self:
         """Add the training data of another model with the same scaling and feature map.
@@ -204,13 +224,18 @@ class KernelModel(StreamedFit, BaseEstimator):
                     f"`{name}` and this model must have statistics to be merged: one was saved without, or solved in "
                     "passes. Save with save(model, path, statistics=True), or use solver='cholesky'."
                 )
-        same = equal_records(self.scaling_, model.scaling_) and equal_records(
-            self.feature_map_.record_, model.feature_map_.record_
+        same = all(
+            equal_records(one, other)
+            for one, other in (
+                (self.scaling_, model.scaling_),
+                (self.feature_map_.record_, model.feature_map_.record_),
+                (self._encodings(), model._encodings()),
+            )
         )
         if not same or not self._same_targets(model):
             raise ValueError(
-                f"`{name}` must share this model's scaling, feature map and targets. Copy one model (copy.deepcopy) "
-                "after its first partial_fit, and train the copies."
+                f"`{name}` must share this model's scaling, feature map and targets, and its encoder. Copy one model "
+                "(copy.deepcopy) after its first partial_fit, and train the copies."
             )
 
     # Shared small things ---------------------------------------------------------------------------------------
@@ -218,24 +243,39 @@ class KernelModel(StreamedFit, BaseEstimator):
     def _check_training(
         self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool, rows_wanted: bool = False
     ) -> Batch:
-        """Rows of positive weight, of which there must be one where `rows_wanted`, their targets and weights."""
+        """As `_check_rows`, frames being encoded."""
+        X, y, weights = self._check_rows(X, y, sample_weight, reset=reset, rows_wanted=rows_wanted)
+        return (self._encoded(X, y) if self._takes_frame(X) else X), y, weights
+
+    def _check_rows(
+        self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool, rows_wanted: bool = False
+    ) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        """Rows of positive weight, of which there must be one where `rows_wanted`, their targets and weights.
+
+        A frame for the encoder stays one.
+        """
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None. Pass the targets."
             )
-        X = check_samples(self, X, reset=reset)
-        if reset:
-            self._sparse = sparse.issparse(X)
-        elif self._sparse != sparse.issparse(X):
-            # The scaling was fixed for rows of one kind, and a sample of all is kept.
-            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(ops_for(X).to_host(X))
+        X = X if self._takes_frame(X) else self._number_rows(X, reset=reset)
         y = self._check_targets(y, X.shape[0], reset=reset)
         weights = check_weights(sample_weight, X.shape[0])
         if weights is not None and (positive := positive_rows(weights)) is not None:
             if rows_wanted and not positive.size:
                 raise ValueError("`sample_weight` must not be zero at all rows. Give one row a positive weight.")
-            X, y, weights = X[positive], y[positive], weights[positive]
+            X, y, weights = rows_at(X, positive), y[positive], weights[positive]
         return X, y, weights
+
+    def _number_rows(self, X: Any, *, reset: bool) -> Array:
+        """Checked rows that are all dense or all CSR, as the first ones were."""
+        X = self._rows_of(X, reset=reset)
+        if reset:
+            self._sparse = sparse.issparse(X)
+        elif self._sparse != sparse.issparse(X):
+            # The scaling was fixed for rows of one kind, and a sample of all is kept.
+            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(ops_for(X).to_host(X))
+        return X
 
     def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None, n_rows: int | None) -> ArrayBatches:
         """Rows in memory as batches that fit the byte budget; `n_rows` are all that are to come, None if unknown."""

@@ -36,7 +36,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
 
     Parameters
     ----------
-    kernel, n_components, length_scale, metric, effort, corrections, standardize, device, memory, n_jobs, \
+    kernel, n_components, length_scale, metric, effort, corrections, standardize, encode, device, memory, n_jobs, \
 random_state, verbose : optional
         As in `KernelRegressor`, with the same defaults.
     loss : {"squared", "logistic", "squared_hinge"}, default="squared"
@@ -60,8 +60,8 @@ random_state, verbose : optional
         Labels, sorted.
     calibration_ : Calibration or None
         How scores become probabilities; None with the logistic loss, and where no rows were held out.
-    feature_map_, kernel_, metric_, relevances_, search_, alpha_, coef_, intercept_, solution_, scaling_, solver_, \
-statistics_, n_features_in_, n_samples_seen_
+    feature_map_, kernel_, metric_, relevances_, search_, alpha_, coef_, intercept_, solution_, scaling_, encoder_, \
+solver_, statistics_, n_features_in_, n_samples_seen_
         As in `KernelRegressor`.
 
     Notes
@@ -108,7 +108,8 @@ statistics_, n_features_in_, n_samples_seen_
         metric: str | None = "auto",
         effort: str = "normal",
         corrections: str | None = "auto",
-        standardize: str | bool = "auto",
+        standardize: str | bool | None = "auto",
+        encode: str | None = "auto",
         class_weight: dict[Any, float] | str | None = None,
         solver: str = "auto",
         device: str = "auto",
@@ -126,6 +127,7 @@ statistics_, n_features_in_, n_samples_seen_
             effort=effort,
             corrections=corrections,
             standardize=standardize,
+            encode=encode,
             solver=solver,
             device=device,
             memory=memory,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from phimap._validation import check_samples
-from phimap.config import memory_budget
+from phimap.config import memory_budget, size_text
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.dot_product import DotProductFeatures
 from phimap.learn.data.kept_rows import WeightedRows
@@ -33,7 +32,7 @@ class StandardDeviations(StreamedFit):
 
     def _standard_deviations(self, X: Any) -> np.ndarray:
         """Standard deviations (n, t) of targets, in float64."""
-        X = check_samples(self, X, reset=False)
+        X = self._rows_of(X)
         predictive = self._current_predictive()
         parts = [np.sqrt(predictive.variances(points)) for _, points in self._points(X)]
         found = np.concatenate(parts)
@@ -60,8 +59,8 @@ class StandardDeviations(StreamedFit):
         needed, budget = self.solver_.leverages_memory(m) + 8 * _ARRAYS * _ROWS * m, memory_budget(self.memory)
         if needed > budget:
             raise MemoryError(
-                f"`return_std` needs {needed / 2**30:.2f} GB for a factor of {m} features, over the budget of "
-                f"{budget / 2**30:.2f} GB. Use fewer components, or raise `memory`."
+                f"`return_std` needs {size_text(needed)} for a factor of {m} features, over the budget of "
+                f"{size_text(budget)}. Use fewer components, or raise `memory`."
             )
 
     def _new_predictive(self) -> Predictive:

@@ -8,25 +8,24 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from phimap._validation import check_samples
 from phimap.kernels import Kernel
 from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import feature_rows
 from phimap.learn.data.scaling import Scaling
 from phimap.learn.data.target_units import TargetUnits
+from phimap.learn.frames import FrameRows
 from phimap.learn.regions.corrections import Corrections
 from phimap.learn.solver import LinearSolution
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
 
-class LinearOutputs(ABC):
+class LinearOutputs(FrameRows, ABC):
     """The fitted half of a learner: what its coefficients are, and what they give on new rows."""
 
     scaling_: Scaling
     metric_: np.ndarray
     feature_map_: RandomMap
-    n_features_in_: int
     device: str
     n_jobs: int | None
     #: Units in which the solver saw the targets; None where it saw them as they are.
@@ -47,7 +46,7 @@ class LinearOutputs(ABC):
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix or torch.Tensor of shape (n_samples, n_features)
 
         Returns
         -------
@@ -77,7 +76,7 @@ class LinearOutputs(ABC):
     def _scores(self, X: Any) -> np.ndarray:
         """Outputs (n, t) of the linear model, batch by batch."""
         check_is_fitted(self, "feature_map_")
-        X = check_samples(self, X, reset=False)
+        X = self._rows_of(X)
         solution = self._current_solution()
         rows = feature_rows(self.feature_map_.record_.n_components, X.dtype.itemsize)
         features = self._features()
@@ -103,9 +102,12 @@ class LinearOutputs(ABC):
 
     @property
     def relevances_(self) -> np.ndarray:
-        """Shares (d,) of the columns in the metric, which sum to 1."""
+        """Shares (n_features_in_,) of the columns in the metric, which sum to 1; one has that of all its numbers."""
         check_is_fitted(self, "feature_map_")
         diagonal = self.metric_ if self.metric_.ndim == 1 else np.diag(self.metric_)
+        if self.encoder_ is not None:
+            counted = diagonal * self.encoder_.variances_
+            diagonal = np.bincount(self.encoder_.groups_, counted, minlength=self.n_features_in_)
         return diagonal / diagonal.sum()
 
     @property

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from phimap._progress import Stage, Stages
 from phimap._random import named_streams, seed_sequence
-from phimap._validation import check_choice, check_integer
+from phimap._validation import check_choice, check_integer, is_none
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
@@ -24,7 +24,7 @@ from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
-from phimap.learn.data.scaling import Scaling, Squash, check_standardisation
+from phimap.learn.data.scaling import Scaling, Squash
 from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.linear import LinearOutputs
 from phimap.learn.regions.fit import corrections_memory, learn_corrections
@@ -68,7 +68,7 @@ class StreamedFit(LinearOutputs):
     metric: str | None
     effort: str
     corrections: str | None
-    standardize: str | bool
+    standardize: str | bool | None
     solver: str
     search_: SearchLog | None
     memory: int | str | None
@@ -131,9 +131,11 @@ class StreamedFit(LinearOutputs):
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
-        if self.corrections is not None:
+        if not is_none(self.corrections):
             check_choice("corrections", self.corrections, ("auto",))
         wish = self._wish()
+        if (ignored := wish.ignored()) is not None:
+            warnings.warn(ignored, UserWarning, stacklevel=4)
         map_rows = wish.rows_to_fit(self._most_width())
         map_rows += CAPACITY if map_rows > FIT_ROWS else 0
         if wish.may_search() or self.n_components == "auto":
@@ -154,7 +156,7 @@ class StreamedFit(LinearOutputs):
         self._forget_solution()
         vars(self).pop("solver_", None)
         self._learn_targets(first_pass)
-        self.scaling_ = first_pass.moments.scaling(check_standardisation(self.standardize))
+        self.scaling_ = first_pass.moments.scaling(self._standardisation())
         self._sample = first_pass.sample
         self._outlying = OutlyingRows(self._sample.seed, centre=first_pass.moments.mean, factor=self.scaling_.factor)
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
@@ -211,7 +213,7 @@ class StreamedFit(LinearOutputs):
         free = self.standardize == "auto" and isinstance(self.kernel, str) and self.kernel == "auto"
         if not free or sparse.issparse(X) or not any(family.metrics for family in families):
             return plain
-        squash = Squash.of_sample(X)
+        squash = Squash.of_sample(X, None if self.encoder_ is None else self.encoder_.amounts_)
         if squash is None:
             return plain
         before, self.scaling_ = self.scaling_, Scaling.squashed(squash, X)
@@ -226,12 +228,11 @@ class StreamedFit(LinearOutputs):
         """What a search sees of the training rows, in the scales that are known so far."""
         X, y, weights = first_pass.map_sample.first(EFFORTS[self.effort].n_rows[-1])
         targets, counted = self._encode(y), self._row_weights(y, weights)
-        return SearchSample(self._scaled(X), targets, np.ones(len(targets)) if counted is None else counted)
+        counted = np.ones(len(targets)) if counted is None else counted
+        return SearchSample(self._scaled(X), targets, counted, None if self.encoder_ is None else self.encoder_.parts_)
 
     def _wish(self) -> Wish:
-        wish = Wish(self.kernel, self.length_scale, self.metric)
-        wish.check()
-        return wish
+        return Wish.of(self.kernel, self.length_scale, self.metric)
 
     def _n_outputs(self) -> int:
         """Targets t of the linear model."""
@@ -304,13 +305,13 @@ class StreamedFit(LinearOutputs):
 
     def _may_correct(self, n_rows: int) -> bool:
         """Whether corrections are wanted, there are sums to take rows from, and the rows are enough and fit."""
-        wanted = self.corrections is not None and isinstance(self.kernel, str) and self.kernel == "auto"
+        wanted = not is_none(self.corrections) and isinstance(self.kernel, str) and self.kernel == "auto"
         image = getattr(self, "image_shape_", None) is not None
         if not wanted or self.statistics_ is None or self._sparse or image:
             return False
         m, budget = self._width(), memory_budget(self.memory)
         spare = budget - RidgeSolver.memory(None, m) - corrections_memory(m, self.n_jobs)
-        n_bytes = n_rows * (self.n_features_in_ * 8 + self._n_outputs() * 48)
+        n_bytes = n_rows * (self._row_width * 8 + self._n_outputs() * 48)
         return n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * m) and n_bytes <= min(spare, budget // 4)
 
     def _solve_in_passes(self, member: Member, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
@@ -383,7 +384,7 @@ class StreamedFit(LinearOutputs):
     def _new_width(self) -> int:
         """Width of the features of a fit that is to come."""
         if isinstance(self.kernel, RandomMap):
-            return self.kernel.output_width(self.n_features_in_)
+            return self.kernel.output_width(self._row_width)
         return self._most_width()
 
     def _most_width(self) -> int:

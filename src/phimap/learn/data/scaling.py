@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from phimap._validation import is_none
 from phimap.learn.data.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record
@@ -25,25 +26,35 @@ class Squash(Record):
     ----------
     centre, factor : ndarray of shape (n_features,)
         Median, and inverse robust standard deviation: the spread of the middle half over 1.349.
+    others : ndarray of shape (n_features,) or None
+        1 for columns that stay as they are, whose factor is 0; None where there are none.
     """
 
     centre: np.ndarray
     factor: np.ndarray
+    others: np.ndarray | None = None
 
     @classmethod
-    def of_sample(cls, X: np.ndarray) -> Squash | None:
-        """For random rows (n, d), dense; None where no column has a heavy tail."""
+    def of_sample(cls, X: np.ndarray, amounts: np.ndarray | None = None) -> Squash | None:
+        """For random rows (n, d), dense; None where no column has a heavy tail.
+
+        `amounts` (d,) says which columns may be squashed; None is all of them.
+        """
         X = X.astype(np.float64)
         low, centre, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
         spread, deviation = (high - low) / _MIDDLE_HALF, X.std(axis=0)
         # Half of a column may be one value, mostly zero.
         spread = np.where(spread > 0, spread, deviation)
         factor = np.divide(1, spread, out=np.ones_like(spread), where=spread > 0)
-        return cls(centre, factor) if np.abs((X - centre) * factor).max() > _HEAVY else None
+        others = None
+        if amounts is not None:
+            factor, others = factor * amounts, 1.0 - amounts
+        return cls(centre, factor, others) if np.abs((X - centre) * factor).max() > _HEAVY else None
 
     def apply(self, ops: Ops, X: Array) -> Array:
         """The rows of `X` (r, d) squashed, as a new dense array; on a record bound to `ops`."""
-        return ops.arcsinh((ops.dense(X) - self.centre) * self.factor)
+        squashed = ops.arcsinh((ops.dense(X) - self.centre) * self.factor)
+        return squashed if self.others is None else squashed + ops.dense(X) * self.others
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,8 @@ class Scaling(Record):
         """Squashed columns to mean 0 and variance 1, as far as random rows `X` (n, d) tell."""
         moments = Moments(X.shape[1])
         moments.update(squash.apply(ops_for(X), X).astype(np.float64))
-        return replace(moments.scaling("columns"), squash=squash)
+        scaling = replace(moments.scaling("columns"), squash=squash)
+        return scaling if squash.others is None else replace(scaling, factor=np.where(squash.others, 1, scaling.factor))
 
     def rooted(self, root: np.ndarray | None) -> Scaling:
         """The scaling, then the root of a metric: factors (n_features,) or a matrix (n_features, k)."""
@@ -143,11 +155,14 @@ class Moments:
 
         ``"columns"``: each column to mean 0 and variance 1; constant ones become 0. ``"global"``: one factor for
         all columns, to a mean variance of 1 about their means: for inputs in one unit, such as pixels. False: none.
-        ``"auto"``: columns, but none of CSR rows, where rare columns would outweigh all others.
+        ``"auto"``: columns, but none of CSR rows, where rare columns would outweigh all others. ``"mean"``: mean 0, in
+        the scale that they have.
         """
         d = self.mean.shape[0]
-        if kind is False or (kind == "auto" and self.sparse):
+        if kind is False or (kind in ("auto", "mean") and self.sparse):
             return Scaling(np.zeros(d), np.ones(d))
+        if kind == "mean":
+            return Scaling(self.mean.copy(), np.ones(d))
         variances = self.squared_deviations / (self.n or 1)
         variances[self.constant_columns()] = 0
         if kind == "global":
@@ -156,11 +171,13 @@ class Moments:
         return Scaling(np.zeros(d) if self.sparse else self.mean.copy(), factor)
 
 
-def check_standardisation(kind: str | bool) -> str | bool:
-    """`kind` if `Moments.scaling` knows it."""
-    if kind not in ("auto", "columns", "global") and kind is not False:
+def check_standardisation(kind: str | bool | None) -> str | bool:
+    """`kind` as `Moments.scaling` knows it."""
+    if is_none(kind):
+        return False
+    if kind not in ("auto", "columns", "global"):
         raise ValueError(
-            f"`standardize` must be one of 'auto', 'columns', 'global' or False, got {kind!r}. "
+            f"`standardize` must be one of 'auto', 'columns', 'global' or None, got {kind!r}. "
             "Use 'columns' to scale each column."
         )
     return kind

@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.learn.search.families import Family, combination
 from phimap.learn.search.length_scale import median_length_scale
-from phimap.learn.search.metric import gradient_factor, mean_root, root_of, tempered_root
+from phimap.learn.search.metric import gradient_factor, mean_root, root_of, tempered_root, tied
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
@@ -135,6 +135,8 @@ class Level:
 
         def root(fold: tuple) -> np.ndarray:
             factor = gradient_factor(fold[0], self.sample.X[fold[2][0]], fold[1])
+            if point.kind == "diagonal" and self.sample.parts is not None:
+                factor = tied(factor, self.sample.parts)
             return root_of(factor, point.kind, point.exponent)
 
         return tuple(run_tasks(root, folds, self.n_jobs))

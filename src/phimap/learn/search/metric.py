@@ -104,6 +104,12 @@ def root_of(factor: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
     return (vectors * np.sqrt(_scaled(values, exponent))) @ vectors.T
 
 
+def tied(factor: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """A factor (1, d) of the diagonal metric in which columns with one number in `parts` (d,) share their mean."""
+    means = np.bincount(parts, np.square(factor).sum(axis=0)) / np.bincount(parts)
+    return np.sqrt(means[parts])[None]
+
+
 def tempered_root(root: np.ndarray, exponent: float) -> np.ndarray:
     """Root of a power of the metric whose root (d,) or (d, k) is given."""
     return root_of(root[None], "diagonal", exponent) if root.ndim == 1 else root_of(root.T, "full", exponent)

@@ -25,11 +25,14 @@ class SearchSample:
     X : ndarray or CSR matrix of shape (n, d)
     Y : ndarray of shape (n, t)
     weights : ndarray of shape (n,)
+    parts : ndarray of shape (d,) or None
+        Columns with one number share a weight in a diagonal metric; None where each has its own.
     """
 
     X: Array
     Y: np.ndarray
     weights: np.ndarray
+    parts: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -38,7 +41,7 @@ class SearchSample:
 
     def first(self, n_rows: int) -> SearchSample:
         """The first `n_rows` rows: a sample too, since rows come in random order."""
-        return SearchSample(self.X[:n_rows], self.Y[:n_rows], self.weights[:n_rows])
+        return SearchSample(self.X[:n_rows], self.Y[:n_rows], self.weights[:n_rows], self.parts)
 
     def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows to learn from and rows to judge on, once or, where they are few, four times."""

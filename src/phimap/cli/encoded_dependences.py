@@ -1,0 +1,36 @@
+"""How predictions depend on columns of numbers that were encoded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from phimap.cli.describe import leading_columns
+from phimap.report import Dependence, Dependences, dependences
+
+
+def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
+    """Predictions along the leading columns that are numbers, in their own units; None where none of these leads.
+
+    The rows `X` (n, d) are encoded; `count` columns at most are looked at.
+    """
+    encoder = model.encoder_
+    numbers = {
+        column.name: (place, column.encoding)
+        for place, column in enumerate(encoder.columns_)
+        if column.kind == "number" and column.encoding.deviation
+    }
+    names = [name for name, _ in leading_columns(model, count) if name in numbers]
+    if not names:
+        return None
+    places = [int(encoder.groups_.searchsorted(numbers[name][0])) for name in names]
+    found = dependences(model, X, places, names)
+    scales = {name: (numbers[name][1].mean, numbers[name][1].deviation) for name in names}
+    pair = None if found.pair is None else _in_units(found.pair, scales)
+    return replace(found, singles=[_in_units(one, scales) for one in found.singles], pair=pair)
+
+
+def _in_units(found: Dependence, scales: dict[str, tuple[float, float]]) -> Dependence:
+    """The dependence with grids of the values that were standardised."""
+    grids = zip(found.names, found.grids, strict=True)
+    return replace(found, grids=tuple(scales[name][0] + scales[name][1] * grid for name, grid in grids))

@@ -1,0 +1,64 @@
+"""Data from standard input or a pipe: kept in a temporary file, since rows are read more than once."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from phimap._files import DataError
+
+#: What stands for standard input in place of a path.
+MARK = "-"
+_NAME = "standard input"
+# First bytes of formats that are no text; records in JSON begin with a bracket.
+_SIGNATURES = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".feather",
+    b"\x93NUMPY": ".npy",
+    b"\x1f\x8b": ".csv.gz",
+    b"[": ".json",
+    b"{": ".json",
+}
+
+
+@contextmanager
+def readable(data: str) -> Iterator[str]:
+    """Path of a file with the data: `data` itself, or a temporary copy of standard input or of a pipe."""
+    if data == MARK:
+        if sys.stdin.isatty():
+            raise DataError("standard input is a terminal. Pipe a file into the command, or name one.")
+        with _copied(sys.stdin.buffer, data) as path:
+            yield path
+    elif Path(data).is_fifo():
+        with Path(data).open("rb") as pipe, _copied(pipe, data) as path:
+            yield path
+    else:
+        yield data
+
+
+@contextmanager
+def _copied(stream: IO[bytes], data: str) -> Iterator[str]:
+    """Path of a copy of `stream`, whose suffix says what it holds."""
+    name = in_words(data)
+    with tempfile.TemporaryDirectory(prefix="phimap-") as folder:
+        stored = Path(folder) / Path(name).name
+        with stored.open("wb") as file:
+            shutil.copyfileobj(stream, file)
+        with stored.open("rb") as file:
+            head = file.read(16).lstrip()
+        suffix = next((suffix for start, suffix in _SIGNATURES.items() if head.startswith(start)), ".csv")
+        path = str(stored.rename(stored.with_name(stored.name + suffix)))
+        try:
+            yield path
+        except DataError as error:
+            raise DataError(str(error).replace(path, name)) from error
+
+
+def in_words(data: str) -> str:
+    """`data` as messages name it."""
+    return _NAME if data == MARK else data

@@ -1,0 +1,87 @@
+"""Files that store columns with their types, and their numbers as a table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from phimap._files import DataError
+from phimap.io.arrow import check_types, to_arrays
+from phimap.io.columns import select_columns
+from phimap.io.skipped import Skipped
+from phimap.io.source import Source
+from phimap.io.table import Table
+
+# Columns are decoded a few rows at a time: the block beside the batch stays small.
+_DECODED_ROWS = 2**14
+_DECODED_BYTES = 2**24
+
+
+class ColumnFile(ABC):
+    """A file of named columns.
+
+    Attributes
+    ----------
+    where : str
+    schema : pyarrow.Schema
+    n_rows : int or None
+        None where only reading tells.
+    hidden : tuple of str
+        Columns that are used only if they are named, as the row index that pandas stores.
+    """
+
+    def __init__(self, where: str, schema: pa.Schema, n_rows: int | None, hidden: Sequence[str] = ()) -> None:
+        if n_rows == 0:
+            raise DataError(f"{where}: there are no rows. Check the file.")
+        self.where = where
+        self.schema = schema
+        self.n_rows = n_rows
+        self.hidden = tuple(hidden)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was recognised, in words."""
+        return []
+
+    @abstractmethod
+    def settle(self, columns: Sequence[str], kinds: Mapping[str, str], target: str | None) -> pa.Schema:
+        """Types of `columns` that hold for every row; they may depend on the `kinds` that the user says they are."""
+
+    @abstractmethod
+    def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
+        """Rows of the chosen `columns` in file order, `rows` are wanted; those that cannot be read go to `skipped`."""
+
+
+class TypedFile(ColumnFile):
+    """A file that stores the types of its columns."""
+
+    def settle(self, columns: Sequence[str], kinds: Mapping[str, str], target: str | None) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in columns])
+
+    def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
+        return self._read(columns, max(1, min(rows, _DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
+
+    @abstractmethod
+    def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Rows of `columns` in file order, at most `rows` at a time."""
+
+
+class ColumnTable(Table):
+    """Numbers in a file of typed columns."""
+
+    def __init__(self, source: Source, file: TypedFile) -> None:
+        selection = select_columns(
+            file.where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden
+        )
+        check_types(file.where, file.schema, selection)
+        self._selection = selection
+        self._file = file
+        super().__init__(source, selection.features, selection.target_name, n_rows=file.n_rows)
+
+    def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        chosen = [*self._selection.features, *self._selection.targets]
+        for block in self._file.blocks(chosen, rows, skipped):
+            yield to_arrays(block, self._selection)

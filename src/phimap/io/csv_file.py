@@ -1,0 +1,217 @@
+"""Text tables, plain or compressed, parsed by pyarrow in a stream of blocks."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from phimap._files import DataError, one_line
+from phimap._missing import MISSING_AMONG_NUMBERS
+from phimap.io.archive import explained_zip, open_member
+from phimap.io.dialect import Dialect, recognise
+from phimap.io.skipped import Skipped
+from phimap.io.source import Source
+
+# Arrow parses whole rows within a block: a block of 16 rows of the longest kind seen at the top leaves room
+# for longer ones, and 1 MB is Arrow's own default.
+_BLOCK_BYTES = 2**20
+_BLOCK_ROWS = 16
+_HEAD_BYTES = 2**16
+
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+_UNREADABLE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.S)
+_BLANKS = re.compile(rb" {2,}")
+_EDGES = re.compile(rb"(?:^|(?<=\n)) +| +(?=\r?\n|$)")
+
+
+class CellError(DataError):
+    """A cell is not of its column's type.
+
+    Attributes
+    ----------
+    column, value : str
+        Name of the column, and what the cell holds.
+    """
+
+    def __init__(self, message: str, column: str, value: str) -> None:
+        super().__init__(message)
+        self.column = column
+        self.value = value
+
+
+class CharacterError(DataError):
+    """A text is not in the encoding that the head of the file is in."""
+
+
+class CsvFile:
+    """A text table on disk, in the encoding that is given or else recognised.
+
+    Attributes
+    ----------
+    where : str
+    dialect : Dialect
+    """
+
+    def __init__(self, source: Source, encoding: str | None = None) -> None:
+        self.where = source.where
+        self._path = source.path
+        with self._explained():
+            head, whole = self._read_head()
+        self.dialect: Dialect = recognise(self.where, head, whole=whole, encoding=encoding)
+        self._read = arrow_csv.ReadOptions(
+            block_size=max(_BLOCK_BYTES, _BLOCK_ROWS * max(map(len, head.splitlines()))),
+            # One parsing thread keeps rows countable for messages, and is as fast: parsing is serial anyway.
+            use_threads=False,
+            column_names=list(self.dialect.names),
+            skip_rows=self.dialect.lines_before,
+            encoding="utf8" if self.dialect.encoding == "utf-8" else self.dialect.encoding,
+        )
+
+    def blocks(
+        self, columns: Sequence[str], types: Mapping[str, pa.DataType], skipped: Skipped | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of the chosen `columns` (all of them where it is empty), of these `types` where they are told.
+
+        Rows of another width are noted in `skipped`; without it they are an error.
+        """
+        with (
+            self._explained(),
+            self._stream() as stream,
+            arrow_csv.open_csv(
+                stream,
+                read_options=self._read,
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=self.dialect.separator,
+                    quote_char=self.dialect.quote,
+                    newlines_in_values=True,
+                    invalid_row_handler=self._handler(skipped),
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=list(columns),
+                    column_types=dict(types),
+                    decimal_point=self.dialect.decimal,
+                    null_values=MISSING_AMONG_NUMBERS,
+                ),
+            ) as reader,
+        ):
+            yield from reader
+
+    def _handler(self, skipped: Skipped | None) -> Callable[[Any], str]:
+        """What the parser asks about rows of another width; comments are no rows."""
+        n_comments = 0
+
+        def handle(row: Any) -> str:
+            nonlocal n_comments
+            if row.text.lstrip().startswith("#"):
+                n_comments += 1
+                return "skip"
+            if skipped is None:
+                return "error"
+            skipped.ragged(row.number - self.dialect.lines_before - n_comments)
+            return "skip"
+
+        return handle
+
+    @contextmanager
+    def _stream(self) -> Iterator[Any]:
+        """Bytes for the parser, with one blank between columns."""
+        with self._raw() as raw:
+            yield pa.PythonFile(_Squeezed(raw), mode="r") if self.dialect.squeezed else raw
+
+    @contextmanager
+    def _raw(self) -> Iterator[Any]:
+        """Bytes of the table, unpacked."""
+        name = self._path.name.lower()
+        if name.endswith(".zip"):
+            with open_member(self._path) as member:
+                yield pa.PythonFile(member, mode="r")
+        else:
+            with pa.input_stream(str(self._path), compression="gzip" if name.endswith(".gz") else None) as stream:
+                yield stream
+
+    def _read_head(self) -> tuple[bytes, bool]:
+        """The first lines, at least two, and whether they are all."""
+        with self._raw() as stream:
+            head = stream.read(_HEAD_BYTES)
+            # Very wide rows: the head must hold the first two lines.
+            while head.count(b"\n") < 2 and (more := stream.read(max(len(head), 1))):
+                head += more
+            return head, not stream.read(1)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn the parser's complaints into one line that says where and what to do."""
+        try:
+            with explained_zip(self.where):
+                yield
+        except (pa.ArrowException, UnicodeError, OSError) as error:
+            self._explain(error)
+
+    def _explain(self, error: Exception) -> NoReturn:
+        where, text = self.where, str(error)
+        if match := _RAGGED.search(text):
+            raise DataError(
+                f"{where}: data row {self._row(match[1])} has {match[3]} values, {match[2]} expected. Correct the row."
+            ) from None
+        if match := _UNREADABLE.search(text):
+            name, value = self.dialect.names[int(match[1])], one_line(match[4])
+            kind = "a number" if match[3] == "double" else f"of type {match[3]} like the rows above"
+            raise CellError(
+                f"{where}: data row {self._row(match[2])}, column {name!r} holds {value!r}, not {kind}. "
+                "Correct it, drop the row, or leave the column out with drop=...",
+                name,
+                match[4],
+            ) from None
+        if "Empty CSV" in text or "Could not skip initial" in text:
+            refuse_header_only(where)
+        if "straddling" in text:
+            raise DataError(
+                f"{where}: a row is longer than {self._read.block_size} bytes (an open quote?). "
+                "Correct it, or store wide rows as .npy or .parquet."
+            ) from None
+        if isinstance(error, UnicodeError) or "UTF8" in text:
+            raise CharacterError(f"{where}: is not UTF-8 text throughout. Save it as a UTF-8 CSV file.") from None
+        if isinstance(error, OSError) and self._path.name.lower().endswith(".gz"):
+            raise DataError(
+                f"{where}: damaged or truncated gzip file ({one_line(error)}). Fetch or compress it again."
+            ) from None
+        raise DataError(f"{where}: cannot be read as CSV ({one_line(text)}). Check the file.") from None
+
+    def _row(self, number: str | None) -> int | str:
+        """Data row of a line that the parser numbers."""
+        return int(number) - self.dialect.lines_before if number else "unknown"
+
+
+class _Squeezed(io.RawIOBase):
+    """A stream of text in which one blank stands where `source` has several, and none at the ends of lines."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._rest = self._ready = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes, none at the end of the stream."""
+        while not self._ready:
+            piece = self._source.read(_BLOCK_BYTES)
+            lines, newline, rest = (self._rest + piece).rpartition(b"\n")
+            self._ready, self._rest = (lines + newline, rest) if piece else (self._rest, b"")
+            self._ready = _BLANKS.sub(b" ", _EDGES.sub(b"", self._ready))
+            if not piece:
+                break
+        size = len(self._ready) if size < 0 else size
+        out, self._ready = self._ready[:size], self._ready[size:]
+        return out
+
+
+def refuse_header_only(where: str) -> NoReturn:
+    """Raise the error for a table without rows."""
+    raise DataError(f"{where}: has a header but no rows. Check the file.") from None

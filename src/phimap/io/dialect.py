@@ -1,0 +1,258 @@
+"""How a text table is written: encoding, separator, decimal mark, quotes, header. Recognised from its first lines."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import dropwhile, takewhile
+from typing import NamedTuple
+
+from phimap._files import DataError
+from phimap.io.columns import numbered_names
+
+# Rows of the head that are parsed; more would not change the answer.
+_ROWS = 200
+# In order of preference among those that cut all rows alike: commas and spaces also stand within cells.
+_SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", " ": "spaces"}
+# A separator must cut more than this share of the rows alike.
+_ALIKE = 0.5
+# Lines of one cell above a table of as many columns are its title.
+_LEAST_BELOW_TITLES = 3
+_ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
+_COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
+# A column of numbers may be called "#".
+_COMMENT = re.compile(r"#(?![,;\t|])|sep=.\s*$")
+_SINGLE_QUOTED = re.compile(r"(?:^|[,;\t|])'[^'\n]*'(?=[,;\t|]|\s*$)", re.MULTILINE)
+_POINT_NUMBER = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text table is written.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the columns: the header without blanks around its words, or ``c0, c1, ...``.
+    lines_before : int
+        Number of lines before the data: comments, titles, header.
+    separator, decimal, quote, encoding : str
+    has_header : bool
+    squeezed : bool
+        Whether several blanks separate columns.
+    padded : bool
+        Whether blanks stand around texts.
+    """
+
+    names: tuple[str, ...]
+    lines_before: int
+    separator: str = ","
+    decimal: str = "."
+    quote: str = '"'
+    encoding: str = "utf-8"
+    has_header: bool = True
+    squeezed: bool = False
+    padded: bool = False
+
+    @property
+    def notes(self) -> list[str]:
+        """What differs from a table with commas, decimal points and a header in UTF-8, in a user's words."""
+        found = []
+        if self.separator != ",":
+            found.append(f"separated by {_SEPARATORS[self.separator]}")
+        if self.decimal == ",":
+            found.append("decimal commas")
+        if self.quote != '"':
+            found.append("single quotes")
+        if self.encoding != "utf-8":
+            found.append(f"encoded in {_ENCODINGS[self.encoding]}")
+        if not self.has_header:
+            found.append(
+                f"no header: columns are called {', '.join(self.names[:2])}{', ...' if len(self.names) > 2 else ''}"
+            )
+        return found
+
+
+def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = None) -> Dialect:
+    """Dialect of a file that begins with `head`, which may be cut within a row unless it is the `whole` file.
+
+    The `encoding` is recognised, too, unless later rows have told it.
+
+    Raises
+    ------
+    DataError
+        If there is no text in the file, or bytes that are none.
+    """
+    encoding = encoding or _encoding(head, whole=whole)
+    # The cut may fall inside a character, which is no fault of the file's.
+    text = head.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="strict" if whole else "ignore")
+    if not text.strip():
+        raise DataError(f"{where}: the file is empty. Check the path.")
+    if "\0" in text:
+        raise DataError(f"{where}: is not text, as its name says. Give the file the suffix of what it holds.")
+    lines = list(io.StringIO(text, newline=""))
+    if not whole and len(lines) > 2:
+        lines.pop()
+    comments = _leading_comments(lines)
+    body = lines[len(comments) :]
+    if not any(map(str.strip, body)):
+        raise DataError(f"{where}: has comments but no rows. Check the file.")
+    quote = "'" if _has_single_quotes(body) else '"'
+    separator = _choose_separator(body, quote)
+    rows = _without_titles(_parse(body, separator, quote))
+    names, has_header, in_comment = _names(rows, comments, separator, quote)
+    data = rows if in_comment or not has_header else rows[1:]
+    header_stop = rows[0].start if in_comment or not has_header else rows[0].stop
+    cells = [cell for row in data for cell in row.cells]
+    blanks = separator == " "
+    return Dialect(
+        names=names,
+        lines_before=len(comments) + header_stop,
+        separator=separator,
+        decimal=_decimal(cells, separator),
+        quote=quote,
+        encoding=encoding,
+        has_header=has_header,
+        squeezed=blanks and any("  " in line or line != line.strip(" ") for line in map(_content, body)),
+        padded=not blanks and any(cell != cell.strip() for cell in cells),
+    )
+
+
+class _Row(NamedTuple):
+    """Cells of a row, and the lines that end before it and with it."""
+
+    cells: list[str]
+    start: int
+    stop: int
+
+
+def _encoding(head: bytes, *, whole: bool) -> str:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    # Most letters of most tables are ASCII: in UTF-16 every other byte is zero.
+    for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if len(head) > 1 and head[start::2].count(0) > _ALIKE * len(head) / 2:
+            return encoding
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def _content(line: str) -> str:
+    return line.rstrip("\r\n")
+
+
+def _leading_comments(lines: Sequence[str]) -> list[str]:
+    """Lines before header and data: comments, blank ones, and the separator as Excel notes it."""
+    return list(takewhile(lambda line: not line.strip() or _COMMENT.match(line), lines))
+
+
+def _has_single_quotes(body: Sequence[str]) -> bool:
+    text = "".join(body)
+    return '"' not in text and len(_SINGLE_QUOTED.findall(text)) > 1
+
+
+def _parse(body: Sequence[str], separator: str, quote: str) -> list[_Row]:
+    """First rows of the table, as cut by `separator`."""
+    blanks = separator == " "
+    lines = (line.strip(" \r\n") if blanks else line for line in body)
+    reader = csv.reader(lines, delimiter=separator, quotechar=quote, skipinitialspace=blanks)
+    rows, start = [], 0
+    # A cell beyond what the csv module takes is left to the parser of the whole file.
+    with suppress(csv.Error):
+        for cells in reader:
+            if cells:
+                rows.append(_Row(cells, start, reader.line_num))
+            start = reader.line_num
+            if len(rows) == _ROWS:
+                break
+    return rows
+
+
+def _without_titles(rows: list[_Row]) -> list[_Row]:
+    """`rows` without lines of one cell that stand above a table of three columns or more."""
+    if _common_width(rows) < _LEAST_BELOW_TITLES:
+        return rows
+    return list(dropwhile(lambda row: len(row.cells) == 1, rows))
+
+
+def _common_width(rows: Sequence[_Row]) -> int:
+    """Number of cells that most rows have; that of the first row where there is a tie."""
+    return Counter(len(row.cells) for row in rows).most_common(1)[0][0] if rows else 0
+
+
+def _choose_separator(body: Sequence[str], quote: str) -> str:
+    """Separator that cuts the rows alike; a comma where none cuts them."""
+    best, most = ",", _ALIKE
+    for separator in _SEPARATORS:
+        rows = _without_titles(_parse(body, separator, quote))
+        width = _common_width(rows)
+        # A header may lack the name of row names, and rows may end with a separator.
+        if width < 2 or len(rows[0].cells) < 2 or abs(len(rows[0].cells) - width) > 1:
+            continue
+        share = sum(len(row.cells) == width for row in rows) / len(rows)
+        if share > most:
+            best, most = separator, share
+    return best
+
+
+def _names(
+    rows: Sequence[_Row], comments: Sequence[str], separator: str, quote: str
+) -> tuple[tuple[str, ...], bool, bool]:
+    """Names of the columns, whether the file gives them, and whether it does so in the last comment."""
+    first, below = rows[0].cells, [row.cells for row in rows[1:]]
+    if _is_data(first, below, separator):
+        if comments and (named := _parse([comments[-1].lstrip("# ")], separator, quote)):
+            names = named[0].cells
+            if len(names) == len(first) and not _is_data(names, [], separator):
+                return tuple(name.strip() for name in names), True, True
+        return numbered_names(len(first)), False, False
+    names = tuple(name.strip() for name in first)
+    width = _common_width(rows)
+    if width == len(names) + 1:
+        # Every row ends with a separator, or begins with a name, as R writes it.
+        ended = not any(cells[-1] for cells in below if len(cells) == width)
+        names = (*names, "") if ended else ("", *names)
+    elif width == len(names) - 1 and not names[-1]:
+        names = names[:-1]
+    return names, True, False
+
+
+def _is_data(first: Sequence[str], below: Sequence[Sequence[str]], separator: str) -> bool:
+    """Whether the first line holds data: numbers alone, or numbers beside texts that occur again below."""
+    filled = [cell.strip() for cell in first if cell.strip()]
+    numbers = [_is_number(cell, separator) for cell in filled]
+    if filled and all(numbers):
+        return True
+    alike = [cells for cells in below if len(cells) == len(first)]
+    repeated = any(
+        cell.strip() and not _is_number(cell, separator) and any(cells[j] == cell for cells in alike)
+        for j, cell in enumerate(first)
+    )
+    return any(numbers) and repeated
+
+
+def _is_number(cell: str, separator: str) -> bool:
+    if separator != "," and _COMMA_NUMBER.fullmatch(cell.strip()):
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _decimal(cells: Sequence[str], separator: str) -> str:
+    """Decimal mark: a comma where more cells are numbers with it."""
+    if separator == ",":
+        return "."
+    commas = sum(bool(_COMMA_NUMBER.fullmatch(cell.strip())) for cell in cells)
+    return "," if commas > sum(bool(_POINT_NUMBER.fullmatch(cell.strip())) for cell in cells) else "."

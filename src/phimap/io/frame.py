@@ -1,0 +1,142 @@
+"""Rows of a file as Arrow tables of the columns as they are: numbers, texts, dates, missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from phimap._files import DataError
+from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_column
+from phimap.io.column_file import ColumnFile
+from phimap.io.columns import select_columns
+from phimap.io.npy import ArrayTable
+from phimap.io.rows import Rows
+from phimap.io.skipped import BadRows, Skipped
+from phimap.io.source import KINDS, Source
+from phimap.io.target import refuse_value
+
+# What a cell takes in memory, texts included, in the mean of usual tables.
+_CELL_BYTES = 32
+
+
+class Frame(Rows):
+    """Rows of a file as batches ``(columns, y)``, the columns an Arrow table; made by `open_frame`.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Names and types of the feature columns, the same in all batches.
+    feature_names, target_name, n_rows, batch_rows, notes, skipped
+        As of `Table`.
+    """
+
+    def __init__(
+        self, source: Source, schema: pa.Schema, target_name: str | tuple[str, ...] | None, n_rows: int | None
+    ) -> None:
+        names = tuple(schema.names)
+        super().__init__(source, names, target_name, n_rows=n_rows, row_bytes=_CELL_BYTES * (len(names) + 1))
+        self.schema = schema
+
+    def _finish_block(self, X: pa.Table, numbers: np.ndarray) -> tuple[pa.Table, np.ndarray | None]:
+        """The columns as they are; infinite numbers are refused."""
+        for field in X.schema:
+            if pa.types.is_floating(field.type):
+                cells = X.column(field.name).to_numpy()
+                if (infinite := np.isinf(cells)).any():
+                    row = int(infinite.argmax())
+                    refuse_value(self._where, cells[row], int(numbers[row]), field.name)
+        return X, None
+
+
+class ColumnFrame(Frame):
+    """Rows of a file of named columns."""
+
+    def __init__(self, source: Source, file: ColumnFile) -> None:
+        where = file.where
+        selection = select_columns(
+            where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden, unnamed="drop"
+        )
+        kinds = _checked_kinds(where, source.types, file.schema.names)
+        features = tuple(name for name in selection.features if kinds.get(name) != "drop")
+        if not features:
+            raise DataError(f"{where}: no feature columns are left beside the target. Drop fewer.")
+        if selection.target_name is not None and not isinstance(selection.target_name, str):
+            raise DataError(f"{where}: has several targets, and columns that are no numbers. Give one target.")
+        self._file = file
+        self._kinds = kinds
+        self._target = selection.target_name
+        self._chosen = [*features, *selection.targets]
+        settled = file.settle(self._chosen, kinds, self._target)
+        schema = pa.schema([settled.field(name) for name in features])
+        for field in schema:
+            _check_feature(where, field)
+        if self._target is not None:
+            self._whole, self._boolean = _check_target(where, settled.field(self._target))
+        super().__init__(source, schema, self._target, file.n_rows)
+        self.notes = tuple(file.notes)
+        if "" in file.schema.names and source.columns is None:
+            self.notes += (f"column {file.schema.names.index('') + 1} has no name and is left out",)
+
+    def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[pa.Table, np.ndarray | None]]:
+        for block in self._file.blocks(self._chosen, rows, skipped):
+            columns = pa.Table.from_batches([block]).select(list(self.feature_names))
+            yield columns, None if self._target is None else target_column(block.column(self._target))
+
+    def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[Any, np.ndarray | None, np.ndarray]]:
+        for columns, y, numbers in super()._checked_blocks(rows, skipped):
+            # Missing targets make numbers of whole ones and of truth values; where they are gone, so is the reason.
+            if y is not None and y.dtype.kind == "f" and np.isfinite(y).all():
+                if self._boolean:
+                    y = y.astype(bool)
+                elif self._whole and np.array_equal(y, np.rint(y)):
+                    y = y.astype(np.int64)
+            yield columns, y, numbers
+
+
+class ArrayFrame(Frame):
+    """Rows of an array in which values are missing."""
+
+    def __init__(self, source: Source) -> None:
+        kept = replace(source, dtype=np.dtype(np.float64), bad_rows=BadRows(target="keep", features="keep"))
+        self._table = ArrayTable(kept)
+        if self._table.is_image:
+            raise DataError(f"{source.where}: has images with missing pixels. Fill them in.")
+        schema = pa.schema([(name, pa.float64()) for name in self._table.feature_names])
+        super().__init__(source, schema, self._table.target_name, self._table.n_rows)
+
+    def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[pa.Table, np.ndarray | None]]:
+        for X, y in self._table.batches(rows):
+            yield pa.table([pa.array(column, from_pandas=True) for column in X.T], schema=self.schema), y
+
+
+def _checked_kinds(where: str, kinds: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """What the user says of columns, by their names."""
+    for name, kind in kinds.items():
+        if name not in names:
+            raise DataError(f"{where}: `types` names a column {name!r}, which there is not. Check its spelling.")
+        if kind not in KINDS:
+            raise ValueError(f"`types` must say one of {', '.join(KINDS)} of column {name!r}, got {kind!r}.")
+    return dict(kinds)
+
+
+def _check_feature(where: str, field: pa.Field) -> None:
+    """Refuse columns of lists and records, which are no cells."""
+    if pa.types.is_nested(field.type):
+        raise DataError(
+            f"{where}: column {field.name!r} holds {in_words(field.type)}, not single values. Leave it out with "
+            "drop=..."
+        )
+
+
+def _check_target(where: str, field: pa.Field) -> tuple[bool, bool]:
+    """Whether targets are whole numbers, and whether they are truth values; dates and the like are refused."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_null(kind):
+        raise DataError(f"{where}: target column {field.name!r} has no values. Choose another target.")
+    if not is_numeric(kind) and not is_text(kind):
+        refuse_target(where, field.name, kind)
+    return pa.types.is_integer(kind), pa.types.is_boolean(kind)

@@ -1,0 +1,63 @@
+"""Feather and Arrow files, read batch by batch as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from phimap._files import DataError, one_line
+from phimap.io.column_file import TypedFile
+from phimap.io.source import Source
+
+
+class ArrowColumns(TypedFile):
+    """Columns of a Feather file (version 2), or of an Arrow file or stream."""
+
+    def __init__(self, source: Source) -> None:
+        self._path = source.path
+        with _explained(source.where), self._opened() as reader:
+            schema = reader.schema
+            counted = isinstance(reader, pa.RecordBatchFileReader)
+            n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) if counted else None
+        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
+        super().__init__(source.where, schema, n_rows, index)
+
+    def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        with _explained(self.where), self._opened(columns) as reader:
+            if isinstance(reader, pa.RecordBatchFileReader):
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                batches = iter(reader)
+            for batch in batches:
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows).select(list(columns))
+
+    @contextmanager
+    def _opened(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """A reader of the file, or of the stream, of the chosen columns."""
+        with pa.memory_map(str(self._path)) as stored:
+            try:
+                reader = pa.ipc.open_file(stored)
+            except pa.ArrowInvalid:
+                stored.seek(0)
+                reader = pa.ipc.open_stream(stored)
+            if columns is not None and isinstance(reader, pa.RecordBatchFileReader):
+                # Other columns are not even unpacked.
+                wanted = [reader.schema.get_field_index(name) for name in columns]
+                reader = pa.ipc.open_file(stored, options=pa.ipc.IpcReadOptions(included_fields=sorted(wanted)))
+            yield reader
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{where}: damaged or no Feather (version 2) or Arrow file ({one_line(error)}). Write it again."
+        ) from None

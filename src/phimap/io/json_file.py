@@ -1,0 +1,99 @@
+"""JSON records: an array of objects, or one object a line. They are loaded whole, within the byte budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from phimap._files import DataError, one_line
+from phimap.config import memory_budget
+from phimap.io.archive import explained_zip, open_member
+from phimap.io.column_file import TypedFile
+from phimap.io.source import Source
+
+# Objects of Python take about this many times the bytes of the text.
+_EXPANSION = 12
+
+
+class JsonColumns(TypedFile):
+    """Columns of JSON records; a record that lacks a key has a missing value there, and lists and objects are text."""
+
+    def __init__(self, source: Source) -> None:
+        where = source.where
+        text = _read_text(where, source.path)
+        records = _records(where, text)
+        names = list(dict.fromkeys(name for record in records for name in record))
+        if not names:
+            raise DataError(f"{where}: there are no rows. Check the file.")
+        self._columns = pa.table({name: _column([record.get(name) for record in records]) for name in names})
+        super().__init__(where, self._columns.schema, len(records))
+
+    def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self._columns.select(list(columns)).to_batches(max_chunksize=rows)
+
+
+def _read_text(where: str, path: Path) -> str:
+    name = path.name.lower()
+    limit = memory_budget() // _EXPANSION
+    with explained_zip(where):
+        if name.endswith(".zip"):
+            with open_member(path) as stream:
+                content = stream.read(limit + 1)
+        else:
+            with pa.input_stream(str(path), compression="gzip" if name.endswith(".gz") else None) as stream:
+                content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise DataError(
+            f"{where}: is longer than {limit} bytes, which take {memory_budget()} as records. Save it as Parquet or "
+            "CSV, or raise phimap.config(memory=...)."
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{where}: is not UTF-8 text, as JSON must be. Save it as UTF-8.") from None
+
+
+def _records(where: str, text: str) -> list[dict[str, Any]]:
+    """The objects of an array, or of the lines."""
+    try:
+        found = json.loads(text) if text.lstrip().startswith("[") else _lines(text)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{where}: is not JSON at line {error.lineno} ({one_line(error.msg)}). Correct the line."
+        ) from None
+    other = next((n for n, record in enumerate(found, start=1) if not isinstance(record, dict)), None)
+    if other is not None:
+        raise DataError(f"{where}: record {other} is no object with named values. Save a list of records.")
+    return found
+
+
+def _lines(text: str) -> list[Any]:
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                error.lineno = number
+                raise
+    return found
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """`values` as booleans, numbers or text, whichever holds them all."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {bool}:
+        return pa.array(values, type=pa.bool_() if kinds else pa.null())
+    if kinds <= {int} and all(abs(value) < 2**63 for value in values if value is not None):
+        return pa.array(values, type=pa.int64())
+    if kinds <= {int, float}:
+        return pa.array([None if value is None else float(value) for value in values], type=pa.float64())
+    return pa.array([_text(value) for value in values], type=pa.string())
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,150 @@
+"""What every reader does with the rows of a file: numbers them, leaves out the bad ones, gives exact batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from phimap._files import DataError
+from phimap.io.batching import Block, chosen, in_batches
+from phimap.io.skipped import Skipped
+from phimap.io.source import LABELS, Source, positive_integer
+from phimap.io.target import TargetCheck
+
+# A default batch is large enough to hide the cost per batch and small beside any memory; it depends on
+# the width alone, so the partition of a file into default batches is the same on every machine.
+_DEFAULT_BATCH_BYTES = 2**25
+_DEFAULT_BATCH_ROWS = 2**16
+
+
+class Rows(ABC):
+    """Rows of a file as batches ``(X, y)``, read in bounded memory as often as wanted.
+
+    Attributes
+    ----------
+    feature_names : tuple of str
+        Names of the columns of `X`, in order.
+    target_name : str, tuple of str or None
+        Name of the target; a tuple for several targets; None when no target is read.
+    n_rows : int or None
+        Number of rows in the file, those left out among them; None for text files until one pass has been completed.
+    batch_rows : int
+        Rows of a batch of the default size.
+    notes : tuple of str
+        What was recognised about the file, such as its separator, in words.
+    skipped : Skipped
+        Rows that the latest pass has left out.
+    row_names : tuple of str or None
+        Paths of the images in a folder; None for files, whose rows have no names.
+    sample_shape : tuple of int
+        ``(n_features,)``, or ``(height, width, channels)`` for images.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        feature_names: tuple[str, ...],
+        target_name: str | tuple[str, ...] | None,
+        *,
+        n_rows: int | None,
+        row_bytes: int,
+        row_names: tuple[str, ...] | None = None,
+        sample_shape: tuple[int, ...] | None = None,
+    ) -> None:
+        self.feature_names = feature_names
+        self.target_name = target_name
+        self.n_rows = n_rows
+        self.batch_rows = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
+        self.notes: tuple[str, ...] = ()
+        self.skipped = Skipped()
+        self.row_names = row_names
+        self.sample_shape = sample_shape or (len(feature_names),)
+        self._source = source
+        self._where = source.where
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of `X`, or of values in an image."""
+        return len(self.feature_names)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether each sample is an image of shape `sample_shape`."""
+        return len(self.sample_shape) > 1
+
+    def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
+        return self.batches()
+
+    def batches(self, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """Batches of exactly `rows` rows, the last one shorter, always starting at the first row.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Rows per batch; default is the `batch_rows` of `open_table`, else about 32 MB worth of rows.
+
+        Yields
+        ------
+        X : ndarray of shape (rows, n_features), or (rows, height, width, channels) for images, or Arrow table
+            Of `open_table` C-contiguous, of the table's dtype, free to be written to; of `open_frame` the columns.
+        y : ndarray of shape (rows,) or (rows, n_targets), or None
+            float64 for numbers; integers, booleans and strings as they are stored. An integer column of
+            a text file gives int64 as long as the batch holds whole numbers, float64 otherwise. Several
+            targets give float64.
+
+        Raises
+        ------
+        ValueError
+            If `rows` is not positive.
+        DataError
+            If a value cannot be used, or the file is damaged.
+        """
+        return ((X, y) for X, y, _ in self.numbered_batches(rows))
+
+    def numbered_batches(self, rows: int | None = None) -> Iterator[Block]:
+        """Batches with a third member: the numbers (rows,) of the rows in the file, from 1.
+
+        They have gaps where rows are left out.
+        """
+        return self._rebatched(self.batch_rows if rows is None else positive_integer("rows", rows))
+
+    @abstractmethod
+    def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """Blocks in file order: features and targets of any r rows, `rows` is wanted. Other rows go to `skipped`."""
+
+    def _finish_block(self, X: Any, numbers: np.ndarray) -> tuple[Any, np.ndarray | None]:
+        """Features of the rows `numbers` as batches give them, and the mask (r,) of usable rows if not all are."""
+        return X, None
+
+    def _rebatched(self, rows: int) -> Iterator[Block]:
+        skipped = self.skipped = Skipped()
+        yield from in_batches(self._checked_blocks(rows, skipped), rows)
+        skipped.finish(self._where)
+        if skipped.seen == skipped.count:
+            raise DataError(f"{self._where}: there are no rows{skipped.excuse}. Check the file.")
+        if self.n_rows not in (None, skipped.seen):
+            raise DataError(f"{self._where}: had {self.n_rows} rows before, now {skipped.seen}. Open it again.")
+        self.n_rows = skipped.seen
+
+    def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[Block]:
+        # Numbers are labels where the user says so.
+        labels = self._source.types.get(str(self.target_name)) in LABELS
+        targets = TargetCheck(self._where, self.target_name, self._source.bad_rows.target, labels=labels)
+        for X, y in self._blocks(rows, skipped):
+            y, numbers = targets.read(y), skipped.place(len(X))
+            X, y, numbers = _kept(X, y, numbers, targets.kept(y, numbers, skipped))
+            X, usable = self._finish_block(X, numbers)
+            if usable is not None:
+                skipped.drop(numbers[~usable], "a missing feature")
+            yield _kept(X, y, numbers, usable)
+        targets.finish()
+
+
+def _kept(X: Any, y: np.ndarray | None, numbers: np.ndarray, mask: np.ndarray | None) -> Block:
+    """The rows that `mask` (r,) is true for; all of them without one."""
+    if mask is None:
+        return X, y, numbers
+    return chosen(X, mask), None if y is None else y[mask], numbers[mask]

@@ -1,0 +1,98 @@
+"""What an encoder has made of the columns of a table."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from phimap.tables.encoding import EncodedColumn
+
+
+class ColumnSummary(NamedTuple):
+    """What became of a column."""
+
+    name: str
+    kind: str
+    n_columns: int
+    n_missing: int
+    note: str
+
+
+class EncodedColumns:
+    """The fitted half of an encoder: its columns, and what the output columns stand for."""
+
+    _columns: tuple[EncodedColumn, ...]
+
+    @property
+    def columns_(self) -> tuple[EncodedColumn, ...]:
+        """What became of each column."""
+        check_is_fitted(self)
+        return self._columns
+
+    @property
+    def summary_(self) -> tuple[ColumnSummary, ...]:
+        """Name, kind, number of output columns, missing cells and a note for each column."""
+        return tuple(
+            ColumnSummary(column.name, column.kind, len(column.names()), column.n_missing, column.note)
+            for column in self.columns_
+        )
+
+    @property
+    def n_columns_out_(self) -> int:
+        """Output columns."""
+        return self.groups_.size
+
+    @property
+    def groups_(self) -> np.ndarray:
+        """The position of the input column that each output column belongs to."""
+        return np.repeat(np.arange(len(self.columns_)), [len(column.names()) for column in self.columns_])
+
+    @property
+    def parts_(self) -> np.ndarray:
+        """Numbers of the parts of columns that share a scale and a weight."""
+        parts: list[np.ndarray] = []
+        for column in self.columns_:
+            if column.encoding is not None:
+                first = parts[-1].max() + 1 if parts else 0
+                parts.append(first + column.encoding.parts())
+        return np.concatenate(parts)
+
+    @property
+    def variances_(self) -> np.ndarray:
+        """Variances of the output columns on the training rows."""
+        return np.concatenate([column.encoding.variances for column in self.columns_ if column.encoding is not None])
+
+    @property
+    def amounts_(self) -> np.ndarray:
+        """Whether each output column (n_columns_out,) is an amount, which may have a heavy tail."""
+        return np.concatenate([column.encoding.amounts() for column in self.columns_ if column.encoding is not None])
+
+    @property
+    def is_sparse_(self) -> bool:
+        """Whether encoded rows are CSR."""
+        return any(column.encoding is not None and column.encoding.is_sparse for column in self._columns)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the output columns: that of the input column, and what of it a column says.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the input columns, which must be those seen in fit.
+
+        Returns
+        -------
+        ndarray of str, shape (n_columns_out,)
+        """
+        known = [column.name for column in self.columns_]
+        if input_features is not None and list(input_features) != known:
+            raise ValueError(
+                f"`input_features` must be those seen in fit (input_features is not equal to feature_names_in_), "
+                f"{known}, got {list(input_features)}. Leave it out."
+            )
+        return np.array([name for column in self.columns_ for name in column.names()], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_columns")

@@ -1,0 +1,103 @@
+"""Columns of times: the trend, and the cycles of day, week and year as points on circles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phimap.tables.encoding import Encoding
+from phimap.tables.tallies import NumberTally
+
+if TYPE_CHECKING:
+    from phimap.tables.cells import Cells
+
+_DAY = 86400.0
+_YEAR = 365.2425 * _DAY
+# A cycle is told where the times go round it so often: where they do not, the trend tells what there is of it.
+_ROUNDS = 1.5
+_CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the year": _YEAR}
+# A circle of a smaller variance is one point.
+_LEAST_VARIANCE = 1e-6
+# The first day of a week is a Monday, and the epoch began on a Thursday.
+_FIRST_WEEKDAY = 3
+
+
+@dataclass(frozen=True)
+class DateEncoding(Encoding):
+    """Standardised seconds, sine and cosine of each cycle, and 1 where the time is missing.
+
+    Attributes
+    ----------
+    form : str
+        The form of times that are text.
+    median, mean, deviation : float
+        Of the seconds since the epoch; missing ones are at the median.
+    cycles : tuple of str
+        Those that vary.
+    factors : ndarray of shape (1 + len(cycles),)
+        Of the trend and of the cycles: each has the same variance, and all together have 1.
+    has_indicator : bool
+    variances : ndarray of shape (k,)
+    """
+
+    form: str
+    median: float
+    mean: float
+    deviation: float
+    cycles: tuple[str, ...]
+    factors: np.ndarray
+    has_indicator: bool
+    variances: np.ndarray
+
+    @classmethod
+    def of_tally(cls, tally: NumberTally, n_missing: int, form: str) -> DateEncoding:
+        """For the seconds of the training rows, and the number of those that were missing."""
+        seconds = tally.sample
+        extent = tally.high - tally.low
+        circles = {cycle: _circle(seconds, cycle) for cycle, period in _CYCLES.items() if extent >= _ROUNDS * period}
+        spreads = {cycle: circle.var(axis=0) for cycle, circle in circles.items()}
+        cycles = tuple(cycle for cycle, spread in spreads.items() if spread.sum() > _LEAST_VARIANCE)
+        n_parts, share = 1 + len(cycles), n_missing / (tally.n + n_missing)
+        totals = np.array([1.0, *(spreads[cycle].sum() for cycle in cycles)])
+        factors = 1 / np.sqrt(n_parts * totals)
+        scaled = [spreads[cycle] * factor**2 for cycle, factor in zip(cycles, factors[1:], strict=True)]
+        missing = [share * (1 - share)] * (n_missing > 0)
+        trend = [1 / n_parts if tally.deviation else 0.0]
+        variances = np.concatenate([trend, *scaled, missing])
+        median = float(np.median(seconds))
+        return cls(form, median, tally.mean, tally.deviation or 1.0, cycles, factors, n_missing > 0, variances)
+
+    def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
+        seconds = cells.seconds(self.form)
+        missing = np.isnan(seconds)
+        seconds = np.where(missing, self.median, seconds)
+        columns = [(seconds - self.mean) / self.deviation * self.factors[0]]
+        columns += [
+            _circle(seconds, cycle) * factor for cycle, factor in zip(self.cycles, self.factors[1:], strict=True)
+        ]
+        if self.has_indicator:
+            columns.append(missing.astype(np.float64))
+        return np.column_stack(columns)
+
+    def names(self) -> list[str]:
+        circles = [f": {wave} of {cycle}" for cycle in self.cycles for wave in ("sine", "cosine")]
+        return [": trend", *circles, *[": missing"] * self.has_indicator]
+
+    def parts(self) -> np.ndarray:
+        sizes = [1, *[2] * len(self.cycles), *[1] * self.has_indicator]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _circle(seconds: np.ndarray, cycle: str) -> np.ndarray:
+    """Sine and cosine (n, 2) of where in a cycle times (n,) lie."""
+    days = np.floor(seconds / _DAY)
+    if cycle == "hour of the day":
+        phase = seconds / _DAY - days
+    elif cycle == "day of the week":
+        phase = (days + _FIRST_WEEKDAY) % 7 / 7
+    else:
+        dates = days.astype("datetime64[D]")
+        phase = (dates - dates.astype("datetime64[Y]")).astype(np.float64) * _DAY / _YEAR
+    return np.column_stack([np.sin(2 * np.pi * phase), np.cos(2 * np.pi * phase)])

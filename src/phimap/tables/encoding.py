@@ -1,0 +1,85 @@
+"""What an encoding of one column is, and the record of what became of a column."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from phimap.records import Record
+
+if TYPE_CHECKING:
+    from phimap.tables.cells import Cells
+
+
+class Encoding(Record):
+    """How the cells of a column become k numbers.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (k,)
+        Variances of the numbers on the training rows.
+    is_sparse : bool
+        Whether the numbers are CSR rows.
+    """
+
+    variances: np.ndarray
+    is_sparse: ClassVar[bool] = False
+
+    @abstractmethod
+    def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
+        """Numbers (n, k) of the cells of a column whose first one is in row `first_row`, for messages.
+
+        `folds` (n,) are given for training rows, which must not see their own targets.
+        """
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """What is appended to the name of the column for each of the k numbers."""
+
+    def amounts(self) -> np.ndarray:
+        """Whether each of the k numbers is an amount, which may have a heavy tail."""
+        return np.zeros(self.variances.size, dtype=bool)
+
+    def without_folds(self) -> Self:
+        """The encoding without what encodes training rows by the targets of others."""
+        return self
+
+    def parts(self) -> np.ndarray:
+        """For each of the k numbers the part that it belongs to: those of one part share a scale and a weight."""
+        return np.zeros(self.variances.size, dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class EncodedColumn(Record):
+    """What became of a column.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "boolean", "category", "many levels", "date", "text", "left out"}
+    n_missing : int
+        Cells of the training rows that were missing.
+    note : str
+        Why it was left out, or what else is worth to be known.
+    encoding : Encoding or None
+        None where it was left out.
+    """
+
+    name: str
+    kind: str
+    n_missing: int
+    note: str
+    encoding: Encoding | None = None
+
+    def without_folds(self) -> EncodedColumn:
+        """The column without what encodes training rows by the targets of others."""
+        return self if self.encoding is None else replace(self, encoding=self.encoding.without_folds())
+
+    def names(self) -> list[str]:
+        """Names of the numbers that the column gives."""
+        if self.encoding is None:
+            return []
+        return [f"{self.name}{name}" for name in self.encoding.names()]

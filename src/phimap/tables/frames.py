@@ -1,0 +1,87 @@
+"""Data frames of any library: what they are, and whether they are numbers already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from phimap.tables.cells import Cells
+
+#: Rows of a frame that are looked at together, so that what is made on the way stays small.
+SLICE_ROWS = 2**16
+
+
+def is_frame(X: Any) -> bool:
+    """Whether `X` is a data frame: pandas, polars, Arrow, or what else exports its columns to Arrow."""
+    return any(hasattr(X, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "iloc")) and (
+        hasattr(X, "columns") or hasattr(X, "schema")
+    )
+
+
+def n_rows_of(X: Any) -> int:
+    """Rows of a frame or an array."""
+    return X.num_rows if hasattr(X, "num_rows") else len(X)
+
+
+def is_numbers(X: Any) -> bool:
+    """Whether every cell of a frame is a number or a Boolean, none of them missing.
+
+    Without pyarrow all frames but those of pandas are taken for numbers, as arrays are.
+    """
+    if hasattr(X, "iloc"):
+        plain = all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes)
+        return plain and not X.isna().to_numpy().any()
+    if find_spec("pyarrow") is None:
+        return True
+    from phimap.tables import cells
+
+    return all(cells.is_complete(column) for _, column in cells.columns_of(X))
+
+
+def cells_of(X: Any) -> dict[str, Cells]:
+    """The columns of a frame, or of an array of two dimensions, by name.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is not installed.
+    ValueError
+        If two columns have one name.
+    """
+    if find_spec("pyarrow") is None:
+        raise ImportError(
+            "`X` holds more than complete numbers, which pyarrow is needed to encode. Install it: pip install "
+            "'phimap[cli]'."
+        )
+    from phimap.tables import cells
+
+    columns: dict[str, Cells] = {}
+    for name, column in cells.columns_of(X):
+        if name in columns:
+            raise ValueError(f"`X` must have distinct column names, got {name!r} more than once. Rename the columns.")
+        columns[name] = cells.Cells(name, column)
+    return columns
+
+
+def rows_at(X: Any, places: np.ndarray) -> Any:
+    """The rows of a frame or an array at some places (r,)."""
+    if hasattr(X, "iloc"):
+        return X.iloc[places]
+    return X.take(places) if hasattr(X, "num_rows") else X[places]
+
+
+def slices(X: Any) -> Iterator[tuple[slice, Any]]:
+    """Consecutive parts of a frame or an array, with their places."""
+    n_rows = n_rows_of(X)
+    for start in range(0, n_rows, SLICE_ROWS):
+        part = slice(start, min(start + SLICE_ROWS, n_rows))
+        if hasattr(X, "iloc"):
+            yield part, X.iloc[part]
+        elif hasattr(X, "num_rows"):
+            yield part, X.slice(start, part.stop - start)
+        else:
+            yield part, X[part]

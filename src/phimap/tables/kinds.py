@@ -1,0 +1,210 @@
+"""What a column is, by what one pass kept of it, and how it is encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap.tables.dates import DateEncoding
+from phimap.tables.encoding import EncodedColumn, Encoding
+from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
+from phimap.tables.numbers import NumberEncoding
+from phimap.tables.tallies import LevelTally, NumberTally
+from phimap.tables.tally import ColumnTally
+from phimap.tables.targets import Targets
+from phimap.tables.text import TextEncoding
+
+#: What a user may say that a column is.
+KINDS = ("number", "category", "date", "text", "drop")
+# The share of the cells that must be numbers, or times, for a column of text to be one of them.
+_LEAST_SHARE = 0.95
+# A text has so many words on average; with so few only where most texts are distinct.
+_WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
+# Distinct integers number the rows if there are so many of them, and few are left out.
+_LEAST_NUMBERED = 20
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the user's parameters say of all columns.
+
+    Attributes
+    ----------
+    max_levels : int
+        Levels that are a column each.
+    n_text_components : int
+        Dense columns of a text.
+    sparse_text : bool
+        Whether texts stay CSR rows.
+    targets : Targets
+        What is known of the targets.
+    """
+
+    max_levels: int
+    n_text_components: int
+    sparse_text: bool
+    targets: Targets
+
+
+def kind_of(tally: ColumnTally, max_levels: int) -> str:
+    """The kind of a column: one of those of `EncodedColumn`, or why it is left out."""
+    if tally.wanted == "drop":
+        return "left out: as asked"
+    levels = tally.levels
+    n = tally.n_rows - levels.n_missing if levels is not None else max(t.n for t in _readings(tally))
+    if tally.form is None or not n:
+        return _refused(tally) if tally.form else "left out: no values"
+    if tally.wanted is not None:
+        return _wanted(tally, tally.wanted, max_levels)
+    if levels is None:
+        return "date" if tally.seconds else _kind_of_numbers(tally)
+    if tally.numbers and _best(tally.numbers)[1].n >= _LEAST_SHARE * n and not tally.has_codes:
+        return _kind_of_numbers(tally)
+    if tally.seconds and _best(tally.seconds)[1].n >= _LEAST_SHARE * n:
+        return "date"
+    return _kind_of_texts(levels, tally.form == "levels", max_levels)
+
+
+def _readings(tally: ColumnTally) -> list[NumberTally]:
+    return [*tally.numbers.values(), *tally.seconds.values()]
+
+
+def _best(readings: dict[str, NumberTally]) -> tuple[str, NumberTally]:
+    """The reading of text that makes the most of it, the first of equal ones."""
+    name = max(readings, key=lambda one: readings[one].n)
+    return name, readings[name]
+
+
+def _refused(tally: ColumnTally) -> str:
+    if tally.wanted in ("number", "date"):
+        raise ValueError(
+            f"`types` says that column {tally.name!r} is a {tally.wanted}, got no cell that is one. Leave the column "
+            "out of `types`, or name another kind."
+        )
+    return "left out: no values"
+
+
+def _wanted(tally: ColumnTally, wanted: str, max_levels: int) -> str:
+    if wanted in ("number", "date") or tally.levels is None:
+        return wanted
+    if wanted == "text":
+        return "text"
+    return "category" if len(tally.levels.places) <= max_levels else "many levels"
+
+
+def _kind_of_numbers(tally: ColumnTally) -> str:
+    found = _best(tally.numbers)[1]
+    if found.n == tally.n_rows and not found.deviation:
+        return f"left out: constant ({found.mean:.6g})"
+    if found.n == tally.n_rows and tally.form != "boolean" and _numbers_rows(found):
+        return "left out: numbers the rows"
+    return "boolean" if tally.form == "boolean" else "number"
+
+
+def _numbers_rows(tally: NumberTally) -> bool:
+    """Whether distinct integers from 0 or 1 on leave out few: also those of a part of the rows do, in any order."""
+    n = tally.n
+    few = tally.is_whole and n >= _LEAST_NUMBERED and 0 <= tally.low <= 1 + n // 50 and tally.high <= 2 * n + 1
+    # Among random ones of the numbers, repeated ones would meet.
+    return few and np.unique(tally.sample).size == tally.sample.size
+
+
+def _kind_of_texts(levels: LevelTally, is_dictionary: bool, max_levels: int) -> str:
+    n_levels = len(levels.places)
+    if n_levels == 1 and not levels.n_missing and levels.is_complete:
+        return f"left out: constant ({next(iter(levels.places))})"
+    sample = levels.sample
+    distinct = n_levels / levels.n if levels.is_complete else len(set(sample)) / len(sample)
+    words = float(np.mean([len(text.split()) for text in sample]))
+    if is_dictionary:
+        return "category" if n_levels <= max_levels else "many levels"
+    if n_levels > max_levels and (words >= _WORDS or (words >= _FEW_WORDS and distinct >= _DISTINCT)):
+        return "text"
+    if distinct == 1 and levels.n > 1:
+        return "left out: one value per row"
+    return "category" if n_levels <= max_levels else "many levels"
+
+
+def encoded_column(tally: ColumnTally, kind: str, rules: Rules) -> EncodedColumn:
+    """How a column of this kind is encoded."""
+    kind, _, why = kind.partition(": ")
+    if kind == "left out":
+        return EncodedColumn(tally.name, kind, _n_missing(tally), why)
+    encoding, note, n_missing = _MAKERS[kind](tally, rules)
+    if encoding is None or not encoding.variances.sum() > 0:
+        return EncodedColumn(tally.name, "left out", n_missing, "nothing varies")
+    return EncodedColumn(tally.name, kind, n_missing, note, encoding)
+
+
+def _n_missing(tally: ColumnTally) -> int:
+    if tally.levels is not None:
+        return tally.levels.n_missing
+    return tally.n_rows - max((reading.n for reading in _readings(tally)), default=tally.n_rows)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+_Made = tuple[Encoding | None, str, int]
+
+
+def _number(tally: ColumnTally, rules: Rules) -> _Made:
+    decimal, found = _best(tally.numbers)
+    from_text = tally.form in ("text", "levels")
+    n_missing = tally.n_rows - found.n
+    notes = ["read from text" + (" with decimal commas" if decimal == "," else "")] if from_text else []
+    if tally.levels is not None and (unread := tally.levels.n - found.n):
+        notes.append(f"{_counted(unread, 'cell')} not read as numbers, taken for missing")
+    encoding = NumberEncoding.of_tally(found, n_missing, decimal, from_text=from_text)
+    return encoding, ", ".join(notes), n_missing
+
+
+def _date(tally: ColumnTally, rules: Rules) -> _Made:
+    form, found = _best(tally.seconds)
+    n_missing = tally.n_rows - found.n
+    notes = [f"read from text as {form}"] if form else []
+    if tally.levels is not None and (unread := tally.levels.n - found.n):
+        notes.append(f"{_counted(unread, 'cell')} not read as dates, taken for missing")
+    return DateEncoding.of_tally(found, n_missing, form), ", ".join(notes), n_missing
+
+
+def _category(tally: ColumnTally, rules: Rules) -> _Made:
+    levels = _texts(tally)
+    return one_hot(levels), _counted(len(levels.places), "level"), levels.n_missing
+
+
+def _many_levels(tally: ColumnTally, rules: Rules) -> _Made:
+    levels = _texts(tally)
+    count = f"{len(levels.places)} levels" if levels.is_complete else "more levels than are counted"
+    if rules.targets.is_usable:
+        return target_means(levels, rules.targets), f"{count}, by the mean of the target", levels.n_missing
+    return frequent_and_hashed(levels), f"{count}, the most frequent by name and the others hashed", levels.n_missing
+
+
+def _text(tally: ColumnTally, rules: Rules) -> _Made:
+    levels = _texts(tally)
+    if rules.sparse_text:
+        return TextEncoding.sparse_of_tally(levels), "hashed n-grams of characters", levels.n_missing
+    return (
+        TextEncoding.of_tally(levels, rules.n_text_components),
+        "leading directions of hashed n-grams of characters",
+        levels.n_missing,
+    )
+
+
+def _texts(tally: ColumnTally) -> LevelTally:
+    assert tally.levels is not None
+    return tally.levels
+
+
+_MAKERS: dict[str, Callable[[ColumnTally, Rules], _Made]] = {
+    "number": _number,
+    "boolean": _number,
+    "date": _date,
+    "category": _category,
+    "many levels": _many_levels,
+    "text": _text,
+}

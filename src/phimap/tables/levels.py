@@ -1,0 +1,175 @@
+"""Columns of levels: one column for each of a few, means of the target for many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from phimap.records import NOT_SAVED
+from phimap.tables.encoding import Encoding
+from phimap.tables.tallies import LevelTally, folds_of
+from phimap.tables.targets import FOLDS, Targets, padded
+
+if TYPE_CHECKING:
+    from phimap.tables.cells import Cells
+
+# Levels of fewer rows share one column, but no level of more than half the rows of an average one.
+_FEW_ROWS = 5
+_LEAST_ROWS = 2
+# Columns for levels by frequency, and for what is left of them by a hash, where there is no target to go by.
+_FREQUENT, _HASHED = 32, 8
+# The prior of a level's mean counts like so many rows at least and at most.
+_LEAST_PRIOR, _MOST_PRIOR = 1.0, 1000.0
+MISSING, OTHER = "(missing)", "(other)"
+
+
+@dataclass(frozen=True)
+class LevelEncoding(Encoding):
+    """A row of numbers for each level.
+
+    Attributes
+    ----------
+    levels : tuple of str
+        L levels that are known.
+    table : ndarray of shape (L + 1 + B, k)
+        Numbers of the levels, of missing cells, and of levels that are not known, which are divided among B rows.
+    labels : tuple of str
+        What is appended to the column's name for the k numbers.
+    variances : ndarray of shape (k,)
+    held_out : ndarray of shape (FOLDS, L + 2, k) or None
+        The table for each fold of the training rows, made without it; not saved, as those rows come no more.
+    """
+
+    levels: tuple[str, ...]
+    table: np.ndarray
+    labels: tuple[str, ...]
+    variances: np.ndarray
+    held_out: np.ndarray | None = field(default=None, metadata={NOT_SAVED: True})
+
+    def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
+        places, n_levels = cells.places_in(self.levels), len(self.levels)
+        n_buckets = len(self.table) - n_levels - 1
+        if folds is not None and self.held_out is not None:
+            return self.held_out[folds, places]
+        if n_buckets > 1:
+            buckets = np.array([crc32(text.encode()) % n_buckets for text in cells.texts] + [0])
+            places = places + np.where(places > n_levels, buckets[cells.codes], 0)
+        return self.table[places]
+
+    def names(self) -> list[str]:
+        return list(self.labels)
+
+    def without_folds(self) -> LevelEncoding:
+        return replace(self, held_out=None)
+
+
+def one_hot(tally: LevelTally) -> LevelEncoding:
+    """One column for each level, scaled by one factor so that the variances add up to 1; two levels are one column."""
+    counts, n = _counts(tally), tally.n + tally.n_missing
+    few = int(np.clip(n // (2 * max(len(counts), 1)), _LEAST_ROWS, _FEW_ROWS))
+    levels = sorted(name for name, count in counts.items() if count >= few)
+    return _indicators(tally, levels, 1 if len(levels) < len(counts) else 0)
+
+
+def frequent_and_hashed(tally: LevelTally) -> LevelEncoding:
+    """One column for each of the most frequent levels, and a few among which a hash divides the others."""
+    return _indicators(tally, tally.ranked()[:_FREQUENT], _HASHED)
+
+
+def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEncoding:
+    counts, n_levels = _counts(tally), len(levels)
+    known = [counts[name] for name in levels]
+    rest = np.zeros(n_buckets)
+    for name in counts.keys() - set(levels):
+        rest[crc32(name.encode()) % n_buckets] += counts[name]
+    # What was forgotten of the levels is spread evenly.
+    rest += (tally.n - sum(known) - rest.sum()) / max(n_buckets, 1)
+    rows = np.array([*known, tally.n_missing, *rest])
+    labels = [*levels, MISSING, *([OTHER] if n_buckets == 1 else [f"{OTHER} {b}" for b in range(n_buckets)])]
+    table = np.eye(rows.size)
+    if not n_buckets:
+        # A level that is not known is like none of the others.
+        table = np.vstack([table, np.zeros(rows.size)])
+    kept = np.flatnonzero(rows > 0)
+    shares = rows[kept] / rows.sum()
+    if not tally.n_missing and n_buckets:
+        # What is missing at prediction alone is as unknown as a new level.
+        table[n_levels] = table[-1]
+    table, labels = table[:, kept], [labels[place] for place in kept]
+    variances = shares * (1 - shares)
+    if kept.size == 2:
+        # One column says it; a level that is neither lies between.
+        table, labels, variances, shares = table[:, 1:], labels[1:], variances[1:], shares[1:]
+        unknown = ~np.isin(np.arange(len(table)), kept)
+        table[unknown] = shares
+    total = variances.sum()
+    factor = 1 / np.sqrt(total) if total > 0 else 0.0
+    return LevelEncoding(tuple(levels), table * factor, tuple(f"={one}" for one in labels), variances * factor**2)
+
+
+def _counts(tally: LevelTally) -> dict[str, int]:
+    return {name: int(count) for name, count in zip(tally.places, tally.counts, strict=True)}
+
+
+def target_means(tally: LevelTally, targets: Targets) -> LevelEncoding:
+    """The mean target of each level, drawn to the mean of all rows; training rows see the means of the other folds.
+
+    Notes
+    -----
+    A level of n rows with the mean y has ``(n y + m y_0) / (n + m)`` with y_0 the mean of all rows and m the variance
+    within levels over that between them: what the means of a normal model with random levels are, known variances
+    taken for granted.
+
+    References
+    ----------
+    Micci-Barreca (2001), *A preprocessing scheme for high-cardinality categorical attributes in classification and
+    prediction problems*, Section 3.
+    """
+    levels = tally.ranked()
+    chosen = targets.chosen()
+    places = np.array([*(tally.places[name] for name in levels), 0], dtype=np.intp)
+    counts = tally.sums.counts
+    sums = padded(tally.sums.sums, targets.squares.size)[:, :, chosen]
+    prior = _prior_rows(counts.sum(axis=1), sums.sum(axis=1), targets.squares[chosen])
+
+    def table_of(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """The table (L + 2, k) for rows (L,) and sums (L, k) of all levels."""
+        mean = sums.sum(axis=0) / max(counts.sum(), 1)
+        drawn = (sums[places] + prior * mean) / (counts[places][:, None] + prior)
+        return np.vstack([drawn, mean])
+
+    table = table_of(counts.sum(axis=1), sums.sum(axis=1))
+    held_out = np.array(
+        [table_of(counts.sum(axis=1) - counts[:, k], sums.sum(axis=1) - sums[:, k]) for k in range(FOLDS)]
+    )
+    shares = counts.sum(axis=1)[places] / counts.sum()
+    mean = table[-1]
+    variances = shares @ np.square(table[:-1] - mean)
+    total = variances.sum()
+    factor = 1 / np.sqrt(total) if total > 0 else 0.0
+    names = tuple(f": {name}" for name in targets.names())
+    return LevelEncoding(
+        tuple(levels), (table - mean) * factor, names, variances * factor**2, (held_out - mean) * factor
+    )
+
+
+def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Rows (k,) that the mean of all counts for in that of a level: variance within levels over that between them."""
+    seen = counts > 0
+    counts, sums = counts[seen][:, None], sums[seen]
+    n, n_levels = counts.sum(), len(counts)
+    mean = sums.sum(axis=0) / n
+    between = (counts * np.square(sums / counts - mean)).sum(axis=0)
+    within = np.maximum(squares - n * mean**2 - between, 0) / max(n - n_levels, 1)
+    spread = (between - (n_levels - 1) * within) / (n - np.square(counts).sum() / n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        prior = np.where(spread > 0, within / spread, _MOST_PRIOR)
+    return np.clip(prior, _LEAST_PRIOR, _MOST_PRIOR)
+
+
+def training_folds(first_row: int, n_rows: int) -> np.ndarray:
+    """Folds (n_rows,) of training rows, fixed by their numbers."""
+    return folds_of(first_row, n_rows, FOLDS)

@@ -1,0 +1,84 @@
+"""Columns of numbers: standardised, missing ones at the median, with an indicator of those."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phimap.tables.encoding import Encoding
+from phimap.tables.tallies import NumberTally, check_range
+
+if TYPE_CHECKING:
+    from phimap.tables.cells import Cells
+
+
+@dataclass(frozen=True)
+class NumberEncoding(Encoding):
+    """``(x - mean) / deviation``, and 1 where x is missing.
+
+    Attributes
+    ----------
+    decimal : str
+        The decimal mark where cells are text.
+    from_text : bool
+        Whether the training cells were text, so that what is no number is missing.
+    median, mean, deviation : float
+        Mean and deviation of the training cells, missing ones at the median; a deviation of 0 stands for a constant
+        column, of which the indicator alone is left.
+    has_indicator : bool
+    variances : ndarray of shape (k,)
+    """
+
+    decimal: str
+    from_text: bool
+    median: float
+    mean: float
+    deviation: float
+    has_indicator: bool
+    variances: np.ndarray
+
+    @classmethod
+    def of_tally(cls, tally: NumberTally, n_missing: int, decimal: str, *, from_text: bool) -> NumberEncoding:
+        """For the numbers of the training rows, and the number of those that were missing."""
+        median, n = float(np.median(tally.sample)), tally.n + n_missing
+        share = n_missing / n
+        mean = tally.mean + share * (median - tally.mean)
+        spread = (1 - share) * tally.deviation**2 + share * (1 - share) * (median - tally.mean) ** 2
+        deviation = float(np.sqrt(spread)) if tally.deviation else 0.0
+        variances = [1.0] * (deviation > 0) + [share * (1 - share)] * (n_missing > 0)
+        return cls(decimal, from_text, median, mean, deviation, n_missing > 0, np.array(variances))
+
+    def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
+        values = cells.numbers(self.decimal)
+        check_range(cells.name, values, first_row)
+        missing = np.isnan(values)
+        if cells.is_text and not self.from_text:
+            check_text(cells, missing, first_row)
+        columns = []
+        if self.deviation:
+            columns.append((np.where(missing, self.median, values) - self.mean) / self.deviation)
+        if self.has_indicator:
+            columns.append(missing.astype(np.float64))
+        return np.column_stack(columns)
+
+    def names(self) -> list[str]:
+        return [""] * (self.deviation > 0) + [": missing"] * self.has_indicator
+
+    def amounts(self) -> np.ndarray:
+        return np.array([True] * (self.deviation > 0) + [False] * self.has_indicator)
+
+    def parts(self) -> np.ndarray:
+        return np.arange(self.variances.size)
+
+
+def check_text(cells: Cells, unread: np.ndarray, first_row: int) -> None:
+    """Raise where a cell of a column of numbers is text that is no number."""
+    bad = np.flatnonzero(unread & ~cells.missing)
+    if bad.size:
+        text = cells.texts[cells.codes[bad[0]]]
+        raise ValueError(
+            f"X has {text!r} in column {cells.name!r} at row {first_row + int(bad[0])}, where the training rows had "
+            "numbers. Correct the cell, or empty it if its value is not known."
+        )

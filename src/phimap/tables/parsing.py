@@ -1,0 +1,47 @@
+"""Text read as numbers and as times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+# Its functions are made when it is loaded, which type checkers do not see.
+pc: Any = pyarrow.compute
+# Digits in one run or in threes, between which stands a separator, never that of decimals.
+_WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '\x{{a0}}\x{{202f}}]\d{{3}})+"
+_NUMBER = rf"^[+-]?(({_WHOLE})({{decimal}}\d*)?|{{decimal}}\d+)([eE][+-]?\d+)?$"
+_PATTERNS = {
+    ".": _NUMBER.format(thousands=",", decimal=r"\."),
+    ",": _NUMBER.format(thousands=".", decimal=","),
+}
+_SEPARATORS = {".": ",", ",": "."}
+# A fraction of a second and a time zone, which the forms leave out.
+_TAIL = r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$"
+
+
+def numbers_in(texts: pa.Array, decimal: str) -> np.ndarray:
+    """Texts (n,) as float64, NaN where they are no numbers.
+
+    Parameters
+    ----------
+    texts : pyarrow.Array of strings
+    decimal : {".", ","}
+        The decimal mark; the other one, spaces and apostrophes may separate thousands.
+    """
+    matches = pc.match_substring_regex(texts, _PATTERNS[decimal])
+    kept = pc.if_else(matches, texts, None)
+    kept = pc.replace_substring_regex(kept, rf"[{_SEPARATORS[decimal]} '\x{{a0}}\x{{202f}}+]", "")
+    if decimal == ",":
+        kept = pc.replace_substring(kept, ",", ".")
+    return kept.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+
+
+def seconds_in(texts: pa.Array, form: str) -> np.ndarray:
+    """Texts (n,) as float64 seconds since the epoch, NaN where they are no times of this form."""
+    if form.endswith("%S"):
+        texts = pc.replace_substring_regex(texts, _TAIL, r"\1")
+    times = pc.strptime(texts, format=form, unit="s", error_is_null=True)
+    return times.cast(pa.int64()).cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)

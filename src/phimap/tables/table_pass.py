@@ -1,0 +1,120 @@
+"""One pass over the rows of a table, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from phimap.tables.encoding import EncodedColumn
+from phimap.tables.frames import cells_of, is_frame, n_rows_of, slices
+from phimap.tables.kinds import KINDS, Rules, encoded_column, kind_of
+from phimap.tables.levels import training_folds
+from phimap.tables.tallies import sample_keys
+from phimap.tables.tally import ColumnTally
+from phimap.tables.targets import Targets
+
+
+@dataclass(frozen=True)
+class Options:
+    """The parameters of an encoder, checked."""
+
+    types: Mapping[str, str]
+    max_levels: int
+    n_text_components: int
+    sparse_output: bool | str
+    target_type: str
+
+
+class TablePass:
+    """What is kept of the rows of a table.
+
+    Attributes
+    ----------
+    n_rows : int
+    names : tuple of str
+        Columns, in the order of the first batch.
+    has_names : bool
+        Whether they come from a data frame.
+    """
+
+    def __init__(self, options: Options):
+        self._options = options
+        self._targets = Targets(options.target_type)
+        self._tallies: dict[str, ColumnTally] = {}
+        self.n_rows = 0
+        self.has_names = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tallies)
+
+    def update(self, X: Any, y: Any) -> None:
+        """Add the rows of a batch and their targets, if there are any."""
+        if y is not None and len(y) != n_rows_of(X):
+            raise ValueError(
+                f"`y` must have one target per row of X, got {len(y)} targets (inconsistent numbers of samples) for "
+                f"{n_rows_of(X)} rows."
+            )
+        for part, rows in slices(X):
+            columns = cells_of(rows)
+            if not self._tallies:
+                self._start(columns, is_frame(rows))
+            n_rows = part.stop - part.start
+            targets = self._targets.update(None if y is None else y[part], n_rows)
+            keys, folds = sample_keys(self.n_rows, n_rows), training_folds(self.n_rows, n_rows)
+            for name, tally in self._tallies.items():
+                tally.update(found_in(columns, name), keys, folds, self.n_rows, targets)
+            self.n_rows += n_rows
+
+    def _start(self, columns: Mapping[str, Any], has_names: bool) -> None:
+        unknown = [name for name in self._options.types if name not in columns]
+        if unknown:
+            raise ValueError(
+                f"`types` must name columns of X, got {unknown[0]!r}. Name one of {', '.join(map(repr, columns))}."
+            )
+        self.has_names = has_names
+        self._tallies = {name: ColumnTally(name, self._options.types.get(name)) for name in columns}
+
+    def finish(self) -> tuple[EncodedColumn, ...]:
+        """What becomes of each column, all rows seen."""
+        options = self._options
+        kinds = [kind_of(tally, options.max_levels) for tally in self._tallies.values()]
+        used = {kind for kind in kinds if not kind.startswith("left out")}
+        sparse_text = options.sparse_output is True or (options.sparse_output == "auto" and used == {"text"})
+        rules = Rules(options.max_levels, options.n_text_components, sparse_text, self._targets)
+        encoded = (
+            encoded_column(tally, kind, rules) for tally, kind in zip(self._tallies.values(), kinds, strict=True)
+        )
+        columns = tuple(encoded)
+        if not any(column.encoding for column in columns):
+            notes = ", ".join(f"{column.name!r} ({column.note})" for column in columns[:5])
+            raise ValueError(
+                f"`X` must have a column that tells rows apart, got only ones to leave out: {notes}. Give other "
+                "columns, or name their kind with `types`."
+            )
+        return columns
+
+
+def found_in(columns: Mapping[str, Any], name: str) -> Any:
+    """The column of this name, or an error that names it."""
+    if name not in columns:
+        raise ValueError(
+            f"X must have the columns seen in fit, got none called {name!r} among "
+            f"{', '.join(map(repr, list(columns)[:20]))}. Add it, empty where its values are not known."
+        )
+    return columns[name]
+
+
+def checked_types(types: Any) -> dict[str, str]:
+    """The kinds that the user names, by column."""
+    if types is None:
+        return {}
+    if not isinstance(types, Mapping):
+        raise TypeError(f"`types` must be a dict of column names and kinds, got {type(types).__name__}.")
+    for name, kind in types.items():
+        if kind not in KINDS:
+            raise ValueError(
+                f"`types` must name one of {', '.join(map(repr, KINDS))}, got {kind!r} for column {name!r}. Correct it."
+            )
+    return {str(name): kind for name, kind in types.items()}

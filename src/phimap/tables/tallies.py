@@ -1,0 +1,186 @@
+"""What one pass over a column keeps of it: sums, samples and counts of bounded size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap._random import row_uniforms
+from phimap.tables.targets import TargetSums
+
+#: Distinct levels that are counted; beyond them the rarest are forgotten.
+MOST_LEVELS = 20_000
+# Characters that the levels may have together.
+_MOST_CHARACTERS = 2**24
+# Numbers that are kept for the median: its rank is known to half a percent.
+_NUMBERS = 2**14
+# Texts that are kept, and characters of each.
+_TEXTS = 5000
+#: Characters of a text that count.
+TEXT_LENGTH = 2000
+# Larger numbers have squares whose sum float64 does not hold.
+_LARGEST = 1e150
+# The streams of numbers by which rows are sampled and divided into folds.
+_SAMPLE_SEED, _FOLD_SEED = 1, 2
+
+
+def sample_keys(first_row: int, n_rows: int) -> np.ndarray:
+    """Random keys (n_rows,) of the rows of a batch, fixed by the rows' numbers."""
+    return row_uniforms(first_row, n_rows, _SAMPLE_SEED)
+
+
+def folds_of(first_row: int, n_rows: int, n_folds: int) -> np.ndarray:
+    """Folds (n_rows,) of the rows of a batch, fixed by the rows' numbers."""
+    return (row_uniforms(first_row, n_rows, _FOLD_SEED) * n_folds).astype(np.intp)
+
+
+class Sample:
+    """A random sample of the cells of a stream: those whose rows have the smallest keys.
+
+    Attributes
+    ----------
+    values : ndarray
+        The cells kept, in random order.
+    """
+
+    def __init__(self, most: int):
+        self._most = most
+        self._keys = np.empty(0)
+        self.values = np.empty(0)
+
+    def update(self, values: np.ndarray, keys: np.ndarray) -> None:
+        """Add cells `values` (r,) of rows that have `keys` (r,)."""
+        if self._keys.size == self._most:
+            few = np.flatnonzero(keys < self._keys[-1])
+            keys, values = keys[few], values[few]
+        if self._keys.size:
+            keys, values = np.concatenate([self._keys, keys]), np.concatenate([self.values, values])
+        order = np.argsort(keys, kind="stable")[: self._most]
+        self._keys, self.values = keys[order], values[order]
+
+
+class NumberTally:
+    """Mean, spread, range and a sample of numbers.
+
+    Attributes
+    ----------
+    n : int
+        Numbers seen.
+    mean, low, high : float
+    is_whole : bool
+        Whether all were integers.
+    sample : ndarray
+        Up to 16,384 of them, at random.
+    """
+
+    def __init__(self, name: str):
+        self._name = name
+        self.n, self.mean, self._squares = 0, 0.0, 0.0
+        self.low, self.high = np.inf, -np.inf
+        self.is_whole = True
+        self._sample = Sample(_NUMBERS)
+
+    def update(self, values: np.ndarray, keys: np.ndarray, first_row: int) -> None:
+        """Add the numbers (r,) of a batch, NaN where they are missing, whose rows have `keys` (r,)."""
+        check_range(self._name, values, first_row)
+        rows = np.flatnonzero(~np.isnan(values))
+        found = values[rows]
+        if not found.size:
+            return
+        mean = float(found.mean())
+        step, total = mean - self.mean, self.n + found.size
+        self._squares += float(np.square(found - mean).sum()) + step**2 * (self.n * found.size / total)
+        self.mean += step * (found.size / total)
+        self.n = total
+        self.low, self.high = min(self.low, float(found.min())), max(self.high, float(found.max()))
+        self.is_whole = self.is_whole and bool((found == np.floor(found)).all())
+        self._sample.update(found, keys[rows])
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation; 0 where it is below the rounding of the mean."""
+        spread = float(np.sqrt(self._squares / max(self.n, 1)))
+        return spread if spread > 8 * np.finfo(np.float64).eps * abs(self.mean) else 0.0
+
+    @property
+    def sample(self) -> np.ndarray:
+        return self._sample.values
+
+
+def check_range(name: str, values: np.ndarray, first_row: int) -> None:
+    """Raise unless all numbers (r,) of a column are NaN, or so small that their squares can be added up."""
+    bad = np.flatnonzero(np.abs(values) > _LARGEST)
+    if bad.size:
+        value, row = values[bad[0]], first_row + int(bad[0])
+        what = "infinity (inf)" if np.isinf(value) else f"{value:g}, beyond {_LARGEST:g},"
+        raise ValueError(
+            f"Input X contains {what} in column {name!r} at row {row}. Correct the cell, or empty it if its value is "
+            "not known."
+        )
+
+
+class LevelTally:
+    """Distinct texts with their counts and sums of targets by fold, and a sample of the cells.
+
+    Attributes
+    ----------
+    n : int
+        Cells that were not missing.
+    is_complete : bool
+        Whether no level was forgotten.
+    places : dict of str to int
+        Rows of `sums` that belong to the levels; row 0 is that of missing cells.
+    sums : TargetSums
+    """
+
+    def __init__(self):
+        self.n = 0
+        self.is_complete = True
+        self.places: dict[str, int] = {}
+        self.sums = TargetSums()
+        self._sample = Sample(_TEXTS)
+
+    def update(
+        self, codes: np.ndarray, texts: list[str], keys: np.ndarray, folds: np.ndarray, targets: np.ndarray | None
+    ) -> None:
+        """Add a batch: places `codes` (r,) in `texts`, -1 where missing; keys (r,), folds (r,), targets (r, t)."""
+        rows = np.flatnonzero(codes >= 0)
+        places = np.zeros(len(texts) + 1, dtype=np.intp)
+        # A dictionary may hold texts that no row has.
+        for used in np.unique(codes[rows]).tolist():
+            places[used] = self.places.setdefault(texts[used], len(self.places) + 1)
+        self.sums.update(places[codes], len(self.places) + 1, folds, targets)
+        self.n += rows.size
+        short = np.array([text[:TEXT_LENGTH] for text in texts], dtype=object)
+        self._sample.update(short[codes[rows]], keys[rows])
+        if len(self.places) > 2 * MOST_LEVELS or sum(map(len, self.places)) > 2 * _MOST_CHARACTERS:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Keep the levels with the most rows."""
+        names = np.array(list(self.places), dtype=object)
+        order = np.argsort(-self.counts, kind="stable")[:MOST_LEVELS]
+        fit = np.cumsum([len(name) for name in names[order]]) <= _MOST_CHARACTERS
+        kept = np.sort(order[fit])
+        self.places = {name: place + 1 for place, name in enumerate(names[kept])}
+        self.sums.keep(np.append(0, kept + 1))
+        self.is_complete = False
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Cells of each level, in the order of `places`."""
+        return self.sums.counts[1:].sum(axis=1)
+
+    @property
+    def n_missing(self) -> int:
+        """Cells that were missing."""
+        return int(self.sums.counts[0].sum())
+
+    @property
+    def sample(self) -> list[str]:
+        """Up to 5,000 cells, at random, cut to 2,000 characters."""
+        return [str(text) for text in self._sample.values]
+
+    def ranked(self) -> list[str]:
+        """The levels, the most frequent first, at equal counts in the order of the texts."""
+        counts = dict(zip(self.places, self.counts.tolist(), strict=True))
+        return sorted(counts, key=lambda name: (-counts[name], name))[:MOST_LEVELS]

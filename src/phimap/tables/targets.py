@@ -1,0 +1,138 @@
+"""Targets as numbers, and their sums by level and fold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+#: Parts of the training rows, each of which is encoded by the targets of the others.
+FOLDS = 5
+# More classes or targets than this are not encoded: each would be one more column.
+_MOST_TARGETS = 10
+# Whole numbers with more distinct values than this are amounts and no labels.
+_MOST_LABELS = 20
+
+
+class Targets:
+    """Targets of a stream as numbers: as they are, or one indicator for each class met so far.
+
+    Parameters
+    ----------
+    kind : {"auto", "continuous", "classes"}
+
+    Attributes
+    ----------
+    n : int
+        Rows seen.
+    squares : ndarray of shape (t,)
+        Sums of squares of the numbers.
+    labels : list
+        Classes in the order in which they were met; empty where targets are amounts.
+    """
+
+    def __init__(self, kind: str):
+        self._kind = kind
+        self.n = 0
+        self.squares = np.zeros(0)
+        self.labels: list[Any] = []
+        self._usable = True
+
+    def update(self, y: Any, n_rows: int) -> np.ndarray | None:
+        """The targets `y` of a batch as float64 (r, t); None where there are none, or more than are encoded."""
+        if y is None or not self._usable:
+            return self._refuse()
+        y = np.asarray(y)
+        if y.shape[:1] != (n_rows,):
+            raise ValueError(f"`y` must have one target per row of X, got shape {y.shape} for {n_rows} rows.")
+        if self._kind == "auto":
+            self._kind = _kind_of(y)
+        numbers = self._indicators(y) if self._kind == "classes" else y.reshape(n_rows, -1).astype(np.float64)
+        if numbers is None or numbers.shape[1] > _MOST_TARGETS:
+            return self._refuse()
+        if not np.isfinite(numbers).all():
+            row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
+            raise ValueError(f"`y` must be finite, got {y[row]} at row {self.n + row}. Drop such rows before fitting.")
+        self.squares = padded(self.squares, numbers.shape[1]) + np.square(numbers).sum(axis=0)
+        self.n += n_rows
+        return numbers
+
+    def _indicators(self, y: np.ndarray) -> np.ndarray | None:
+        if y.dtype.kind == "O" and any(label is None or label != label for label in y.tolist()):
+            raise ValueError("`y` must hold a label for every row, got missing ones. Drop such rows before fitting.")
+        found, codes = np.unique(y, return_inverse=True)
+        self.labels += [label for label in found.tolist() if label not in self.labels]
+        if len(self.labels) > _MOST_TARGETS:
+            return None
+        places = np.array([self.labels.index(label) for label in found.tolist()])
+        return np.eye(len(self.labels))[places[codes.ravel()]]
+
+    def _refuse(self) -> None:
+        # Sums over some of the rows alone would stand for no rows that exist.
+        self._usable = False
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether all rows had targets that are encoded."""
+        return self._usable and self.n > 0
+
+    def chosen(self) -> list[int]:
+        """The targets that get a column: of two classes the one that sorts last, of more all, in their order."""
+        if not self.labels:
+            return list(range(self.squares.size))
+        order = sorted(range(len(self.labels)), key=lambda place: self.labels[place])
+        return order[1:] if len(order) <= 2 else order
+
+    def names(self) -> list[str]:
+        """What the columns of the targets `chosen` are called."""
+        if self.labels:
+            return [f"share of {self.labels[place]}" for place in self.chosen()]
+        one = self.squares.size == 1
+        return ["mean of target" if one else f"mean of target {place}" for place in self.chosen()]
+
+
+def _kind_of(y: np.ndarray) -> str:
+    """Whether targets are amounts or classes, for those of the first batch."""
+    if y.ndim == 2:
+        return "continuous"
+    if y.dtype.kind not in "biuf":
+        return "classes"
+    distinct = np.unique(y)
+    whole = y.dtype.kind != "f" or bool((distinct == np.floor(distinct)).all())
+    return "classes" if whole and distinct.size <= _MOST_LABELS else "continuous"
+
+
+def padded(array: np.ndarray, size: int) -> np.ndarray:
+    """An array with zeros appended along its last axis."""
+    missing = size - array.shape[-1]
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)]) if missing > 0 else array
+
+
+class TargetSums:
+    """Rows and sums of targets for each level and fold.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (L, FOLDS)
+    sums : ndarray of shape (L, FOLDS, t)
+    """
+
+    def __init__(self):
+        self.counts = np.zeros((1, FOLDS))
+        self.sums = np.zeros((1, FOLDS, 0))
+
+    def update(self, places: np.ndarray, n_levels: int, folds: np.ndarray, targets: np.ndarray | None) -> None:
+        """Add rows at `places` (r,) among `n_levels`, in `folds` (r,), with targets (r, t)."""
+        t = 0 if targets is None else targets.shape[1]
+        grown = n_levels - len(self.counts)
+        self.counts = np.pad(self.counts, ((0, grown), (0, 0)))
+        self.sums = padded(np.pad(self.sums, ((0, grown), (0, 0), (0, 0))), t)
+        cells = places * FOLDS + folds
+        self.counts += np.bincount(cells, minlength=n_levels * FOLDS).reshape(n_levels, FOLDS)
+        for j in range(t):
+            found = np.bincount(cells, targets[:, j], n_levels * FOLDS)  # pyright: ignore[reportOptionalSubscript]
+            self.sums[:, :, j] += found.reshape(n_levels, FOLDS)
+
+    def keep(self, places: np.ndarray) -> None:
+        """Forget all levels but those at `places`."""
+        self.counts, self.sums = self.counts[places], self.sums[places]

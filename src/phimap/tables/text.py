@@ -1,0 +1,114 @@
+"""Columns of text: hashed n-grams of characters, reduced to a few dense columns or kept as CSR rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from phimap.ops import single_threaded_blas
+from phimap.tables.encoding import Encoding
+from phimap.tables.tallies import TEXT_LENGTH, LevelTally
+
+if TYPE_CHECKING:
+    from phimap.tables.cells import Cells
+
+# Hashed n-grams: few enough to save dense directions over them, and many where they are kept as they are.
+_HASHED, _HASHED_SPARSE = 2**13, 2**16
+_LENGTHS = (3, 4)
+
+
+@dataclass(frozen=True)
+class TextEncoding(Encoding):
+    """Weights of n-grams that fall with their frequency, times directions.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_hashed,)
+        Inverse document frequencies of the hashed n-grams.
+    directions : ndarray of shape (n_hashed, k) or None
+        Leading right singular vectors of the training rows, scaled; None where rows stay CSR.
+    centre : ndarray of shape (k,)
+    variances : ndarray of shape (k,)
+    """
+
+    weights: np.ndarray
+    directions: np.ndarray | None
+    centre: np.ndarray
+    variances: np.ndarray
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether rows stay CSR."""
+        return self.directions is None
+
+    @classmethod
+    def of_tally(cls, tally: LevelTally, n_components: int) -> TextEncoding | None:
+        """`n_components` dense columns for the texts of the training rows; None where all texts are one."""
+        from sklearn.utils.extmath import randomized_svd
+
+        weights = _weights(tally.sample, _HASHED)
+        rows = _weighted(tally.sample, weights)
+        rank = min(n_components, len(tally.sample) - 1)
+        if rank < 1:
+            return None
+        with single_threaded_blas():
+            # The signs are those that make the largest entry of each direction positive.
+            _, values, right = randomized_svd(rows, rank, random_state=0)
+            scores = rows @ right.T
+        variances = scores.var(axis=0)
+        if not variances.sum() > np.finfo(np.float32).eps:
+            return None
+        kept = values > np.finfo(np.float32).eps * values[0]
+        factor = 1 / np.sqrt(variances[kept].sum())
+        directions = (right[kept].T * factor).astype(np.float32)
+        return cls(weights, directions, scores.mean(axis=0)[kept] * factor, variances[kept] * factor**2)
+
+    @classmethod
+    def sparse_of_tally(cls, tally: LevelTally) -> TextEncoding:
+        """CSR rows of n-grams for the texts of the training rows."""
+        weights = _weights(tally.sample, _HASHED_SPARSE)
+        rows = _weighted(tally.sample, weights)
+        mean = np.asarray(rows.mean(axis=0)).ravel()
+        variances = np.maximum(np.asarray(rows.multiply(rows).mean(axis=0)).ravel() - mean**2, 0)
+        return cls(weights, None, np.zeros(weights.size), variances)
+
+    def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
+        distinct = [text[:TEXT_LENGTH] for text in cells.texts]
+        rows = _weighted([*distinct, ""], self.weights)
+        if self.directions is None:
+            return sparse.csr_matrix(rows[cells.codes])
+        with single_threaded_blas():
+            scores = rows @ self.directions - self.centre
+        return scores[cells.codes]
+
+    def names(self) -> list[str]:
+        what = "n-gram" if self.directions is None else "direction"
+        return [f": {what} {place}" for place in range(self.variances.size)]
+
+
+def _counts(texts: list[str], n_hashed: int) -> sparse.csr_matrix:
+    """Counts (n, n_hashed) of hashed n-grams within words."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    options: dict[str, Any] = {"alternate_sign": False, "norm": None, "dtype": np.float32}
+    vectorizer = HashingVectorizer(analyzer="char_wb", ngram_range=_LENGTHS, n_features=n_hashed, **options)
+    return sparse.csr_matrix(vectorizer.transform(texts))
+
+
+def _weights(texts: list[str], n_hashed: int) -> np.ndarray:
+    """Inverse document frequencies (n_hashed,), as scikit-learn's `TfidfTransformer` has them."""
+    counts = _counts(texts, n_hashed)
+    frequency = np.bincount(counts.indices, minlength=n_hashed)
+    return (np.log((1 + len(texts)) / (1 + frequency)) + 1).astype(np.float32)
+
+
+def _weighted(texts: list[str], weights: np.ndarray) -> sparse.csr_matrix:
+    """Weighted rows (n, n_hashed) of length 1; empty texts are zero."""
+    from sklearn.preprocessing import normalize
+
+    counts = _counts(texts, weights.size)
+    counts.data *= weights[counts.indices]
+    return sparse.csr_matrix(normalize(counts, copy=False))

@@ -1,0 +1,84 @@
+"""What the command tells of columns that were encoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import phimap as pm
+from phimap.cli.commands import app
+from phimap.cli.describe import leading_columns
+from phimap.cli.encoded_dependences import encoded_dependences
+from tests.support.learners import GAUSSIAN
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 400
+    area, city = rng.uniform(20, 120, n).round(1), rng.choice(["Ulm", "Bonn", "Köln"], n)
+    price = 3 * area + 90 * (city == "Ulm") + rng.normal(size=n)
+    area[::9] = np.nan
+    noise = {f"noise {j}": rng.normal(size=n) for j in range(4)}
+    return pd.DataFrame({"[/key]": np.arange(n), "area": area, "city": city, "same": 1, **noise, "price": price})
+
+
+@pytest.fixture(scope="module")
+def fitted(frame, tmp_path_factory) -> tuple[Path, str]:
+    """Folder with data, model ``m.phimap`` and report ``r.html``, and what the fit said."""
+    folder = tmp_path_factory.mktemp("encoded")
+    frame.to_csv(folder / "t.csv", index=False)
+    words = [
+        "fit",
+        folder / "t.csv",
+        "--target",
+        "price",
+        "--model",
+        folder / "m.phimap",
+        "--report",
+        folder / "r.html",
+    ]
+    words += ["--kernel", "gaussian", "--metric", "diagonal", "--effort", "fast", "--features", "64"]
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.stderr
+    return folder, done.stderr
+
+
+def test_info_and_report(phimap, fitted):
+    folder, said = fitted
+    assert "left out as columns: '[/key]' (numbers the rows), 'same' (constant (1))" in said
+    lines = phimap("info", folder / "m.phimap").stdout.splitlines()
+    told = {line[2:].partition("  ")[0]: line for line in lines if line.startswith("  ")}
+    assert "number, 2 columns, 4" in told["area"]
+    assert "category, 3 levels, 3 columns" in told["city"]
+    assert "left out, constant (1)" in told["same"]
+    page = (folder / "r.html").read_text()
+    for word in ("<td>numbers the rows</td>", "<td>3 levels</td>", "Mean price against area"):
+        assert word in page
+
+
+def test_dependences_are_in_the_units_of_the_column(frame, fitted):
+    model = pm.load(fitted[0] / "m.phimap")
+    rows = model.encoder_.transform(frame)
+    leading = [name for name, _ in leading_columns(model, 2)]
+    assert set(leading) == {"area", "city"}
+    found = encoded_dependences(model, rows, 2)
+    (area,) = found.singles
+    assert area.names == ("area",)
+    assert found.pair is None
+    low, high = area.grids[0][[0, -1]]
+    assert 20 < low < 40
+    assert 100 < high < 120
+    # Three for each unit of the area, as the table was made.
+    slope = np.polyfit(area.grids[0], area.mean, 1)[0]
+    assert slope == pytest.approx(3, rel=0.1)
+
+
+def test_no_dependences_without_numbers(frame):
+    columns, y = frame[["city", "same"]], frame["price"].to_numpy()
+    model = pm.KernelRegressor(n_components=32, random_state=0, **GAUSSIAN).fit(columns, y)
+    assert encoded_dependences(model, model.encoder_.transform(columns), 2) is None

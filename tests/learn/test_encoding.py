@@ -1,0 +1,268 @@
+"""Learners on data frames with text, categories, dates and missing cells."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import StackingRegressor
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.inspection import PartialDependenceDisplay, permutation_importance
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import HalvingGridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import phimap as pm
+from phimap.learn.search.metric import tied
+from tests.support.learners import FIXED, GAUSSIAN
+
+N = 400
+RNG = np.random.default_rng(11)
+FRAME = pd.DataFrame(
+    {
+        "area": RNG.gamma(2, 40, N),
+        "rooms": np.where(RNG.random(N) < 0.1, np.nan, RNG.integers(1, 7, N)),
+        "heating": RNG.choice(["gas", "oil", "wood", None], N, p=[0.5, 0.3, 0.1, 0.1]),
+        "street": [f"s{i}" for i in RNG.integers(0, 50, N)],
+        "sold": pd.Timestamp("2019-01-01") + pd.to_timedelta(RNG.integers(0, 900, N), unit="D"),
+        "key": [f"k{i}" for i in range(N)],
+    }
+)
+NUMBERS = FRAME[["area"]].assign(age=RNG.integers(0, 90, N), new=RNG.random(N) < 0.2)
+Y = (
+    FRAME["area"] / 40
+    + (FRAME["heating"] == "gas") * 2
+    + FRAME["street"].str[1:].astype(int) % 3
+    + 0.1 * RNG.standard_normal(N)
+)
+LABELS = np.where(Y.gt(Y.median()), "dear", "cheap")
+NEW = FRAME[:60].assign(heating="coal", street="s99", area=np.nan)
+
+
+def regressor(**options) -> pm.KernelRegressor:
+    return pm.KernelRegressor(n_components=64, random_state=0, **(GAUSSIAN | options))
+
+
+def classifier(**options) -> pm.KernelClassifier:
+    return pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN, **options)
+
+
+@pytest.fixture(scope="module")
+def model() -> pm.KernelRegressor:
+    return regressor().fit(FRAME, Y)
+
+
+def test_mixed_frames_are_learned(model):
+    assert model.score(FRAME, Y) > 0.8
+    assert list(model.feature_names_in_) == list(FRAME.columns)
+    assert model.n_features_in_ == 6
+    assert np.isfinite(model.predict(NEW)).all()
+    assert model.encoder_.summary_[-1].note == "one value per row"
+
+
+def test_what_the_model_does_is_what_its_parts_do(model):
+    encoder = pm.TableEncoder(target_type="continuous")
+    by_hand = regressor(standardize=False, encode=None).fit(encoder.fit_transform(FRAME, Y), Y)
+    # The means, of which the model takes the columns, move the kernel nowhere but in rounding.
+    np.testing.assert_allclose(model.predict(FRAME), by_hand.predict(encoder.transform(FRAME)), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [pl.from_pandas, pa.Table.from_pandas], ids=["polars", "arrow"])
+def test_frames_of_every_library(model, kind):
+    same = regressor().fit(kind(FRAME), Y)
+    np.testing.assert_array_equal(same.predict(kind(NEW)), model.predict(NEW))
+
+
+def test_frames_of_complete_numbers_are_taken_as_they_are():
+    one, other = (regressor(encode=encode).fit(NUMBERS, Y) for encode in ("auto", None))
+    assert one.encoder_ is None
+    np.testing.assert_array_equal(one.predict(NUMBERS), other.predict(NUMBERS))
+    np.testing.assert_array_equal(
+        one.predict(NUMBERS), regressor().fit(NUMBERS.to_numpy(float), Y).predict(NUMBERS.to_numpy(float))
+    )
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_classes_streams_and_files(make, tmp_path):
+    y = Y.to_numpy() if make is regressor else LABELS
+    whole = make().fit(FRAME, y)
+    streamed = make().fit_batches([(FRAME[start : start + 90], y[start : start + 90]) for start in range(0, N, 90)])
+    np.testing.assert_array_equal(streamed.predict(NEW), whole.predict(NEW))
+    pm.save(whole, tmp_path / "model.phimap")
+    loaded = pm.load(tmp_path / "model.phimap")
+    np.testing.assert_array_equal(loaded.predict(NEW), whole.predict(NEW))
+    assert loaded.encoder_.summary_ == whole.encoder_.summary_
+
+
+def test_probabilities_and_scores_take_frames():
+    model = classifier().fit(FRAME, LABELS)
+    assert model.score(FRAME, LABELS) > 0.8
+    np.testing.assert_allclose(model.predict_proba(NEW).sum(axis=1), 1, rtol=1e-6)
+    assert model.decision_function(FRAME).shape == (N,)
+
+
+def test_deviations_take_frames(model):
+    mean, std = model.predict(FRAME, return_std=True)
+    np.testing.assert_array_equal(mean, model.predict(FRAME))
+    assert (std > 0).all()
+
+
+def test_rows_are_added_and_merged():
+    first = regressor().partial_fit(FRAME[:250], Y[:250])
+    other = copy.deepcopy(first)
+    whole = copy.deepcopy(first).partial_fit(FRAME[250:], Y[250:])
+    merged = first.merge(other.partial_fit(FRAME[250:], Y[250:]), shared=copy.deepcopy(first))
+    np.testing.assert_allclose(merged.predict(NEW), whole.predict(NEW), atol=1e-4)
+    with pytest.raises(ValueError, match=r"must share this model's .*, and its encoder"):
+        first.merge(regressor().fit(FRAME[::2], Y[::2]))
+
+
+def test_a_first_batch_of_numbers_does_not_hide_a_later_one():
+    frame = FRAME[["area", "rooms"]]
+    order = np.argsort(frame["rooms"].isna(), kind="stable")
+    frame, y = frame.iloc[order], Y.iloc[order]
+    model = regressor().fit_batches([(frame[:200], y[:200]), (frame[200:], y[200:])])
+    assert model.encoder_ is not None
+    np.testing.assert_array_equal(model.predict(frame), regressor().fit(frame, y).predict(frame))
+
+
+def test_rows_that_are_encoded_already():
+    encoder = pm.TableEncoder().fit(FRAME, Y)
+    rows = encoder.transform_training(FRAME)
+    model = regressor().fit_batches([(rows[:200], Y[:200]), (rows[200:], Y[200:])], encoder=encoder)
+    np.testing.assert_array_equal(model.predict(FRAME), regressor().fit(FRAME, Y).predict(FRAME))
+    np.testing.assert_array_equal(model.predict(encoder.transform(NEW)), model.predict(NEW))
+    assert list(model.feature_names_in_) == list(FRAME.columns)
+    # The encoder is the user's own.
+    assert (encoder.transform_training(FRAME) == rows).all()
+
+
+def test_rows_of_no_weight_are_not_encoded_by():
+    weights = (np.arange(N) % 2).astype(float)
+    one = regressor().fit(FRAME, Y, sample_weight=weights)
+    other = regressor().fit(FRAME[1::2], Y[1::2], sample_weight=weights[1::2])
+    np.testing.assert_array_equal(one.predict(NEW), other.predict(NEW))
+
+
+def test_another_fit_forgets_the_encoder():
+    model = regressor().fit(FRAME, Y).fit(NUMBERS.to_numpy(float), Y)
+    assert model.encoder_ is None
+    assert not hasattr(model, "feature_names_in_")
+    assert model.predict(NUMBERS.to_numpy(float)).shape == (N,)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "X", "message"),
+    [
+        (regressor(encode=None), FRAME, r"got 'oil' in column 'heating' at row \d+: could not .* Use encode='auto' or"),
+        (
+            regressor(),
+            FRAME.to_numpy(),
+            r"got '\w+' in column \d at row \d+: could not .*\. Use a data frame, whose columns",
+        ),
+        (regressor(encode="yes"), FRAME, r"`encode` must be 'auto' or None, got 'yes'\. Use 'auto'"),
+        (regressor(encode=None), FRAME[["area", "rooms"]], r"Input X contains NaN"),
+    ],
+)
+def test_what_is_refused_is_named(fitted, X, message):
+    if isinstance(X, pd.DataFrame) and "heating" in X:
+        X = X.assign(heating="oil")
+    with pytest.raises(ValueError, match=message) as error:
+        fitted.fit(X, Y)
+    assert "\n" not in str(error.value)
+
+
+def test_arrays_are_no_frames(model):
+    message = "`X` must be a data frame with the columns seen in fit, got ndarray of shape (400, 6)."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        model.predict(FRAME.to_numpy())
+
+
+def test_columns_of_one_category_share_a_weight():
+    options = FIXED | {"metric": "diagonal"}
+    model = pm.KernelRegressor("gaussian", 64, random_state=0, effort="fast", **options).fit(FRAME, Y)
+    parts = model.encoder_.parts_
+    for part in range(parts.max() + 1):
+        assert np.ptp(model.metric_[parts == part]) < 1e-12
+    assert np.unique(model.metric_).size == parts.max() + 1
+    assert model.relevances_.shape == (6,)
+    assert model.relevances_.sum() == pytest.approx(1)
+    # The key is left out, and the date and the rooms are noise.
+    assert model.relevances_[5] == 0
+    assert model.relevances_[[0, 2, 3]].min() > model.relevances_[[1, 4]].max()
+
+
+def test_tied_metrics_have_the_mean_of_each_part():
+    metric = np.arange(16.0).reshape(4, 4)
+    np.testing.assert_array_equal(tied(metric, np.array([0, 1, 1, 2])), np.diag([0, 7.5, 7.5, 15]))
+
+
+def test_heavy_tails_of_numbers_alone_are_squashed():
+    frame = FRAME.assign(area=np.exp(FRAME["area"] / 20))
+    model = pm.KernelRegressor("auto", 64, random_state=0, effort="fast", length_scale="auto").fit(frame, Y)
+    squash = model.scaling_.squash
+    assert squash is not None
+    amounts = model.encoder_.amounts_
+    np.testing.assert_array_equal(squash.others, ~amounts)
+    names = model.encoder_.get_feature_names_out()[amounts]
+    assert list(names) == ["area", "rooms"]
+
+
+# Inspection and composition ---------------------------------------------------------------------------------------
+
+
+def test_permutation_importance_on_text_columns(model):
+    found = permutation_importance(model, FRAME, Y, n_repeats=2, random_state=0)
+    important = dict(zip(FRAME, found.importances_mean, strict=True))
+    assert important["area"] > 0.1
+    assert important["street"] > 0.1
+    assert important["key"] == 0
+
+
+def test_partial_dependence_on_text_columns(model):
+    pytest.importorskip("matplotlib").use("Agg")
+    drawn = PartialDependenceDisplay.from_estimator(
+        model,
+        FRAME.assign(heating=FRAME["heating"].fillna("none")),
+        ["area", "heating"],
+        categorical_features=["heating"],
+        grid_resolution=5,
+    )
+    area, heating = (result["average"][0] for result in drawn.pd_results)
+    assert np.ptp(area) > 0.5
+    assert heating.shape == (4,)
+    assert np.ptp(heating) > 0.5
+
+
+def test_columns_go_through_a_transformer():
+    columns = ColumnTransformer([("numbers", StandardScaler(), ["area"])], remainder="passthrough")
+    pipeline = make_pipeline(columns.set_output(transform="pandas"), regressor())
+    assert pipeline.fit(FRAME, Y).score(FRAME, Y) > 0.8
+
+
+def test_stacks_search_and_clone():
+    stack = StackingRegressor([("one", regressor()), ("other", regressor(alpha=1.0))], LinearRegression(), cv=2)
+    assert stack.fit(FRAME, Y).score(FRAME, Y) > 0.8
+    search = HalvingGridSearchCV(regressor(), {"alpha": [1e-3, 1.0, 1e3]}, random_state=0, cv=2).fit(FRAME, Y)
+    assert search.best_params_["alpha"] < 1e3
+    for model in (regressor(encode=None), classifier(encode=None)):
+        assert clone(model).encode is None
+
+
+def test_weights_are_routed_in_cross_validation():
+    weights = RNG.uniform(0.5, 2, N)
+    with config_context(enable_metadata_routing=True):
+        routed = regressor().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        found = cross_val_score(routed, FRAME, Y, cv=2, params={"sample_weight": weights})
+    half = N // 2
+    by_hand = regressor().fit(FRAME[:half], Y[:half], sample_weight=weights[:half])
+    assert found[1] == pytest.approx(by_hand.score(FRAME[half:], Y[half:], sample_weight=weights[half:]))

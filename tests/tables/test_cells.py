@@ -1,0 +1,148 @@
+"""Cells of frames of every library, and text read as numbers and times."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import phimap as pm
+from phimap.tables.cells import Cells
+from phimap.tables.frames import cells_of, is_frame, is_numbers
+from phimap.tables.parsing import numbers_in, seconds_in
+
+KINDS = {
+    "pandas": lambda columns: pd.DataFrame(columns),
+    "polars": lambda columns: pl.DataFrame(columns),
+    "arrow": lambda columns: pa.table(columns),
+    "batch": lambda columns: pa.RecordBatch.from_pydict(columns),
+}
+EVERY_LIBRARY = pytest.mark.parametrize("frame", KINDS.values(), ids=KINDS)
+
+
+@EVERY_LIBRARY
+def test_cells_are_the_same_from_every_library(frame):
+    when = [dt.datetime(2021, 3, 1, 12), None, dt.datetime(1969, 12, 31)]
+    X = frame({"n": [1.5, None, 3.0], "w": [1, 2, 3], "s": ["b ", None, "a"], "t": when, "f": [True, False, None]})
+    assert is_frame(X)
+    assert not is_numbers(X)
+    cells = cells_of(X)
+    assert [one.form for one in cells.values()] == ["number", "number", "text", "time", "boolean"] or frame is KINDS[
+        "pandas"
+    ]
+    np.testing.assert_array_equal(cells["n"].numbers(), [1.5, np.nan, 3])
+    np.testing.assert_array_equal(cells["w"].numbers(), [1, 2, 3])
+    assert [cells["s"].texts[code] for code in cells["s"].codes[[0, 2]]] == ["b", "a"]
+    np.testing.assert_array_equal(cells["s"].missing, [False, True, False])
+    np.testing.assert_array_equal(cells["t"].seconds(""), [1614600000, np.nan, -86400])
+
+
+@EVERY_LIBRARY
+def test_frames_of_complete_numbers_are_numbers(frame):
+    assert is_numbers(frame({"a": [1, 2], "b": [0.5, 2.0], "c": [True, False]}))
+    assert not is_numbers(frame({"a": [1, 2], "b": [0.5, None]}))
+    assert not is_numbers(frame({"a": [1, 2], "b": [0.5, np.nan]}))
+    assert not is_numbers(frame({"a": ["1", "2"]}))
+
+
+@pytest.mark.parametrize("X", [np.eye(2), [[1, 2]], pd.Series([1, 2]), pl.Series([1, 2])], ids=str)
+def test_arrays_and_columns_are_no_frames(X):
+    assert not is_frame(X)
+
+
+def test_columns_of_mixed_objects_are_text():
+    cells = cells_of(pd.DataFrame({"m": [1, "z", None, 2.5, pd.NA, Decimal(3)]}))["m"]
+    assert cells.form == "text"
+    assert [None if code < 0 else cells.texts[code] for code in cells.codes] == ["1", "z", None, "2.5", None, "3"]
+
+
+@pytest.mark.parametrize("column", [[1, 2, 1], [1.0, 2.0, 1.0], ["1", " 2", "1 "]], ids=str)
+def test_levels_are_the_same_text_whichever_type_they_have(column):
+    cells = Cells("c", pa.array(column))
+    assert cells.texts == ["1", "2"]
+    assert cells.codes.tolist() == [0, 1, 0]
+
+
+def test_pandas_categories_and_their_numbers_are_levels():
+    frame = pd.DataFrame({"a": pd.Categorical(["u", None, "v"]), "b": pd.Categorical([3, 4, 3])})
+    cells = cells_of(frame)
+    assert [one.form for one in cells.values()] == ["levels", "levels"]
+    assert cells["a"].places_in(("v", "w")).tolist() == [3, 2, 0]
+    assert cells["b"].places_in(("3",)).tolist() == [0, 2, 0]
+
+
+def test_dictionaries_may_hold_more_than_the_rows_have():
+    unused = pa.DictionaryArray.from_arrays(pa.array([0, 2, 0, None]), pa.array(["a", "b", "c"]))
+    holes = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 2]), pa.array(["a", None, " c"]))
+    for column in (unused, holes):
+        encoder = pm.TableEncoder().fit(pa.table({"d": column}))
+        assert encoder.summary_[0][3:] == (1, "2 levels")
+
+
+def test_other_types_are_what_they_are_nearest_to():
+    hour, day = pa.array([3600, None], pa.time32("s")), pa.array([dt.date(1970, 1, 3), None])
+    assert Cells("t", hour).seconds("")[0] == 3600
+    assert Cells("t", day).seconds("")[0] == 2 * 86400
+    assert Cells("t", pa.array([1500, None], pa.duration("ms"))).numbers()[0] == 1.5
+    assert Cells("t", pa.array([Decimal("1.25")])).numbers()[0] == 1.25
+    assert Cells("t", pa.array([[1, 2]])).texts == ["[1, 2]"]
+    assert Cells("t", pa.array([b"ab", b"\xff"])).texts == ["b'ab'", "b'\\xff'"]
+    assert len(cells_of(pd.DataFrame({"i": pd.cut(pd.Series([1.0, 5.0]), 2)}))["i"].texts) == 2
+    assert np.isnan(Cells("t", pa.nulls(2)).numbers()).all()
+
+
+def test_the_hour_is_that_of_the_time_zone():
+    zoned = pd.Series(pd.to_datetime(["2020-01-01 12:00"])).dt.tz_localize("Asia/Tokyo")
+    assert cells_of(pd.DataFrame({"t": zoned}))["t"].seconds("")[0] % 86400 == 12 * 3600
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame = pd.DataFrame(np.eye(2), columns=["a", "a"])
+    with pytest.raises(ValueError, match=r"distinct column names, got 'a' more than once\. Rename"):
+        cells_of(frame)
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "comma"),
+    [
+        ("1.5", 1.5, None),
+        ("1,5", None, 1.5),
+        ("-1e-3", -0.001, -0.001),
+        ("+.5", 0.5, None),
+        ("1 234 567", 1234567, 1234567),
+        ("1\u00a0234,5", None, 1234.5),
+        ("1,234.5", 1234.5, None),
+        ("1.234,5", None, 1234.5),
+        ("1'000", 1000, 1000),
+        ("12,34,56", None, None),
+        ("e5", None, None),
+        (".", None, None),
+        ("12 cm", None, None),
+        ("", None, None),
+    ],
+)
+def test_numbers_are_read_from_text(text, point, comma):
+    for decimal, wanted in ((".", point), (",", comma)):
+        found = numbers_in(pa.array([text], pa.large_string()), decimal)
+        np.testing.assert_array_equal(found, [np.nan if wanted is None else wanted])
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "seconds"),
+    [
+        ("1970-01-02", "%Y-%m-%d", 86400),
+        ("1970-01-01T00:01:00.250Z", "%Y-%m-%dT%H:%M:%S", 60),
+        ("1970-01-01 00:01:00+02:00", "%Y-%m-%d %H:%M:%S", 60),
+        ("2.1.1970", "%d.%m.%Y", 86400),
+        ("Jan 3 1970", "%b %d %Y", 2 * 86400),
+        ("1970-13-02", "%Y-%m-%d", np.nan),
+        ("soon", "%Y-%m-%d", np.nan),
+    ],
+)
+def test_times_are_read_from_text(text, form, seconds):
+    np.testing.assert_array_equal(seconds_in(pa.array([text]), form), [seconds])

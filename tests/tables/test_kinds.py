@@ -1,0 +1,114 @@
+"""What columns are recognised as, and why they are left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import phimap as pm
+
+N = 200
+
+
+def draws(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def words(n: int, each: int) -> list[str]:
+    some = [f"{a}{b}" for a in ("gr", "bl", "str", "m") for b in ("een", "ock", "and", "ist", "ar")]
+    return [" ".join(draws(i).choice(some, each)) + f" {i}" for i in range(n)]
+
+
+COLUMNS = {
+    "number": {
+        "reals": draws().standard_normal(N),
+        "few integers": draws().integers(0, 3, N),
+        "decimal commas": [f"{x:.3f}".replace(".", ",") for x in draws().standard_normal(N)],
+        "a bad cell": ["1.5", "x", *map(str, range(N - 2))],
+        "years": np.arange(1800, 1800 + N),
+        "text and missing marks": ["?", "NA", *map(str, range(N - 2))],
+    },
+    "boolean": {"booleans": draws().random(N) < 0.5},
+    "category": {
+        "levels": draws().choice(["x", "y", "z"], N),
+        "codes with zeros": draws().choice(["01", "02", "03"], N),
+        "too many bad cells": [str(i % 5) if i % 10 else "bad" for i in range(N)],
+        "pandas": pd.Categorical(draws().choice([1, 2, 3], N)),
+    },
+    "many levels": {"towns": [f"t{i}" for i in draws().integers(0, 60, N)]},
+    "date": {
+        "times": pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(N), unit="h"),
+        "iso": [f"2020-01-{1 + i % 28:02}" for i in range(N)],
+        "german": [f"{1 + i % 28}.1.2020" for i in range(N)],
+    },
+    "text": {"reports": words(N, 6), "names": words(N, 2)},
+    "left out": {
+        "constant": np.ones(N),
+        "one text": ["x"] * N,
+        "nothing": [None] * N,
+        "keys": [f"k{i:04}" for i in range(N)],
+        "row numbers": np.arange(1, N + 1),
+        "shuffled row numbers": draws().permutation(2 * N)[:N],
+    },
+}
+CASES = [(kind, name) for kind, columns in COLUMNS.items() for name in columns]
+
+
+def summary(column, **options):
+    frame = pd.DataFrame({"c": column, "other": draws(1).standard_normal(N)})
+    return pm.TableEncoder(**options).fit(frame).summary_[0]
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES, ids=[name for _, name in CASES])
+def test_columns_are_recognised(kind, name):
+    assert summary(COLUMNS[kind][name]).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("constant", "constant (1)"),
+        ("one text", "constant (x)"),
+        ("nothing", "no values"),
+        ("keys", "one value per row"),
+        ("row numbers", "numbers the rows"),
+    ],
+)
+def test_what_is_left_out_is_said(name, note):
+    found = summary(COLUMNS["left out"][name])
+    assert (found.note, found.n_columns) == (note, 0)
+
+
+def test_cells_that_could_not_be_read_are_counted():
+    found = summary(COLUMNS["number"]["a bad cell"])
+    assert found.n_missing == 1
+    assert found.note == "read from text, 1 cell not read as numbers, taken for missing"
+    assert summary(COLUMNS["number"]["decimal commas"]).note == "read from text with decimal commas"
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "seen"),
+    [
+        ("category", draws().integers(0, 3, N), "category"),
+        ("category", np.arange(N), "many levels"),
+        ("text", COLUMNS["category"]["levels"], "text"),
+        ("number", COLUMNS["category"]["too many bad cells"], "number"),
+        ("number", np.arange(N), "number"),
+        ("date", ["2020-01-01", "2020-02-03", *["?"] * (N - 2)], "date"),
+        ("drop", draws().standard_normal(N), "left out"),
+    ],
+)
+def test_the_user_may_say_what_a_column_is(kind, column, seen):
+    assert summary(column, types={"c": kind}).kind == seen
+
+
+@pytest.mark.parametrize("kind", ["number", "date"])
+def test_a_kind_of_which_there_is_no_cell_is_refused(kind):
+    with pytest.raises(ValueError, match=rf"`types` says that column 'c' is a {kind}, got no cell that is one\. Leave"):
+        summary(COLUMNS["left out"]["keys"], types={"c": kind})
+
+
+def test_a_table_without_a_usable_column_is_refused():
+    with pytest.raises(ValueError, match=r"tells rows apart, got only ones to leave out: 'a' \(constant \(1\)\)"):
+        pm.TableEncoder().fit(pd.DataFrame({"a": [1, 1, 1]}))
