@@ -33,7 +33,7 @@ def is_numbers(X: Any) -> bool:
     Without pyarrow frames are taken for numbers, as arrays are, unless the types of pandas say that cells are missing.
     """
     if hasattr(X, "iloc") and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
-        return not X.isna().to_numpy().any()
+        return not np.asarray(X.isna()).any()
     if find_spec("pyarrow") is None:
         return True
     from phimap.tables import cells
