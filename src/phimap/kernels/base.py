@@ -128,6 +128,11 @@ class Kernel(BaseEstimator, ABC):
         """
         return [(1.0, self)]
 
+    @property
+    def is_stationary(self) -> bool:
+        """Whether the kernel is one of the difference of two rows, or a sum of such kernels."""
+        return all(isinstance(part, StationaryKernel) for _, part in self.terms())
+
     # Without it NumPy numbers would multiply a kernel as if it were an array of objects.
     __array_ufunc__ = None
 
@@ -244,6 +249,10 @@ class StationaryKernel(Kernel):
         left, right = np.zeros((x.size, n_features)), np.zeros((y.size, n_features))
         left[:, column], right[:, column] = x, y
         return self._evaluate(left, right)
+
+    def _slope_of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray | None:
+        """Derivative (n, m) of `_of_column` by x; None where the kernel does not know it."""
+        return None
 
     def _check_parameters(self, n_features: int) -> None:
         self._inverse_length_scale(n_features)

@@ -108,6 +108,14 @@ class Gaussian(_GammaKernel):
     def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
         return gaussian(np.square(scaled, out=scaled))
 
+    def _slope_of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray:
+        scale = np.broadcast_to(self._inverse_length_scale(n_features), n_features)[column]
+        difference = np.subtract.outer(x, y)
+        slopes = gaussian(np.square(scale * difference))
+        slopes *= difference
+        slopes *= -(scale**2)
+        return slopes
+
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         return gaussian(squared_distances(X, Y, self._inverse_length_scale(X.shape[1])))
 

@@ -11,7 +11,6 @@ from scipy import sparse
 from phimap.config import memory_budget
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.dot_product import DotProductFeatures
-from phimap.kernels import StationaryKernel
 from phimap.learn.data.kept_rows import WeightedRows
 from phimap.learn.ridge.local_noise import MOST_COLUMNS
 from phimap.learn.ridge.predictive import Corrected, FunctionVariance, Noise, Points, Predictive
@@ -115,7 +114,7 @@ class StandardDeviations(StreamedFit):
 
     @property
     def _is_stationary(self) -> bool:
-        return all(isinstance(part, StationaryKernel) for _, part in self.kernel_.terms())
+        return self.kernel_.is_stationary
 
     @property
     def _leaves_out(self) -> bool:

@@ -46,8 +46,9 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         ``"laplacian"``).
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         Metric of the rows that is learned before the kernel sees them: a weight for each column or a matrix. ``"auto"``
-        takes what lowers the held-out error, for kernels named by text (or ``"auto"``) and up to 1,000 columns; None
-        learns none.
+        takes what lowers the held-out error, for kernels named by text (or ``"auto"``) and up to 2,000 columns, 1,000
+        of CSR rows, whose metric is diagonal; None learns none. Of more than 500 columns a full metric keeps the
+        leading 100 directions.
     effort : {"fast", "normal", "thorough"}, default="normal"
         How much of kernel, width and metric is tried, see the notes.
     corrections : {"auto", None}, default="auto"

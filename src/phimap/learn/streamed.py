@@ -17,7 +17,7 @@ from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
-from phimap.kernels import Kernel, StationaryKernel
+from phimap.kernels import Kernel
 from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import Batch, memory_message, smallest_batch
 from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
@@ -274,7 +274,7 @@ class StreamedFit(LinearOutputs):
     def _correct(self, batches: Iterable[Batch], stages: Stages) -> None:
         """Learn region by region what the solution leaves of the targets, where that lowers the error."""
         kernel, n_rows = self.kernel_, self.n_samples_seen_
-        if not isinstance(kernel, StationaryKernel) or not self._may_correct(n_rows):
+        if not kernel.is_stationary or not self._may_correct(n_rows):
             return
         held_out = self._sample.first(n_held_out(n_rows))
         keys = np.sort(self._sample.keys)[: len(held_out.y)]

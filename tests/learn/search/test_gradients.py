@@ -7,7 +7,15 @@ import pytest
 
 import phimap as pm
 from phimap.learn.search.gradients import _differences, gradients
-from phimap.learn.search.metric import inverse_root, mean_outer_gradient, metric_of, root_of, tempered_root
+from phimap.learn.search.metric import (
+    MOST_COLUMNS_OF_FULL,
+    gradient_factor,
+    inverse_root,
+    mean_root,
+    metric_of,
+    root_of,
+    tempered_root,
+)
 from phimap.learn.search.trial import FoldFit
 
 
@@ -69,21 +77,39 @@ def test_the_metric_is_the_mean_outer_product_in_the_first_coordinates(rng):
     root = rng.standard_normal((4, 4))
     slopes = by_formula(phi, X @ root, coefs)
     expected = np.einsum("ndt,net->de", slopes, slopes) / len(X)
-    found = mean_outer_gradient(FoldFit(phi.record_, coefs), X, root)
+    factor = gradient_factor(FoldFit(phi.record_, coefs), X, root)
+    found = factor.T @ factor
     np.testing.assert_allclose(found, root @ expected @ root.T, rtol=1e-4, atol=1e-3)
     # A mutant: the gradient in the coordinates after the root.
     assert np.abs(found - expected).max() > 0.1
 
 
 def test_roots_are_those_of_metrics_of_trace_d(rng):
-    A = rng.standard_normal((6, 6))
-    metric = A @ A.T
-    full, diagonal = root_of(metric, "full"), root_of(metric, "diagonal")
+    factor = rng.standard_normal((9, 6))
+    metric = factor.T @ factor
+    full, diagonal = root_of(factor, "full"), root_of(factor, "diagonal")
     np.testing.assert_allclose(metric_of(full, 6), metric * 6 / np.trace(metric), rtol=1e-8)
     np.testing.assert_allclose(metric_of(diagonal, 6), np.diag(metric) * 6 / np.trace(metric), rtol=1e-8)
     np.testing.assert_array_equal(metric_of(None, 6), np.ones(6))
     # A model that is constant tells nothing of the columns.
     np.testing.assert_array_equal(root_of(np.zeros((3, 3)), "diagonal"), np.ones(3))
+
+
+def test_a_metric_of_many_columns_keeps_its_leading_directions(rng):
+    d = MOST_COLUMNS_OF_FULL + 20
+    factor = rng.standard_normal((400, 3)) * [3.0, 2.0, 1.0] @ rng.standard_normal((3, d))
+    factor += 1e-3 * rng.standard_normal(factor.shape)
+    root, metric = root_of(factor, "full"), factor.T @ factor
+    assert root.shape == (d, 100)
+    np.testing.assert_allclose(root @ root.T * np.trace(metric) / 100, metric, atol=1e-4 * np.abs(metric).max())
+    np.testing.assert_array_equal(root, root_of(factor, "full"))
+    # The mean over folds is that of the metrics, to the directions kept; nothing undoes them.
+    other = root_of(factor + rng.standard_normal(factor.shape), "full")
+    mean = (root @ root.T + other @ other.T) / 2
+    values = np.linalg.eigvalsh(mean)[::-1][:100]
+    found = mean_root([root, other])
+    np.testing.assert_allclose(np.linalg.norm(found, axis=0) ** 2, values / values.mean(), rtol=2e-2)
+    assert inverse_root(mean) is None
 
 
 @pytest.mark.parametrize(
@@ -95,6 +121,8 @@ def test_roots_are_those_of_metrics_of_trace_d(rng):
         pm.kernels.Laplacian(np.array([1.0, 2.0, 0.5])),
         *(pm.kernels.Matern(nu, 1.7) for nu in (0.5, 0.8, 1.2, 1.5, 2.5, np.inf)),
         pm.kernels.Cauchy(2.0),
+        *(pm.kernels.Additive(pm.kernels.Gaussian(1.3), order) for order in (1, 2, 3)),
+        pm.kernels.Additive(pm.kernels.Cauchy(2.0), 2),
     ],
     ids=repr,
 )
@@ -117,8 +145,7 @@ def test_a_kink_counts_with_the_mean_of_its_slopes(kernel):
 
 
 def test_a_power_of_a_metric_and_what_undoes_it(rng):
-    A = rng.standard_normal((5, 5))
-    full = root_of(A @ A.T, "full")
+    full = root_of(rng.standard_normal((7, 5)), "full")
     np.testing.assert_allclose(full @ inverse_root(full @ full.T), np.eye(5), atol=1e-8)
     # Half the power of a metric has its root as the metric, up to the trace.
     tempered = tempered_root(full, 0.5)

@@ -12,10 +12,12 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 
 import phimap as pm
-from phimap.learn.search.families import radial
+from phimap.learn.search.effort import EFFORTS
+from phimap.learn.search.families import Family, default_families, landmarks, partners, radial
 from phimap.learn.search.kernel import Wish
 from phimap.learn.search.level import Level, Point
 from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.search import search
 
 
 def few_of_many(n_rows, rng, d=12):
@@ -52,6 +54,41 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
     followed, tempered = level.follow(sharp, 8), level.tempered(sharp, 8)
     assert tempered.error < 0.7 * min(sharp.error, followed.error)
     assert set(np.argsort(tempered.roots[0])[-3:]) == {0, 3, 5}
+
+
+def test_every_row_is_a_landmark_of_the_additive_start_where_others_are_blind(rng):
+    X = rng.standard_normal((2100, 12))
+    y = np.sin(2 * X[:, 4]) * X[:, 11] + 0.1 * rng.standard_normal(len(X))
+    sample = SearchSample(X, y[:, None], np.ones(len(y)))
+    blind = Family("narrow", lambda _: pm.kernels.Gaussian(1e-2), False, (), landmarks)
+    additive = default_families(("diagonal",), 12)[-1]
+
+    entries = []
+    at_256 = {"seed": 0, "n_jobs": 1, "most_components": 256, "entries": entries}
+    chosen = search([blind, additive], sample, EFFORTS["fast"], **at_256)
+    assert set(np.argsort(chosen.root)[-2:]) == {4, 11}
+    n_learned = len(sample.folds()[0][0])
+    assert {entry[4] for entry in entries if entry[0] == "additive"} == {n_learned}
+    # The landmarks of small maps see far less.
+    level = Level(sample, 256, 0, 1)
+    start = level.at_widths(Point.start(replace(additive, features=landmarks), level), (0,))[0]
+    assert start.error > 1.5 * min(entry[6] for entry in entries if entry[0] == "additive")
+
+
+def test_a_sum_of_kernels_serves_targets_of_two_scales(rng):
+    X = rng.uniform(-1, 1, (2400, 2))
+    y = X @ np.array([3.0, 2.0]) + 0.3 * np.sin(25 * X[:, 0])
+    level = Level(SearchSample(X, y[:, None], np.ones(len(y))), 100, 0, 1)
+    narrow = level.best_width(Point.start(radial(1.5, ()), level), (-2, -1))
+    best = level.best_combination(narrow, partners())
+    assert best.error < 0.9 * narrow.error
+    assert best.family.name.startswith("matern-3/2 + ")
+    kernel = best.family.make(None)
+    assert kernel.is_stationary
+    assert len(kernel.terms()) == 2
+    # A kernel without a width has no partners.
+    network = replace(narrow, family=Family("ntk", lambda _: pm.kernels.NTK(1), False, (), landmarks))
+    assert level.best_combination(network, partners()) is network
 
 
 def test_the_default_beats_boosting_where_few_columns_matter(rng):

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from phimap.config import thread_count
-from phimap.kernels import StationaryKernel
+from phimap.kernels import Kernel
 from phimap.learn.regions.corrections import Corrections, moved_rows, nearest
 from phimap.learn.regions.partition import Partition
 from phimap.learn.regions.remainder import TILE_ROWS, Remainder
@@ -41,7 +41,7 @@ def corrections_memory(n_components: int, n_jobs: int | None) -> int:
 
 
 def learn_corrections(
-    kernel: StationaryKernel,
+    kernel: Kernel,
     remainder: Remainder,
     roots: Sequence[np.ndarray | None] = (None,),
     n_jobs: int | None = None,
@@ -50,7 +50,7 @@ def learn_corrections(
 
     Parameters
     ----------
-    kernel : StationaryKernel
+    kernel : Kernel
         That of the model; its width is chosen anew.
     remainder : Remainder
     roots : sequence of ndarray of shape (d,) or (d, d), or None
@@ -139,9 +139,7 @@ class _Attempt:
         return float(distances[np.isfinite(distances)].max(initial=0.0))
 
 
-def _attempt(
-    kernel: StationaryKernel, remainder: Remainder, root: np.ndarray | None, n_jobs: int | None
-) -> _Attempt | None:
+def _attempt(kernel: Kernel, remainder: Remainder, root: np.ndarray | None, n_jobs: int | None) -> _Attempt | None:
     """Width, alpha and errors of the rows that judge; None where the regions that choose gain too little."""
     moved = replace(remainder, X=moved_rows(remainder.X, root))
     n_regions = n_regions_for(len(moved.X))
@@ -163,7 +161,7 @@ def _attempt(
 
 
 def _choose(
-    kernel: StationaryKernel, remainder: Remainder, parts: Sequence[np.ndarray], n_jobs: int | None
+    kernel: Kernel, remainder: Remainder, parts: Sequence[np.ndarray], n_jobs: int | None
 ) -> tuple[float, float] | None:
     """Scale of the rows and alpha of least error on the rows that judge; None where too little is gained."""
     n_judges = int(remainder.held_out.sum())
@@ -196,7 +194,7 @@ class _Trial:
 
     Parameters
     ----------
-    kernel : StationaryKernel
+    kernel : Kernel
     scale : float
         Of the rows.
     remainder : Remainder
@@ -204,7 +202,7 @@ class _Trial:
         Rows of the region.
     """
 
-    def __init__(self, kernel: StationaryKernel, scale: float, remainder: Remainder, part: np.ndarray):
+    def __init__(self, kernel: Kernel, scale: float, remainder: Remainder, part: np.ndarray):
         self._learned, self._judges = (part[remainder.held_out[part] == judges] for judges in (False, True))
         self._remainder = remainder
         rows, judges = (remainder.X[some].astype(np.float64) * scale for some in (self._learned, self._judges))
@@ -223,7 +221,7 @@ class _Trial:
 
 
 def _coefficients(
-    kernel: StationaryKernel, scale: float, alpha: float, X: np.ndarray, errors: np.ndarray, weights: np.ndarray
+    kernel: Kernel, scale: float, alpha: float, X: np.ndarray, errors: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Coefficients (n, t) of the rows of a region."""
     return _solve(kernel(X.astype(np.float64) * scale), alpha, errors, weights) if len(X) else errors

@@ -67,10 +67,25 @@ class Family:
         return kernel if isinstance(kernel, StationaryKernel) else None
 
 
+def laplacian(metrics: tuple[str, ...]) -> Family:
+    """The Laplacian kernels."""
+    return Family("laplacian", lambda width: Laplacian(width or 1.0), True, metrics, landmarks)
+
+
 def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> Family:
     """The Matern kernels of smoothness `nu`, the Gaussian ones at infinity."""
     name = "gaussian" if np.isinf(nu) else f"matern-{round(2 * nu)}/2"
     return Family(name, lambda width: Matern(nu=nu, length_scale=width or 1.0), True, metrics, landmarks, **others)
+
+
+def combination(one: Family, other: Family, sign: str, kernel: Kernel) -> Family:
+    """A sum or a product of kernels of two families, whose widths are known."""
+    return Family(f"{one.name} {sign} {other.name}", lambda _: kernel, False, (), one.features)
+
+
+def partners() -> list[Family]:
+    """Kernels whose sums and products with the best one are tried: with kinks in every column, with one, smooth."""
+    return [laplacian(()), radial(0.5, ()), radial(np.inf, ())]
 
 
 def default_families(metrics: tuple[str, ...], n_features: int) -> list[Family]:
@@ -86,7 +101,7 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[Family]:
     smoother, rougher = (tuple(radial(nu, metrics) for nu in ladder) for ladder in ((2.5, np.inf), (0.5,)))
     smooth = radial(1.5, metrics, siblings=(smoother, rougher))
     families = [
-        Family("laplacian", lambda width: Laplacian(width or 1.0), True, diagonal, landmarks),
+        laplacian(diagonal),
         smooth,
         Family("ntk", lambda _: NTK(depth=1), False, (), landmarks),
     ]

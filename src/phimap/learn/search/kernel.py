@@ -48,9 +48,9 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
 
 #: What `metric` of a learner may be.
 METRICS = ("auto", "diagonal", "full")
-# With more columns than this no metric, or only a diagonal one, is learned unless it is asked for.
-_MOST_COLUMNS = 1000
-_MOST_COLUMNS_OF_FULL = 256
+# With more columns than this no metric is learned unless it is asked for.
+_MOST_COLUMNS = 2000
+_MOST_COLUMNS_OF_CSR = 1000
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,10 @@ class Wish:
             return ()
         if self.metric != "auto":
             return (self.metric,)
-        if not isinstance(self.kernel, str) or image or n_features > _MOST_COLUMNS:
+        most = _MOST_COLUMNS_OF_CSR if sparse else _MOST_COLUMNS
+        if not isinstance(self.kernel, str) or image or n_features > most:
             return ()
-        return ("diagonal",) if sparse or n_features > _MOST_COLUMNS_OF_FULL else ("diagonal", "full")
+        return ("diagonal",) if sparse else ("diagonal", "full")
 
     def families(self, metrics: tuple[str, ...], n_features: int, *, sparse: bool) -> list[Family]:
         """What is searched: one family, unless the kernel is ``"auto"``."""

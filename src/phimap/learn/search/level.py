@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from phimap.learn.search.families import Family
+from phimap.learn.search.families import Family, combination
 from phimap.learn.search.length_scale import median_length_scale
-from phimap.learn.search.metric import mean_outer_gradient, root_of, tempered_root, tied
+from phimap.learn.search.metric import gradient_factor, mean_root, root_of, tempered_root, tied
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
 from phimap.ops import run_tasks
@@ -22,8 +22,10 @@ FIRST_POWERS = (-1, 0, 1)
 _MOST_POWER = 6
 #: A round of the metric, or a step of the width, must lower the error by this share to be followed by another.
 GAIN = 0.01
-# Exponent of a metric that is to hide less.
-_EXPONENT = 0.5
+# Powers by which the partner in a sum may be wider.
+_WIDER = 2
+#: Exponent of a metric that is to hide less.
+TEMPERED = 0.5
 # Rows on which the median distance is taken.
 _MEDIAN_ROWS = 500
 
@@ -46,6 +48,12 @@ class Point:
     def start(cls, family: Family, level: Level) -> Point:
         """A family without a metric."""
         return cls(family, "none", 0, 0, None, (None,) * len(level.sample.folds()))
+
+    @property
+    def root(self) -> np.ndarray | None:
+        """Root of the mean metric over folds."""
+        roots = [root for root in self.roots if root is not None]
+        return mean_root(roots) if roots else None
 
     @property
     def error(self) -> float:
@@ -88,14 +96,18 @@ class Level:
 
     def at_widths(self, point: Point, powers: Sequence[int]) -> list[Point]:
         """A kernel at some of its widths, evaluated; at its one width if it has no other."""
+        return self.evaluate(self._widened(point, powers))
+
+    def _widened(self, point: Point, powers: Sequence[int]) -> list[Point]:
+        """A kernel at some of its widths."""
         unit = point.family.unit()
         if unit is None:
-            return self.evaluate([point])
+            return [point]
         rows = rooted(self.sample.X[:_MEDIAN_ROWS], point.roots[0])
         median = median_length_scale(rows, unit, self.sample.weights[:_MEDIAN_ROWS])
         if point.family.fixed:
-            return self.evaluate([replace(point, power=0, length_scale=median)])
-        return self.evaluate([replace(point, power=p, length_scale=median * _STEP**p) for p in powers])
+            return [replace(point, power=0, length_scale=median)]
+        return [replace(point, power=p, length_scale=median * _STEP**p) for p in powers]
 
     def best_width(self, point: Point, powers: Sequence[int]) -> Point:
         """The best of a kernel's widths: those of `powers`, and on from there while the error falls."""
@@ -122,10 +134,10 @@ class Level:
         folds = list(zip(point.result.fits, point.roots, self.sample.folds(), strict=True))
 
         def root(fold: tuple) -> np.ndarray:
-            metric = mean_outer_gradient(fold[0], self.sample.X[fold[2][0]], fold[1])
+            factor = gradient_factor(fold[0], self.sample.X[fold[2][0]], fold[1])
             if point.kind == "diagonal" and self.sample.parts is not None:
-                metric = tied(metric, self.sample.parts)
-            return root_of(metric, point.kind, point.exponent)
+                factor = tied(factor, self.sample.parts)
+            return root_of(factor, point.kind, point.exponent)
 
         return tuple(run_tasks(root, folds, self.n_jobs))
 
@@ -155,8 +167,8 @@ class Level:
 
         What a sharp metric hides has no gradients, so that no round brings it back.
         """
-        roots = tuple(tempered_root(root, _EXPONENT) for root in point.roots if root is not None)
-        moved = replace(point, roots=roots, exponent=_EXPONENT, result=None)
+        roots = tuple(tempered_root(root, TEMPERED) for root in point.roots if root is not None)
+        moved = replace(point, roots=roots, exponent=TEMPERED, result=None)
         moved = self.best_sibling(self.best_width(moved, (point.power - 1, point.power, point.power + 1)))
         return self.follow(moved, rounds) if moved.error <= (1 - GAIN) * point.error else point
 
@@ -173,19 +185,26 @@ class Level:
                 break
         return best
 
+    def best_combination(self, point: Point, partners: Sequence[Family]) -> Point:
+        """The best of a point, and of its kernel's sums and products with kernels of other families, in its metric.
 
-def mean_root(point: Point) -> np.ndarray | None:
-    """Root of the mean metric over folds."""
-    roots = [root for root in point.roots if root is not None]
-    if not roots:
-        return None
-    if len(roots) == 1:
-        return roots[0]
-    if roots[0].ndim == 1:
-        return np.sqrt(np.mean(np.square(roots), axis=0))
-    return root_of(np.mean([root @ root.T for root in roots], axis=0), "full")
+        The partner of a sum is as wide as the kernel, or wider: it takes what varies slowly.
+        """
+        if point.family.unit() is None:
+            return point
+        kernel, found = point.family.make(point.length_scale), []
+        for partner in partners:
+            if partner.name == point.family.name:
+                continue
+            same, wide = self._widened(replace(point, family=partner), (point.power, point.power + _WIDER))
+            for sign, other in (("+", same), ("+", wide), ("*", same)):
+                second = partner.make(other.length_scale)
+                family = combination(point.family, partner, sign, kernel + second if sign == "+" else kernel * second)
+                found.append(replace(point, family=family, length_scale=None, result=None))
+        best = min(self.evaluate(found), key=lambda p: p.error)
+        return best if best.error <= (1 - GAIN) * point.error else point
 
 
 def unfolded(point: Point) -> Point:
     """A point with the mean of its metrics in every fold, to be evaluated."""
-    return replace(point, roots=(mean_root(point),) * len(point.roots), result=None)
+    return replace(point, roots=(point.root,) * len(point.roots), result=None)

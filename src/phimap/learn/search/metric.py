@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from sklearn.utils.extmath import randomized_svd
 
 from phimap.learn.search.gradients import gradients
-from phimap.learn.search.trial import FoldFit
+from phimap.learn.search.trial import FoldFit, rooted
 from phimap.ops import Array, ops_for
 
 # Rows at which gradients are taken, and what rows times columns times features may come to.
@@ -16,10 +19,13 @@ _PRODUCTS = 2**27
 _ROWS_OF_DIFFERENCES, _DIFFERENCES = 600, 10_000
 # Eigenvalues of a metric below this share of the largest count as much: no direction is lost for good.
 _FLOOR = 1e-6
+#: With more columns than this a full metric keeps its leading directions alone, so many of them.
+MOST_COLUMNS_OF_FULL = 500
+_RANK = 100
 
 
-def mean_outer_gradient(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarray:
-    """``mean_i grad f(x_i) grad f(x_i)^T`` (d, d), summed over outputs, in the coordinates before the root.
+def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarray:
+    """Gradients of a fit in the coordinates before the root, the factor of their mean outer product.
 
     Parameters
     ----------
@@ -31,7 +37,8 @@ def mean_outer_gradient(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.n
 
     Returns
     -------
-    ndarray of shape (d, d)
+    ndarray of shape (r, d)
+        F with ``F^T F = mean_i grad f(x_i) grad f(x_i)^T``, summed over outputs.
 
     Notes
     -----
@@ -47,10 +54,9 @@ def mean_outer_gradient(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.n
     if fit.record.output_gradients(np.zeros((1, fit.record.n_features)), fit.coefs) is None:
         most, n_rows = _ROWS_OF_DIFFERENCES, _DIFFERENCES // d
     rows = ops.to_host(ops.dense(X[: int(np.clip(n_rows, _LEAST_ROWS, most))]))
-    R = np.eye(X.shape[1]) if root is None else np.diag(root) if root.ndim == 1 else root
-    found = gradients(fit.record, rows @ R, fit.coefs)
-    flat = np.moveaxis(found, 2, 1).reshape(-1, found.shape[1]) @ R.T
-    return flat.T @ flat / len(rows)
+    found = gradients(fit.record, np.asarray(rooted(rows, root)), fit.coefs)
+    flat = np.moveaxis(found, 2, 1).reshape(-1, found.shape[1]) / np.sqrt(len(rows))
+    return rooted(flat, None if root is None else root.T)
 
 
 def metric_of(root: np.ndarray | None, n_features: int) -> np.ndarray:
@@ -61,35 +67,61 @@ def metric_of(root: np.ndarray | None, n_features: int) -> np.ndarray:
 
 
 def inverse_root(metric: np.ndarray) -> np.ndarray | None:
-    """What undoes the root of a metric (d,) or (d, d): factors or a matrix; None where there is nothing to undo."""
+    """What undoes the root of a metric (d,) or (d, d): factors or a matrix.
+
+    None where there is nothing to undo, and for a metric of low rank, which nothing undoes.
+    """
     if metric.ndim == 1:
         return None if np.all(metric == 1) else 1 / np.sqrt(metric)
+    if len(metric) > MOST_COLUMNS_OF_FULL:
+        return None
     values, vectors = np.linalg.eigh(metric)
     return (vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1]))) @ vectors.T
 
 
-def root_of(metric: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
-    """Root of a power of a metric, of trace d: factors (d,) for ``"diagonal"``, symmetric (d, d) for ``"full"``.
+def root_of(factor: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
+    """Root of a power of the metric ``F^T F`` of a factor (r, d), scaled to eigenvalues of mean 1.
 
-    An exponent below 1 takes the metric closer to the identity: columns that matter little are seen more.
+    Parameters
+    ----------
+    factor : ndarray of shape (r, d)
+    kind : {"diagonal", "full"}
+        Of a full metric of more than 500 columns the leading 100 directions are kept.
+    exponent : float
+        Below 1 it takes the metric closer to the identity: columns that matter little are seen more.
+
+    Returns
+    -------
+    ndarray of shape (d,), (d, d) or (d, k)
+        Factors of the columns, a symmetric matrix, or k directions.
     """
     if kind == "diagonal":
-        return np.sqrt(_scaled(np.diag(metric), exponent))
-    values, vectors = np.linalg.eigh(metric)
+        return np.sqrt(_scaled(np.square(factor).sum(axis=0), exponent))
+    if factor.shape[1] > MOST_COLUMNS_OF_FULL:
+        _, values, directions = randomized_svd(factor, min(_RANK, *factor.shape), random_state=0)
+        return directions.T * np.sqrt(_scaled(np.square(values), exponent))
+    values, vectors = np.linalg.eigh(factor.T @ factor)
     return (vectors * np.sqrt(_scaled(values, exponent))) @ vectors.T
 
 
-def tied(metric: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """A metric (d, d) whose diagonal is the mean over columns with one number in `parts` (d,); the rest is 0."""
-    means = np.bincount(parts, np.diag(metric)) / np.bincount(parts)
-    return np.diag(means[parts])
+def tied(factor: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """The diagonal metric of a factor (r, d), averaged over the columns of one of `parts` (d,), as a factor (1, d)."""
+    means = np.bincount(parts, np.square(factor).sum(axis=0)) / np.bincount(parts)
+    return np.sqrt(means[parts])[None]
 
 
 def tempered_root(root: np.ndarray, exponent: float) -> np.ndarray:
-    """Root of a power of the metric whose root (d,) or (d, d) is given."""
-    if root.ndim == 1:
-        return root_of(np.diag(np.square(root)), "diagonal", exponent)
-    return root_of(root @ root.T, "full", exponent)
+    """Root of a power of the metric whose root (d,) or (d, k) is given."""
+    return root_of(root[None], "diagonal", exponent) if root.ndim == 1 else root_of(root.T, "full", exponent)
+
+
+def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
+    """Root of the mean of the metrics whose roots, of one shape (d,) or of d rows, are given."""
+    if len(roots) == 1:
+        return roots[0]
+    if roots[0].ndim == 1:
+        return np.sqrt(np.mean(np.square(roots), axis=0))
+    return root_of(np.concatenate([root.T for root in roots]) / np.sqrt(len(roots)), "full")
 
 
 def _scaled(values: np.ndarray, exponent: float) -> np.ndarray:

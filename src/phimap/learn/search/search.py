@@ -9,13 +9,15 @@ import numpy as np
 
 from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
-from phimap.learn.search.families import Family, landmarks, random_features
-from phimap.learn.search.level import FIRST_POWERS, GAIN, Level, Point, mean_root, unfolded
+from phimap.learn.search.families import Family, landmarks, partners, random_features
+from phimap.learn.search.level import FIRST_POWERS, GAIN, TEMPERED, Level, Point, unfolded
 from phimap.learn.search.sample import SearchSample
 from phimap.records import Record
 
 # A path whose error is more than this multiple of the least is not followed.
 _HOPELESS = 1.5
+# An error above this share of the spread of the targets shows that a kernel sees next to nothing.
+_BLIND = 0.8
 # Paths whose errors are at most this multiple of the least are compared again at the last level.
 _RIVAL = 1.1
 # The best points of two kinds of metric are compared at the width that decides where their errors are that near.
@@ -61,7 +63,7 @@ class Found:
     kernel : Kernel
     family : Family
         Its features serve the kernel.
-    root : ndarray of shape (d,) or (d, d), or None
+    root : ndarray of shape (d,) or (d, k), or None
         Root of the metric.
     log : SearchLog or None
         None where nothing was open.
@@ -136,7 +138,10 @@ def search(
             start = first.best_width(Point.start(family, first), FIRST_POWERS)
             early += [start, *followed(first, start)]
             continue
-        # An additive kernel has as many terms as pairs of columns: small maps would miss them.
+        if min((point.error for point in early), default=0.0) > _BLIND:
+            paths += [path for start in _seeing(family, first) for path in followed(middle, start)]
+            continue
+        # An additive kernel has as many terms as pairs of columns: smaller maps would miss more of them.
         start = last.best_width(Point.start(family, last), FIRST_POWERS)
         final.append(start)
         if not _is_hopeless(start, early):
@@ -164,12 +169,30 @@ def search(
         best = last.tempered(best, effort.rounds)
     if last is not middle and effort.decides is not None and last.n_components < most_components:
         best = _decided(best, final, last, effort.decides)
+    if effort.combines and len(families) > 1:
+        best = last.best_combination(best, partners())
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
         if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
             family = other.family
-    return Found(family.make(best.length_scale), family, mean_root(best), _log(entries))
+    return Found(family.make(best.length_scale), family, best.root, _log(entries))
+
+
+def _seeing(family: Family, level: Level) -> list[Point]:
+    """The start of a path where no other kernel sees anything; none if this one sees nothing, too.
+
+    Every row is a landmark, since small maps miss most pairs of columns. Metrics are tempered from the first round on:
+    what a sharp metric of the columns found first hides would be hard to find again.
+    """
+    level = replace(level, n_components=level.sample.n_learned)
+    start = level.at_widths(Point.start(replace(family, features=landmarks), level), (0,))[0]
+    if start.error > _BLIND:
+        return []
+    start = level.climb([start])
+    assert start.result is not None
+    # With so many landmarks its error says nothing beside those of smaller maps.
+    return [replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))]
 
 
 def _decided(best: Point, others: Sequence[Point], last: Level, width: int) -> Point:
