@@ -219,8 +219,9 @@ def test_columns_of_one_category_share_a_weight():
 
 
 def test_tied_metrics_have_the_mean_of_each_part():
-    factor = np.sqrt([[0.0, 2.0, 4.0, 9.0], [0.0, 3.0, 6.0, 6.0]])
-    np.testing.assert_allclose(np.square(tied(factor, np.array([0, 1, 1, 2]))), [[0, 7.5, 7.5, 15]])
+    factor = np.arange(8.0).reshape(2, 4)
+    # Squares added up over rows are 16, 26, 40 and 58.
+    np.testing.assert_allclose(np.square(tied(factor, np.array([0, 1, 1, 2]))), [[16, 33, 33, 58]])
 
 
 def test_heavy_tails_of_numbers_alone_are_squashed():

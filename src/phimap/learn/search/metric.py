@@ -105,7 +105,7 @@ def root_of(factor: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
 
 
 def tied(factor: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """A factor (1, d) of the diagonal metric in which columns with one number in `parts` (d,) share their mean."""
+    """The diagonal metric of a factor (r, d), averaged over the columns of one of `parts` (d,), as a factor (1, d)."""
     means = np.bincount(parts, np.square(factor).sum(axis=0)) / np.bincount(parts)
     return np.sqrt(means[parts])[None]
 
