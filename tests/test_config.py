@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.config import memory_budget, parse_bytes, thread_count
+from phimap.config import memory_budget, parse_bytes, size_text, thread_count
 
 # As an attribute of the package the name means the class.
 MODULE = sys.modules["phimap.config"]
@@ -109,3 +109,8 @@ def test_counts_of_threads_may_be_integers_of_numpy():
 def test_other_counts_of_threads_are_refused(bad):
     with pytest.raises(ValueError, match="`n_jobs` must be a non-zero integer or None, got"):
         thread_count(bad)
+
+
+@pytest.mark.parametrize(("n_bytes", "text"), [(12, "12 bytes"), (3 * 2**10, "3.00 kB"), (2**30, "1.00 GB")])
+def test_sizes_are_in_units_that_suit_them(n_bytes, text):
+    assert size_text(n_bytes) == text

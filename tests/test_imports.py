@@ -23,6 +23,7 @@ PICTURE = imports.graph(SOURCE)
 ORDER = (
     ("cli", "bench", "report"),
     ("phimap",),
+    ("comparison",),
     ("learn", "advice", "io"),
     ("tables",),
     ("features", "metrics", "theory"),

@@ -111,7 +111,8 @@ def test_source_file_imports_what_its_room_may(path):
     place = path.relative_to(SOURCE).as_posix()
     core = {"numba", "numpy", "phimap", "safetensors", "scipy", "sklearn", "threadpoolctl"}
     rooms = {"bench": EXTRA, "cli": EXTRA, "report": EXTRA, "ops": ("llvmlite", "torch"), "_progress.py": ("rich",)}
-    peers = {"bench/tabular/methods.py": ("lightgbm", "xrfm")}
+    peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
+    peers |= {"comparison/rows.py": ("pyarrow",)}
     io = (
         "arrow",
         "batching",

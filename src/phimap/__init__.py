@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from phimap import tables as tables
     from phimap import theory as theory
     from phimap.advice import suggest as suggest
+    from phimap.comparison import compare as compare
     from phimap.features import ActivationFeatures as ActivationFeatures
     from phimap.features import ArcCosineFeatures as ArcCosineFeatures
     from phimap.features import CNTKGradientFeatures as CNTKGradientFeatures

@@ -20,12 +20,15 @@ class Option:
         Whether the value is given by its place and not by a name.
     read : callable or None
         Makes the value of the option's name and of the text typed; a default that is text is read, too.
+    words : tuple of str
+        What a shell offers to complete the value.
     """
 
     help: str
     names: tuple[str, ...] = ()
     positional: bool = False
     read: Callable[[str, str], Any] | None = None
+    words: tuple[str, ...] = ()
 
 
 #: What several commands take.

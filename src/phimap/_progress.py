@@ -11,6 +11,9 @@ from importlib.util import find_spec
 
 from phimap.records import Record
 
+# In a pipe or a file, where a bar would be rows of control characters.
+_SECONDS_BETWEEN_LINES = 10.0
+
 
 @dataclass(frozen=True)
 class Stage(Record):
@@ -51,15 +54,27 @@ def _silence() -> Iterator[Callable[[int], None]]:
 
 
 def _shown(name: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
-    """A bar, or a line where the library that draws bars is not installed."""
-    return _bar(name, total) if find_spec("rich") else _line(name)
+    """A bar; lines where nobody would see it move, or where the library that draws bars is not installed."""
+    return _bar(name, total) if sys.stderr.isatty() and find_spec("rich") else _lines(name, total)
 
 
 @contextmanager
-def _line(name: str) -> Iterator[Callable[[int], None]]:
-    start = time.perf_counter()
-    yield lambda rows: None
+def _lines(name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A line at the end, and at times one on the way."""
+    start = told = time.perf_counter()
+    done = 0
+
+    def advance(rows: int) -> None:
+        nonlocal done, told
+        done += rows
+        if total and time.perf_counter() - told >= _SECONDS_BETWEEN_LINES:
+            told = time.perf_counter()
+            sys.stderr.write(f"{name}: {done:,} of {total:,} rows after {told - start:.0f} s\n")
+            sys.stderr.flush()
+
+    yield advance
     sys.stderr.write(f"{name}: {time.perf_counter() - start:.1f} s\n")
+    sys.stderr.flush()
 
 
 @contextmanager

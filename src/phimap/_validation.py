@@ -133,6 +133,11 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
+def is_none(value: Any) -> bool:
+    """Whether a parameter asks for nothing: None, False and ``"none"`` are one."""
+    return value is None or value is False or (isinstance(value, str) and value == "none")
+
+
 def as_image_shape(image_shape: Any, n_features: int) -> Shape:
     """The shape (height, width, channels) that `image_shape` gives to rows of `n_features` numbers.
 

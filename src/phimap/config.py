@@ -113,3 +113,12 @@ def _free_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (AttributeError, ValueError, OSError):
         return 4 * 2**30
+
+
+def size_text(n_bytes: float) -> str:
+    """A number of bytes in the unit that suits it, such as ``"1.25 GB"``."""
+    for unit in ("GB", "MB", "kB"):
+        size = n_bytes / _UNITS[unit.lower()]
+        if size >= 0.995:
+            return f"{size:.2f} {unit}"
+    return f"{n_bytes:.0f} bytes"

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._random import named_streams
 from phimap._validation import check_integer, check_samples
-from phimap.config import memory_budget, thread_count
+from phimap.config import memory_budget, size_text, thread_count
 from phimap.ops import Array, Ops, ops_for, run_tasks
 from phimap.records import Record
 
@@ -189,7 +189,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if n_bytes > memory_budget():
             raise MemoryError(
                 f"the features of {X.shape[0]} rows x {self.record_.n_components} components take "
-                f"{n_bytes / 2**30:.2f} GB, over the budget of {memory_budget() / 2**30:.2f} GB. "
+                f"{size_text(n_bytes)}, over the budget of {size_text(memory_budget())}. "
                 "Use transform_batches(X), or raise the budget with phimap.config(memory=...)."
             )
         return self._features(self.record_.bind(ops), ops, X)

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import phimap as pm
 from phimap._files import DataError
 from phimap.bench import uci
-from phimap.bench.tabular import measure, methods, tables
-from phimap.bench.tabular.measure import Failure, Measurement, PeakMemory, Store, error_of, read, run
+from phimap.bench.tabular import tables
+from phimap.bench.tabular.measure import Failure, Measurement, Store, error_of, read, run
 from phimap.bench.tabular.methods import METHODS, Method
 from phimap.bench.tabular.page import markdown, overview
 from phimap.bench.tabular.results import Summary, tables_of
@@ -174,17 +174,6 @@ def test_other_files_are_refused(text, tmp_path):
     path.write_text(path.read_text() + text + "\n")
     with pytest.raises(DataError, match=r"line 2 of .*fits\.jsonl is not a fit"):
         Store(path)
-
-
-def test_memory_is_the_rise_of_this_fit_alone():
-    memory = PeakMemory()
-    if memory.before is None:
-        pytest.skip("the system tells no peak memory")
-    block = np.ones(16 * 2**20)
-    assert memory.rise() > 120 * 2**20
-    del block
-    # A mark that is not set back would still show the block.
-    assert PeakMemory().rise() < 60 * 2**20
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
@@ -386,10 +375,10 @@ def test_the_script_asks_for_the_figures_of_the_issue():
 
 
 def test_command_fits_once_and_draws(tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "_WARM", set())
+    monkeypatch.setattr("phimap.comparison.measure._WARM", set())
     asked = "bench tabular --sets diabetes,digits --methods hgb,neighbours,xrfm --splits 0,2 --rows 150 --quiet"
     arguments = [*asked.split(), "--json", str(tmp_path / "fits.jsonl"), "--output", str(tmp_path)]
-    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+    monkeypatch.setattr("phimap.comparison.methods.find_spec", lambda name: None)
     first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 0, first.output
     kept = (tmp_path / "fits.jsonl").read_text()

@@ -222,12 +222,11 @@ def test_sparse_texts_are_not_scaled_by_default(rng):
     [
         ({"alpha": -1.0}, r"`alpha` must be greater than 0"),
         ({"alpha": "cv"}, r"`alpha` must be one of 'auto'"),
-        ({"kernel": "rbf"}, r"`kernel` must be one of.*'gaussian'"),
+        ({"kernel": "gausian"}, r"`kernel` must be one of.*got 'gausian'. Did you mean 'gaussian'\?"),
         ({"length_scale": 0.0}, r"`length_scale` must be greater than 0"),
         ({"length_scale": "mean"}, r"`length_scale` must be a positive number, 'auto' or 'median', got 'mean'"),
-        ({"kernel": "ntk", "length_scale": 2.0}, r"`length_scale` applies to the kernels"),
         ({"standardize": "rows"}, r"`standardize` must be one of"),
-        ({"standardize": True}, r"`standardize` must be one of 'auto', 'columns', 'global' or False, got True"),
+        ({"standardize": True}, r"`standardize` must be one of 'auto', 'columns', 'global' or None, got True"),
         ({"n_components": 0}, r"`n_components` must be at least 1, got 0"),
         ({"device": "tpu:x"}, r"`device` must be"),
         ({"memory": "lots"}, r"`memory` must be a positive number of bytes"),
@@ -239,9 +238,42 @@ def test_bad_parameters_name_the_remedy(parameters, message):
         pm.KernelRegressor(**{**GAUSSIAN, "n_components": 8, **parameters}).fit(X, y)
 
 
+@pytest.mark.parametrize("nothing", [None, False, "none"])
+def test_three_spellings_of_nothing_are_one(nothing):
+    X, y = problem(60)
+    fixed = {"kernel": "gaussian", "n_components": 16, "length_scale": "median", "random_state": 0}
+    model = pm.KernelRegressor(**fixed, metric=nothing, corrections=nothing, standardize=nothing)
+    plain = pm.KernelRegressor(**fixed, metric=None, corrections=None, standardize=False)
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), plain.fit(X, y).predict(X))
+
+
+def test_a_kernel_has_the_names_of_other_libraries():
+    X, y = problem(60)
+    fixed = {"n_components": 16, "length_scale": "median", "metric": None, "random_state": 0}
+    expected = pm.KernelRegressor("gaussian", **fixed).fit(X, y).predict(X)
+    model = pm.KernelRegressor("rbf", **fixed)
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), expected)
+    assert model.kernel == "rbf"
+
+
+@pytest.mark.parametrize("kernel", ["ntk", pm.kernels.Gaussian(3.0)])
+def test_a_length_scale_that_nothing_takes_is_ignored_with_one_warning(kernel):
+    X, y = problem(60)
+    fixed = {"kernel": kernel, "n_components": 16, "metric": None, "random_state": 0}
+    with pytest.warns(UserWarning, match=r"`length_scale`=2.0 is ignored: .*Set the width on the kernel") as caught:
+        found = pm.KernelRegressor(**fixed, length_scale=2.0).fit(X, y)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(found.predict(X), pm.KernelRegressor(**fixed).fit(X, y).predict(X))
+
+
+def test_forgotten_targets_are_told_in_a_users_words():
+    with pytest.raises(ValueError, match="KernelRegressor requires y to be passed"):
+        pm.KernelRegressor().fit(problem(20)[0])
+
+
 def test_too_little_memory_is_said_before_the_work():
     X, y = problem(50)
-    with pytest.raises(MemoryError, match=r"`n_components`=4096 needs 0\.\d+ GB"):
+    with pytest.raises(MemoryError, match=r"`n_components`=4096 needs \d+\.\d+ MB"):
         pm.KernelRegressor(n_components=4096, memory="5MB", **GAUSSIAN).fit(X, y)
 
 

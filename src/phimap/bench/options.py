@@ -14,7 +14,7 @@ from phimap._options import Option, Quiet, numbers, seeds, words
 class BenchOptions:
     """The options of ``phimap bench``; None leaves the choice to the experiment."""
 
-    name: Annotated[str, Option("An experiment; an unknown name lists them.", positional=True)]
+    name: Annotated[str, Option("An experiment, or list, which shows them.", positional=True)]
     data: Annotated[Path | None, Option("Folder of the data sets. Default: PHIMAP_DATA.")] = None
     sets: Annotated[
         Sequence[str] | None, Option("Data sets, separated by commas; digits needs no folder.", read=words)

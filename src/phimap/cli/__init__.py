@@ -26,7 +26,7 @@ def main() -> None:
         choose_core_type()
         from phimap.cli.commands import app
 
-        app()
+        app(prog_name="phimap")
     except KeyboardInterrupt:
         sys.stderr.write("error: interrupted. No half-written file is left.\n")
         sys.exit(130)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +20,11 @@ from phimap.bench.options import BenchOptions
 
 def run(options: BenchOptions) -> None:
     """Run an experiment, print its tables, and write results and figures into the output folder."""
+    if options.name == "list":
+        _list()
+        return
     if options.name not in EXPERIMENTS:
-        raise ValueError(f"NAME must be one of {', '.join(EXPERIMENTS)}, got {options.name!r}.")
+        raise ValueError(f"NAME must be list or one of {', '.join(EXPERIMENTS)}, got {options.name!r}.")
     module, _ = EXPERIMENTS[options.name]
     report = import_module(f"phimap.bench.{module}").report
     if options.output is not None:
@@ -34,6 +38,12 @@ def run(options: BenchOptions) -> None:
         for name, draw in found.figures.items():
             draw(options.output / name)
         console.print(f"results and figures: {options.output}")
+
+
+def _list() -> None:
+    """Print the experiments and what each reproduces, one a line."""
+    width = max(map(len, EXPERIMENTS)) + 2
+    sys.stdout.writelines(f"{name:<{width}}{says}\n" for name, (_, says) in EXPERIMENTS.items())
 
 
 def _rendered(table: experiment.Table) -> Table:

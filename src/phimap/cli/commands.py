@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from inspect import Parameter, Signature
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
@@ -13,14 +12,14 @@ import typer
 from phimap._options import Option
 from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
-from phimap.cli.options import FitOptions, PredictOptions
+from phimap.cli.options import CompareOptions, FitOptions, InfoOptions, PredictOptions
 
 Options = TypeVar("Options")
 
 app = typer.Typer(
     cls=OneLineGroup,
-    epilog="Data: .csv, .csv.gz, .parquet, .npy, .npz (file.npz:key), or a folder of images. All are read out of core.",
-    add_completion=False,
+    epilog="Data: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, .npz (file.npz:key), a folder of images, or - for "
+    "standard input. Columns may hold numbers, text, categories and dates.",
     pretty_exceptions_enable=False,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,7 +48,12 @@ def _parameter(field: Field, kind: Any, option: Option) -> Parameter:
     """A field as typer wants it."""
     if option.read is not None:
         kind = str | None if field.default is None else str
-    shown = typer.Argument(help=option.help) if option.positional else typer.Option(*option.names, help=option.help)
+    completes = (lambda: list(option.words)) if option.words else None
+    shown = (
+        typer.Argument(help=option.help, autocompletion=completes)
+        if option.positional
+        else typer.Option(*option.names, help=option.help, autocompletion=completes)
+    )
     default = Parameter.empty if field.default is MISSING else field.default
     return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
 
@@ -90,18 +94,20 @@ def predict(options: PredictOptions) -> None:
     run(options)
 
 
-@app.command()
-def info(
-    model: Annotated[Path | None, typer.Argument(help="Model file. Default: describe this installation.")] = None,
-) -> None:
+@command(InfoOptions)
+def info(options: InfoOptions) -> None:
     """Describe this installation and its speed, or a model file."""
-    with one_line_errors():
-        from phimap.cli.info import describe_installation, describe_model
+    from phimap.cli.info import run
 
-        if model is None:
-            describe_installation()
-        else:
-            describe_model(model)
+    run(options)
+
+
+@command(CompareOptions)
+def compare(options: CompareOptions) -> None:
+    """Fit several methods to a table, gradient boosting and a linear model among them, and say which are better."""
+    from phimap.cli.compare import run
+
+    run(options)
 
 
 @command(BenchOptions)

@@ -15,6 +15,7 @@ from phimap.io import DataError, Rows, holdout_mask
 from phimap.io.arrow import is_numeric
 from phimap.io.batching import chosen
 from phimap.io.frame import Frame
+from phimap.learn.data.extreme_targets import ExtremeTargets
 from phimap.learn.data.scaling import Moments
 from phimap.tables import TableEncoder
 
@@ -61,6 +62,8 @@ class Overview:
         Whether every target is a label or a whole number.
     encoder : TableEncoder or None
         Of the columns of a frame; None where the table holds numbers alone.
+    extreme : str or None
+        A line on the one row, held out or not, that has most of the variance of a numeric target.
     """
 
     n_rows: int
@@ -70,6 +73,7 @@ class Overview:
     labels: tuple | None
     whole: bool
     encoder: TableEncoder | None = None
+    extreme: str | None = None
 
     @property
     def n_train(self) -> int:
@@ -116,13 +120,16 @@ class _Facts:
         self._batch_rows = batch_rows
         self._columns = _described_columns(table)
         self._target = _Target()
+        self._extremes = ExtremeTargets()
         self._n_rows = self._n_held_out = 0
 
     def training_rows(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Batches of the rows that are not held out."""
         options = self._options
-        for X, y in self._table.batches(self._batch_rows):
+        for X, y, numbers in self._table.numbered_batches(self._batch_rows):
             held_out = holdout_mask(self._n_rows, len(X), options.holdout, options.seed)
+            if np.asarray(y).dtype.kind in "fiu":
+                self._extremes.update(np.asarray(y), numbers)
             self._n_rows += len(X)
             self._n_held_out += int(held_out.sum())
             X, y = chosen(X, ~held_out), np.asarray(y)[~held_out]
@@ -135,9 +142,16 @@ class _Facts:
     def overview(self, encoder: TableEncoder | None) -> Overview:
         target = self._target
         labels = tuple(sorted(target.labels)) if target.labels is not None else None
-        described = target.described(str(self._table.target_name))
+        name = str(self._table.target_name)
         return Overview(
-            self._n_rows, self._n_held_out, self._columns.described(), described, labels, target.whole, encoder
+            self._n_rows,
+            self._n_held_out,
+            self._columns.described(),
+            target.described(name),
+            labels,
+            target.whole,
+            encoder,
+            self._extremes.message(f"the target {name!r}"),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -14,24 +15,27 @@ import numpy as np
 from phimap._progress import Stages
 from phimap.cli.describe import some
 from phimap.cli.errors import complain
+from phimap.cli.facts import write
 from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
+from phimap.cli.held_out import score
 from phimap.cli.options import FitOptions
-from phimap.cli.outputs import Output, check_distinct, check_writable, write_all, write_text
-from phimap.cli.result import Result, lines, summarise
+from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
+from phimap.cli.result import Result, facts, summarise
 from phimap.cli.rows import SplitRows, open_selected, tell_of
-from phimap.cli.scoring import Scores
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config
 from phimap.io import MixedTable, Rows
-from phimap.io.model import save
+from phimap.io.model import is_model_file, save
 from phimap.io.npy import ArrayTable
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.data.batches import batch_rows
+from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.search.kernel import OTHERS, STATIONARY
+from phimap.learn.search.names import kernel_name
 from phimap.learn.search.width import most_components
 from phimap.tables import TableEncoder
 
@@ -41,6 +45,7 @@ _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK
 
 def run(options: FitOptions) -> None:
     """Carry out the command."""
+    options = replace(options, kernel=kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel"))
     _check(options)
     with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
         result = _fit(replace(options, data=in_words(options.data)), path)
@@ -49,7 +54,7 @@ def run(options: FitOptions) -> None:
     report_seconds = sum(stage.seconds for stage in timed.finished)
     if not options.quiet:
         summarise(result, report_seconds)
-    sys.stdout.writelines(f"{name} {value}\n" for name, value in lines(result, report_seconds))
+    write(facts(result, report_seconds), as_json=options.json)
 
 
 def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
@@ -67,9 +72,6 @@ def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
 
 def _check(options: FitOptions) -> None:
     """Refuse what can be refused before the data are read."""
-    if options.kernel != "auto" and options.kernel not in STATIONARY | OTHERS:
-        names = ", ".join(("auto", *sorted(STATIONARY | OTHERS)))
-        raise ValueError(f"--kernel must be one of {names}, got {options.kernel!r}.")
     if not isinstance(options.features, str) and options.features < 2:
         raise ValueError(f"--features must be at least 2, got {options.features}. Use for example 4096.")
     _, shaping = _NETWORKS.get(options.kernel, (None, ()))
@@ -87,12 +89,12 @@ def _check(options: FitOptions) -> None:
     for option, value in (("--alpha", options.alpha), ("--length-scale", options.length_scale)):
         if not isinstance(value, str) and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{option} must be a positive number or auto, got {value:g}.")
-    if options.length_scale != "auto" and options.kernel not in STATIONARY:
-        names = ", ".join(sorted(STATIONARY))
-        raise ValueError(f"--length-scale applies to {names}, got it with --kernel {options.kernel}. Leave it out.")
     check_distinct(options.model, options.report)
     check_writable("--model", options.model, [options.data])
     check_writable("--report", options.report, [options.data])
+    if not options.force:
+        check_replaceable("--model", options.model, is_model_file, "phimap model")
+        check_replaceable("--report", options.report, is_page, "HTML page")
 
 
 def _fit(options: FitOptions, path: str) -> Result:
@@ -129,9 +131,14 @@ def _fit(options: FitOptions, path: str) -> Result:
         and (coarse := coarse_columns(overview.features, options.dtype)) is not None
     ):
         complain(f"{options.data}: {coarse}", "warning")
+    if task == "regression" and overview.extreme is not None:
+        complain(f"{options.data}: {overview.extreme}", "warning")
     model = _learner(options, task, standardize)
     split = SplitRows(table, options.holdout, options.seed, rows, held_out=False, encoder=overview.encoder)
-    model.fit_batches(split, encoder=overview.encoder)
+    with warnings.catch_warnings():
+        # The learner would tell of it again, by its place among the training rows.
+        warnings.simplefilter("ignore", ExtremeTargetWarning)
+        model.fit_batches(split, encoder=overview.encoder)
     if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)
@@ -140,11 +147,8 @@ def _fit(options: FitOptions, path: str) -> Result:
     model.input_dtype_ = options.dtype
     scores = None
     if overview.n_held_out:
-        scores = Scores(task, getattr(model, "classes_", None))
         with stages.stage("held-out rows", overview.n_held_out) as advance:
-            for X, y in replace(split, held_out=True):
-                scores.update(y, predict_unnamed(model, X))
-                advance(len(X))
+            scores = score(model, task, replace(split, held_out=True), advance)
         if (unseen := scores.unseen()) is not None:
             complain(f"{options.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.
@@ -169,15 +173,6 @@ def _tell_of_columns(data: str, encoder: TableEncoder | None) -> None:
     left_out = [f"{column.name!r} ({column.note})" for column in columns if column.kind == "left out"]
     if left_out:
         complain(f"{data}: left out as columns: {some(left_out)}.", "note")
-
-
-def predict_unnamed(model: Any, X: np.ndarray) -> np.ndarray:
-    """Predictions (r,) for rows `X` (r, d) whose columns are known to be the model's."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
-        return model.predict(X)
 
 
 def _learner(options: FitOptions, task: str, standardize: str) -> Any:
@@ -207,7 +202,7 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
 
 def _spinner(text: str, *, quiet: bool) -> Any:
     """A sign of life while something without a known length runs."""
-    if quiet:
+    if quiet or not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
-from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,22 +14,37 @@ from typing import Any
 from phimap.cli.blas import blas_libraries, measure_speed
 from phimap.cli.describe import kernel_text, search_facts, some, task_of, times
 from phimap.cli.encoded import column_texts
-from phimap.config import memory_budget, thread_count
+from phimap.cli.facts import Fact, write
+from phimap.cli.options import InfoOptions
+from phimap.config import memory_budget, size_text, thread_count
 from phimap.io.model import load
+
+# A name, its text, and for JSON its value where that is no text.
+Row = tuple[str, str] | tuple[str, str, Any]
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
-def describe_installation() -> None:
-    """Print versions, BLAS, threads, speed, compiled kernels, budget and devices."""
+def run(options: InfoOptions) -> None:
+    """Carry out the command."""
+    rows = describe_installation() if options.model is None else describe_model(options.model)
+    if options.json:
+        write([Fact(re.sub(r"\W+", "_", name), rest[-1]) for name, *rest in rows], as_json=True)
+    else:
+        width = max(len(name) for name, *_ in rows) + 2
+        sys.stdout.writelines(f"{name:<{width}}{text}\n" for name, text, *_ in rows)
+
+
+def describe_installation() -> list[Row]:
+    """Versions, BLAS, threads, speed, compiled kernels, budget and devices, as rows."""
     threads = thread_count()
-    rows = [
+    rows: list[Row] = [
         ("phimap", version("phimap")),
         ("python", platform.python_version()),
         *((name, _version(name)) for name in _PACKAGES),
-        *(("blas", text) for text in blas_libraries()),
+        ("blas", "; ".join(blas_libraries()), blas_libraries()),
         ("OPENBLAS_CORETYPE", os.environ.get("OPENBLAS_CORETYPE", "not set")),
-        ("threads", str(threads)),
+        ("threads", str(threads), threads),
     ]
     for count in sorted({1, threads}):
         speed = measure_speed(count)
@@ -37,48 +52,53 @@ def describe_installation() -> None:
         rows.append((label, f"sgemm {speed.single:.0f}, dgemm {speed.double:.0f}"))
     rows += [
         ("compiled kernels", _compiled_kernels()),
-        ("memory budget", f"{memory_budget() / 2**30:.2f} GB"),
+        ("memory budget", size_text(memory_budget()), memory_budget()),
         ("torch", _version("torch")),
         ("cuda", _cuda()),
     ]
-    _print(rows)
+    return rows
 
 
-def describe_model(path: Path) -> None:
-    """Print what a model file holds; reading it verifies its checksum."""
+def describe_model(path: Path) -> list[Row]:
+    """What a model file holds, as rows; reading it verifies its checksum."""
     model = load(path)
-    rows = [("file", f"{path}, {path.stat().st_size / 2**20:.2f} MB, checksum OK"), ("kind", type(model).__name__)]
+    size = path.stat().st_size
+    rows: list[Row] = [("file", f"{path}, {size_text(size)}, checksum OK", str(path)), ("kind", type(model).__name__)]
     if hasattr(model, "feature_map_"):
         rows += _learner(model)
     elif hasattr(model, "record_"):
-        rows += [("width", str(model.record_.n_components)), ("columns", str(model.n_features_in_))]
+        width, columns = model.record_.n_components, model.n_features_in_
+        rows += [("width", str(width), width), ("columns", str(columns), columns)]
         if hasattr(model, "kernel_"):
             rows.insert(2, ("kernel", kernel_text(model.kernel_)))
-    _print(rows)
+    return rows
 
 
-def _learner(model: Any) -> list[tuple[str, str]]:
-    rows = [
+def _learner(model: Any) -> list[Row]:
+    width, classes = model.feature_map_.record_.n_components, getattr(model, "classes_", None)
+    rows: list[Row] = [
         ("task", task_of(model)),
         ("kernel", kernel_text(model.kernel_)),
         ("map", type(model.feature_map_).__name__),
-        ("width", f"{model.feature_map_.record_.n_components} features"),
+        ("width", f"{width} features", width),
         *search_facts(model),
-        ("alpha", f"{model.alpha_:.4g}"),
-        ("rows seen", str(model.n_samples_seen_)),
+        ("alpha", f"{model.alpha_:.4g}", model.alpha_),
+        ("rows seen", str(model.n_samples_seen_), model.n_samples_seen_),
     ]
     if hasattr(model, "target_name_"):
         rows.append(("target", str(model.target_name_)))
-    if hasattr(model, "classes_"):
-        rows.append(("classes", some(model.classes_)))
-    names = some(model.feature_names_in_) if hasattr(model, "feature_names_in_") else "without names"
-    rows.append(("columns", f"{model.n_features_in_}: {names}"))
+    if classes is not None:
+        rows.append(("classes", some(classes), classes.tolist()))
+    known = getattr(model, "feature_names_in_", None)
+    names = "without names" if known is None else some(known)
+    columns = model.n_features_in_ if known is None else known.tolist()
+    rows.append(("columns", f"{model.n_features_in_}: {names}", columns))
     if model.encoder_ is not None:
         rows += [(f"  {name}", text) for name, text in column_texts(model.encoder_)]
     if len(getattr(model, "sample_shape_", ())) > 1:
         rows.append(("images", times(model.sample_shape_)))
     kept = hasattr(model, "solver_")
-    rows.append(("statistics", "kept, training can go on" if kept else "not kept (fit --statistics keeps them)"))
+    rows.append(("statistics", "kept, training can go on" if kept else "not kept (fit --statistics keeps them)", kept))
     return rows
 
 
@@ -104,9 +124,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
-
-
-def _print(rows: Sequence[tuple[str, str]]) -> None:
-    """Write names and values, one a line, aligned."""
-    width = max(len(name) for name, _ in rows) + 2
-    sys.stdout.writelines(f"{name:<{width}}{value}\n" for name, value in rows)

@@ -1,4 +1,4 @@
-"""The options of ``phimap fit`` and ``phimap predict``, each written once."""
+"""The options of ``phimap fit``, ``predict``, ``info`` and ``compare``, each written once."""
 
 from __future__ import annotations
 
@@ -39,6 +39,13 @@ def auto_or_count(option: str, text: str) -> int | str:
         raise ValueError(f"{option} must be an integer or auto, got {text!r}. Use for example 4096.") from None
 
 
+def all_or_count(option: str, text: str) -> int | str:
+    """A positive integer, or ``"all"``."""
+    if text != "all" and not (text.isdigit() and int(text) > 0):
+        raise ValueError(f"{option} must be a positive integer or all, got {text!r}. Use for example 20000.")
+    return text if text == "all" else int(text)
+
+
 def height_and_width(option: str, text: str) -> tuple[int, int]:
     """Two sides with an x between them."""
     sides = text.lower().split("x")
@@ -71,6 +78,7 @@ Strict = Annotated[
 ]
 Memory = Annotated[str | None, Option("Byte budget, such as 2GB. Default: half of the free memory.")]
 Jobs = Annotated[int | None, Option("Threads; changes no bit of the result. Default: all cores.")]
+Json = Annotated[bool, Option("Print the results as one JSON object.", ("--json",))]
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,10 @@ class FitOptions:
     ] = None
     kernel: Annotated[
         str,
-        Option("auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk."),
+        Option(
+            "auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk.",
+            words=("auto", "gaussian", "laplacian", "matern", "arccosine", "polynomial", "nngp", "ntk", "cntk"),
+        ),
     ] = "auto"
     metric: Annotated[
         Literal["auto", "none", "diagonal", "full"],
@@ -151,6 +162,10 @@ class FitOptions:
     statistics: Annotated[
         bool, Option("Keep the sums in the model file, so that training can go on.", ("--statistics",))
     ] = False
+    json: Json = False
+    force: Annotated[
+        bool, Option("Let --model and --report replace a file that is no model or report.", ("--force",))
+    ] = False
     quiet: Quiet = False
 
 
@@ -162,7 +177,73 @@ class PredictOptions:
     data: Data
     output: Annotated[Path | None, Option("CSV file. Default: standard output.", ("--output", "-o"))] = None
     target: Annotated[str | None, Option("Column with the truth, or class for a folder: prints the score, too.")] = None
+    probabilities: Annotated[bool, Option("Add a column probability_CLASS for each class.", ("--probabilities",))] = (
+        False
+    )
+    std: Annotated[
+        bool,
+        Option("Add a column std: the standard deviation of a new target. Needs fit --statistics.", ("--std",)),
+    ] = False
+    interval: Annotated[
+        float | None,
+        Option("Add columns lower and upper that hold this share of new targets, such as 0.9. As --std."),
+    ] = None
+    json: Json = False
     id: Annotated[str | None, Option("Column that is copied beside the predictions.")] = None
     strict: Strict = False
     memory: Memory = None
     n_jobs: Jobs = None
+
+
+@dataclass(frozen=True)
+class InfoOptions:
+    """The options of ``phimap info``."""
+
+    model: Annotated[Path | None, Option("Model file. Default: describe this installation.", positional=True)] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """The options of ``phimap compare``."""
+
+    data: Data
+    target: Annotated[str | None, Option("Column to predict, by name or position; for .npz also a key.")] = None
+    models: Annotated[
+        list[str] | None,
+        Option(
+            "Among linear, neighbours, hgb, lightgbm, phimap, gaussian, ntk and nystroem, separated by commas. "
+            "Default: all.",
+            read=words,
+            words=("linear", "neighbours", "hgb", "lightgbm", "phimap", "gaussian", "ntk", "nystroem"),
+        ),
+    ] = None
+    splits: Annotated[int, Option("Parts of the rows that are tested in turn, a fifth each.")] = 3
+    rows: Annotated[
+        int | str, Option("Rows, drawn at random, that are used of longer tables; or all.", read=all_or_count)
+    ] = "20000"
+    features: Annotated[
+        int | str, Option("Number of features of ours, or auto: 2,048 with fixed kernels.", read=auto_or_count)
+    ] = "auto"
+    task: Annotated[
+        Literal["auto", "regression", "classification"],
+        Option("auto: classes are text, booleans, and whole numbers with at most 20 distinct values."),
+    ] = "auto"
+    seed: Annotated[int, Option("Seed of the rows, the splits and the methods.")] = 0
+    columns: Annotated[list[str] | None, Option("Feature columns, separated by commas. Default: all.", read=words)] = (
+        None
+    )
+    drop: Annotated[
+        list[str] | None, Option("Columns to leave out, by name or position, separated by commas.", read=words)
+    ] = None
+    types: Annotated[
+        dict[str, str] | None,
+        Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
+    ] = None
+    strict: Strict = False
+    report: Annotated[Path | None, Option("File for an HTML report.")] = None
+    force: Annotated[bool, Option("Let --report replace a file of any kind.", ("--force",))] = False
+    json: Json = False
+    memory: Memory = None
+    n_jobs: Jobs = None
+    quiet: Quiet = False

@@ -37,6 +37,20 @@ def check_writable(option: str, path: Path | None, inputs: Sequence[str] = ()) -
         ) from error
 
 
+def check_replaceable(option: str, path: Path | None, is_ours: Callable[[Path], bool], kind: str) -> None:
+    """Raise if there is a file at `path` that is not of the kind that would replace it, and not empty."""
+    if path is not None and path.is_file() and path.stat().st_size and not is_ours(path):
+        raise FileExistsError(
+            f"{option} {path}: holds something that is no {kind}. Choose another name, or replace it with --force."
+        )
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file begins like an HTML page."""
+    with path.open("rb") as file:
+        return file.read(64).lstrip().lower().startswith((b"<!doctype html", b"<html"))
+
+
 def check_distinct(model: Path | None, report: Path | None) -> None:
     """Raise if both outputs would go to one file."""
     if model is not None and report is not None and os.path.abspath(model) == os.path.abspath(report):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,13 +16,15 @@ from phimap._files import write_whole
 from phimap.cli.alignment import Ids, aligned
 from phimap.cli.describe import task_of
 from phimap.cli.errors import complain
-from phimap.cli.fit import predict_unnamed
+from phimap.cli.facts import Fact, write
+from phimap.cli.held_out import outcomes
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import PredictOptions
 from phimap.cli.outputs import check_writable
 from phimap.cli.rows import check_single, tell_of
 from phimap.cli.scoring import Scores
 from phimap.cli.standard_input import in_words, readable
+from phimap.cli.uncertainty import Uncertainty
 from phimap.config import config
 from phimap.io import DataError
 from phimap.io.model import load
@@ -32,6 +36,8 @@ def run(options: PredictOptions) -> None:
     """Carry out the command."""
     file, data, output, target = options.model, in_words(options.data), options.output, options.target
     check_writable("--output", output, [options.data, str(file)])
+    if options.json and output is None:
+        raise ValueError("--json needs --output FILE, got none: predictions would share standard output with it.")
     with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
         model = load(file)
         if not hasattr(model, "predict"):
@@ -41,22 +47,24 @@ def run(options: PredictOptions) -> None:
             raise DataError(
                 f"{file}: predicts {n_targets} targets, the command line takes one. Use phimap.load in Python."
             )
+        extra = Uncertainty(model, str(file), options.probabilities, options.std, options.interval)
         opened = ModelRows(data, path, target, model, strict=options.strict)
         ids = None if options.id is None else Ids(path, options.id)
         scores = Scores(task_of(model), getattr(model, "classes_", None)) if target is not None else None
-        batches = aligned(_predictions(model, data, opened, scores), opened, ids)
+        batches = aligned(_predictions(model, data, opened, scores, extra), opened, ids)
         if output is None:
             _write(sys.stdout.buffer, batches)
             sys.stdout.flush()
         else:
             write_whole(output, lambda file: _write(file, batches))
     tell_of(data, opened.table)
-    if scores is not None:
-        if (unseen := scores.unseen()) is not None:
-            complain(f"{data}: {unseen}", "warning")
-        # Beside predictions on standard output the score would be one more row.
-        stream = sys.stderr if output is None else sys.stdout
-        stream.writelines(f"{name} {value}\n" for name, value in scores.lines())
+    if scores is not None and (unseen := scores.unseen()) is not None:
+        complain(f"{data}: {unseen}", "warning")
+    facts = [] if scores is None else [*scores.facts(), Fact("rows", scores.n)]
+    if options.json:
+        facts.append(Fact("output", str(output)))
+    # Beside predictions on standard output the score would be one more row.
+    write(facts, as_json=options.json, stream=sys.stderr if output is None else sys.stdout)
 
 
 def _kind(targets: np.ndarray) -> str:
@@ -65,13 +73,12 @@ def _kind(targets: np.ndarray) -> str:
 
 
 def _predictions(
-    model: Any, data: str, opened: ModelRows, scores: Scores | None
+    model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
     """Predictions batch by batch, with the names of rows that have one, and their places; scored on the way."""
     start = 0
     for X, y, numbers in opened.batches(feature_rows(model.feature_map_.record_.n_components, 4)):
-        # A model of one target in a column predicts a column.
-        predicted = predict_unnamed(model, X).reshape(len(X))
+        predicted, decisions = outcomes(model, X)
         if scores is not None and y is not None:
             check_single(data, opened.table, y)
             known = is_present(y)
@@ -81,18 +88,20 @@ def _predictions(
                     f"{data}: target {opened.table.target_name!r} holds {_kind(y)}, the model predicts {_kind(told)}. "
                     "Name the column that the model was trained on."
                 )
-            scores.update(y, told)
+            scores.update(y, told, None if decisions is None else decisions[known])
         row_names = opened.table.row_names
         names = {} if row_names is None else {"file": row_names[start : start + len(X)]}
         start += len(X)
-        yield pa.table({**names, "prediction": pa.array(predicted)}), numbers
+        yield pa.table({**names, "prediction": pa.array(predicted), **extra.columns(X)}), numbers
 
 
 def _write(file: Any, batches: Iterator[pa.Table]) -> None:
     """Write a CSV file."""
     for start, batch in enumerate(batches):
         if start == 0:
-            file.write(f"{','.join(batch.column_names)}\n".encode())
+            head = io.StringIO()
+            csv.writer(head, lineterminator="\n").writerow(batch.column_names)
+            file.write(head.getvalue().encode())
         if batch.num_columns > 1 or not batch.column(0).null_count:
             file.write(_lines(batch))
             continue

@@ -26,6 +26,8 @@ from phimap.cli.first_pass import Columns
 from phimap.cli.options import FitOptions
 from phimap.cli.result import Result
 from phimap.cli.rows import SplitRows
+from phimap.cli.scoring import Scores
+from phimap.config import size_text
 from phimap.learn.data.batches import feature_rows
 from phimap.report import Dependences, Facts, dependences, error_curves, render
 
@@ -42,7 +44,7 @@ _CHOSEN_BY = {
     "held-out": "by validation rows",
     "leave-one-out": "by leave-one-out error",
 }
-_HEAD = ("column", "mean", "standard deviation", "lowest", "highest")
+_HEAD = ("column", "mean", "deviation", "lowest", "highest")
 
 
 def page(result: Result) -> str:
@@ -124,36 +126,47 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
             f"predicting the mean would err by {by_mean:.3g}."
         )
     unseen = scores.unseen()
-    commonest = np.unique(true, return_counts=True)[1].max() / true.size
     return (
         f"{rows} the model finds the right one of {len(result.model.classes_)} classes of {target} in "
         f"{100 * scores.accuracy:.2f} % of cases, where always naming the commonest would be right in "
-        f"{100 * commonest:.1f} %." + (f" {unseen}" if unseen else "")
+        f"{100 * scores.baseline:.1f} %." + (f" {unseen}" if unseen else "")
     )
 
 
 def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
     scores = result.scores
-    tiles = []
-    if scores is not None and result.task == "regression":
-        tiles += [
-            ("R²", "undefined" if np.isnan(scores.r2) else f"{scores.r2:.3f}", "on held-out rows"),
-            ("RMSE", f"{scores.rmse:.3g}", f"in units of {result.table.target_name}"),
-        ]
-    elif scores is not None:
-        wrong = round(scores.n * (1 - scores.accuracy))
-        tiles += [
-            ("Accuracy", f"{100 * scores.accuracy:.2f} %", "on held-out rows"),
-            ("Mistakes", f"{wrong:,}", f"of {scores.n:,} held-out rows"),
-        ]
+    tiles = [] if scores is None else _score_tiles(scores, str(result.table.target_name))
     peak = max(stage.peak_bytes for stage in stages)
     return [
         *tiles,
         ("Training rows", f"{result.overview.n_train:,}", f"{result.overview.n_held_out:,} held out"),
         ("Features", f"{result.n_components:,}", f"from {inputs_text(result.table)}"),
         ("Time", f"{result.seconds:.1f} s", "reading, fitting, scoring"),
-        ("Memory", f"{peak / 2**30:.2f} GB", "at most, whole process"),
+        ("Memory", size_text(peak), "at most, whole process"),
     ]
+
+
+def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
+    """The score, and what one gets without a kernel."""
+    linear = scores.linear
+    if scores.task == "regression":
+        beside = "" if linear is None else f"a linear model: {linear.rmse:.3g}"
+        return [
+            ("R²", "undefined" if np.isnan(scores.r2) else f"{scores.r2:.3f}", "on held-out rows"),
+            ("RMSE", f"{scores.rmse:.3g}", f"in units of {target}"),
+            ("Baseline", f"{scores.baseline:.3g}", "; ".join(filter(None, ("RMSE of the mean", beside)))),
+        ]
+    wrong = round(scores.n * (1 - scores.accuracy))
+    beside = "" if linear is None else f"a linear model: {100 * linear.accuracy:.2f} %"
+    tiles = [
+        ("Accuracy", f"{100 * scores.accuracy:.2f} %", f"{wrong:,} mistakes in {scores.n:,} held-out rows"),
+        ("Baseline", f"{100 * scores.baseline:.2f} %", "; ".join(filter(None, ("the commonest class", beside)))),
+    ]
+    balance = scores.rarer_class()
+    if balance is None:
+        return [*tiles, ("Balanced", f"{100 * scores.balanced_accuracy:.2f} %", "mean share found of each class")]
+    note = f"finds {100 * balance.recall:.3g} % of {balance.label}"
+    return [*tiles, ("AUC", f"{balance.auc:.3f}", note)]
 
 
 def _data(result: Result) -> list[tuple[str, str]]:

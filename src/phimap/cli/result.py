@@ -7,6 +7,7 @@ from typing import Any
 
 from phimap._progress import Stage, peak_memory
 from phimap.cli.describe import inputs_text, kernel_text, length_scale_of, metric_kind, search_facts
+from phimap.cli.facts import Fact
 from phimap.cli.first_pass import Overview
 from phimap.cli.options import FitOptions
 from phimap.cli.scoring import Scores
@@ -33,26 +34,26 @@ class Result:
         return self.model.feature_map_.record_.n_components
 
 
-def lines(result: Result, report_seconds: float) -> list[tuple[str, str]]:
-    """The result as names and values, one a line."""
-    found = result.scores.lines() if result.scores else []
+def facts(result: Result, report_seconds: float) -> list[Fact]:
+    """The result as names and values."""
+    found = result.scores.facts() if result.scores else []
     found += [
-        ("task", result.task),
-        ("rows_trained", str(result.overview.n_train)),
-        ("rows_held_out", str(result.overview.n_held_out)),
-        ("alpha", f"{result.model.alpha_:.4g}"),
-        ("kernel", type(result.model.kernel_).__name__),
-        ("metric", metric_kind(result.model)),
-        ("features", str(result.n_components)),
+        Fact("task", result.task),
+        Fact("rows_trained", result.overview.n_train),
+        Fact("rows_held_out", result.overview.n_held_out),
+        Fact("alpha", result.model.alpha_, ".4g"),
+        Fact("kernel", type(result.model.kernel_).__name__),
+        Fact("metric", metric_kind(result.model)),
+        Fact("features", result.n_components),
     ]
     length_scale = length_scale_of(result.model.kernel_)
     if length_scale is not None:
-        found.append(("length_scale", f"{length_scale:.4g}"))
-    found += [("seconds", f"{result.seconds:.2f}"), ("peak_memory_mb", f"{peak_memory() / 2**20:.0f}")]
+        found.append(Fact("length_scale", length_scale, ".4g"))
+    found += [Fact("seconds", result.seconds, ".2f"), Fact("peak_memory_mb", peak_memory() / 2**20, ".0f")]
     if result.options.model is not None:
-        found.append(("model", str(result.options.model)))
+        found.append(Fact("model", str(result.options.model)))
     if result.options.report is not None:
-        found += [("report", str(result.options.report)), ("report_seconds", f"{report_seconds:.2f}")]
+        found += [Fact("report", str(result.options.report)), Fact("report_seconds", report_seconds, ".2f")]
     return found
 
 

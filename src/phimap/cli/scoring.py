@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
+from phimap.cli.facts import Fact
 from phimap.learn.data.scaling import Moments
 
 # Classes that the model was not trained on, of which as many are told one by one.
@@ -14,6 +18,17 @@ _LISTED = 5
 _COUNTED = 1000
 # Pairs of true and predicted values kept for figures: enough for any, and few megabytes.
 _KEPT = 200_000
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The rarer of two classes: its share of the rows, how it is found, and how well the scores rank it."""
+
+    label: Any
+    share: float
+    recall: float
+    precision: float
+    auc: float
 
 
 class Scores:
@@ -30,21 +45,25 @@ class Scores:
     task : str
     classes : ndarray, optional
         Those that the model can predict; rows of others are mistakes, and `unseen` tells of them.
+    linear : Scores, optional
+        Those of a linear model on the same rows, which the lines show beside the model's.
     """
 
-    def __init__(self, task: str, classes: np.ndarray | None = None):
+    def __init__(self, task: str, classes: np.ndarray | None = None, *, linear: Scores | None = None):
         self.task = task
         self.n = 0
+        self.linear = linear
         self._classes = classes
         self._unseen: Counter = Counter()
         self._n_unseen = 0
         self._wrong = 0.0
         self._moments = Moments(1)
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
+        self._decisions: list[np.ndarray] = []
         self._room = _KEPT
 
-    def update(self, y: np.ndarray, predicted: np.ndarray) -> None:
-        """Add true and predicted targets, both (r,)."""
+    def update(self, y: np.ndarray, predicted: np.ndarray, decisions: np.ndarray | None = None) -> None:
+        """Add true and predicted targets, both (r,), and of two classes the scores (r,) that rank the rows."""
         self.n += len(y)
         if self.task == "regression":
             self._wrong += float(np.square(y - predicted, dtype=np.float64).sum())
@@ -54,6 +73,8 @@ class Scores:
             self._count_unseen(y)
         if self._room > 0:
             self._kept.append((y[: self._room].copy(), predicted[: self._room].copy()))
+            if decisions is not None:
+                self._decisions.append(decisions[: self._room].copy())
             self._room -= len(y)
 
     def _count_unseen(self, y: np.ndarray) -> None:
@@ -94,11 +115,60 @@ class Scores:
         """What learning makes small: the root mean square error, or the share of wrong labels."""
         return self.rmse if self.task == "regression" else 1 - self.accuracy
 
-    def lines(self) -> list[tuple[str, str]]:
-        """Names and values, as printed."""
+    @property
+    def baseline(self) -> float:
+        """What the best constant gets on these rows: the RMSE of their mean, or the share of the commonest class."""
         if self.task == "regression":
-            return [("R2", f"{self.r2:.4f}"), ("RMSE", f"{self.rmse:.4g}")]
-        return [("accuracy", f"{self.accuracy:.4f}")]
+            return float(np.sqrt(self._moments.squared_deviations[0] / self.n))
+        true, _ = self.pairs()
+        return float(np.unique(true, return_counts=True)[1].max() / true.size)
+
+    def rarer_class(self) -> Balance | None:
+        """What is known of the rarer of two classes, over the first 200,000 rows; None for others."""
+        true, predicted = self.pairs()
+        if not self._decisions or self._classes is None:
+            return None
+        counts = [int((true == label).sum()) for label in self._classes]
+        if min(counts) == 0:
+            return None
+        # Of two equally common ones the second, which is the positive one of scores.
+        place = int(counts[1] <= counts[0])
+        rare = self._classes[place]
+        hits, named = int(((true == rare) & (predicted == rare)).sum()), int((predicted == rare).sum())
+        decisions = np.concatenate(self._decisions) * (1 if place else -1)
+        return Balance(
+            rare,
+            counts[place] / true.size,
+            hits / counts[place],
+            hits / named if named else float("nan"),
+            float(roc_auc_score(true == rare, decisions)),
+        )
+
+    def facts(self) -> list[Fact]:
+        """Names and values, as printed: the model's, a constant's, a linear model's."""
+        if self.task == "regression":
+            found = [Fact("R2", self.r2, ".4f"), Fact("RMSE", self.rmse, ".4g")]
+            found.append(Fact("RMSE_of_the_mean", self.baseline, ".4g"))
+            return found + ([Fact("RMSE_of_a_linear_model", self.linear.rmse, ".4g")] if self.linear else [])
+        found = [Fact("accuracy", self.accuracy, ".4f"), Fact("accuracy_of_the_commonest_class", self.baseline, ".4f")]
+        if self.linear:
+            found.append(Fact("accuracy_of_a_linear_model", self.linear.accuracy, ".4f"))
+        found.append(Fact("balanced_accuracy", self.balanced_accuracy, ".4f"))
+        if (balance := self.rarer_class()) is not None:
+            found += [
+                Fact("rarer_class", balance.label),
+                Fact("share", balance.share, ".4f"),
+                Fact("recall", balance.recall, ".4f"),
+                Fact("precision", balance.precision, ".4f"),
+                Fact("AUC", balance.auc, ".4f"),
+            ]
+        return found
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean share of each class that is found, over the first 200,000 rows."""
+        true, predicted = self.pairs()
+        return float(np.mean([(predicted[true == label] == label).mean() for label in np.unique(true)]))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """True and predicted targets, both (k,), of the first rows."""

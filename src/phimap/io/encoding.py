@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from phimap.io import legacy
+from phimap.io.pipelines import TRANSFORMERS, fitted_state
 from phimap.packed import PackedArray
 from phimap.records import NOT_SAVED, Record
 
@@ -37,7 +39,7 @@ class Encoder:
     def __init__(self, arrays: dict[str, np.ndarray], skipped: tuple[str, ...]):
         self._arrays = arrays
         self._skipped = skipped
-        self._names = {cls: name for name, cls in public_classes().items()}
+        self._names = {cls: name for name, cls in (public_classes() | TRANSFORMERS).items()}
 
     def encode(self, value: Any, path: str) -> Any:
         if value is None or isinstance(value, bool | int | float | str):
@@ -67,6 +69,9 @@ class Encoder:
             return {"kind": "seed", "entropy": value.entropy, "spawn_key": list(value.spawn_key)}
         if isinstance(value, _SPENT):
             return None
+        if isinstance(value, Pipeline):
+            steps = [[name, self.encode(step, f"{path}.{name}")] for name, step in value.steps]
+            return {"kind": "pipeline", "steps": steps}
         if type(value) in self._names:
             return self._estimator(value, path)
         raise TypeError(f"a model file cannot hold {path}={value!r} of type {type(value).__name__}.")
@@ -87,7 +92,8 @@ class Encoder:
 
     def _estimator(self, value: BaseEstimator, path: str) -> dict[str, Any]:
         params = value.get_params(deep=False)
-        state = {name: item for name, item in vars(value).items() if name not in params}
+        kept = fitted_state(value) if type(value) in TRANSFORMERS.values() else vars(value)
+        state = {name: item for name, item in kept.items() if name not in params}
         return {
             "kind": "estimator",
             "name": self._names[type(value)],
@@ -103,7 +109,7 @@ class Decoder:
 
     def __init__(self, arrays: Mapping[str, np.ndarray]):
         self._arrays = arrays
-        self._classes = public_classes()
+        self._classes = public_classes() | TRANSFORMERS
 
     def decode(self, node: Any) -> Any:
         if not isinstance(node, dict):
@@ -127,6 +133,9 @@ class Decoder:
 
     def _list(self, node: dict[str, Any]) -> list[Any]:
         return [self.decode(item) for item in node["items"]]
+
+    def _pipeline(self, node: dict[str, Any]) -> Pipeline:
+        return Pipeline([(name, self.decode(step)) for name, step in node["steps"]])
 
     def _dict(self, node: dict[str, Any]) -> dict[Any, Any]:
         keys = [self.decode(key) for key in node["keys"]]

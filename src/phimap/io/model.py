@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._files import DataError, one_line, write_whole
 from phimap.io.encoding import Decoder, Encoder, public_classes
+from phimap.io.pipelines import check_steps
 
 _FORMAT = "phimap-model-1"
+# What is no model file may seem to announce a header of any length.
+_LONGEST_HEADER = 2**26
 
 
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool = False) -> None:
@@ -26,7 +30,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     Parameters
     ----------
     model : estimator
-        A fitted learner, encoder, feature map or sketch of this package.
+        A fitted learner, encoder, feature map or sketch of this package; or scikit-learn's `Pipeline` of such, and of
+        its `StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `RobustScaler`, `Normalizer` and `PCA`.
     path : path-like
         Replaced only once the new file is complete.
     statistics : bool, default=False
@@ -38,7 +43,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     sklearn.exceptions.NotFittedError
         If the model is not fitted.
     TypeError
-        If it is not of this package, or holds something that a file cannot.
+        If it is not of this package, or a step is of another class; the message names the step.
     OSError
         If the file cannot be written; what was there before stays, and nothing half-written is left.
 
@@ -60,10 +65,13 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     """
     from safetensors.numpy import save as serialise
 
-    if type(model) not in public_classes().values():
+    known = tuple(public_classes().values())
+    if isinstance(model, Pipeline):
+        check_steps(model, known)
+    elif type(model) not in known:
         raise TypeError(
-            f"`model` must be a learner, a feature map or a sketch of phimap, got {type(model).__name__}. Save the "
-            "step of a pipeline that is one, or use joblib."
+            f"`model` must be a learner, a feature map or a sketch of phimap, or a pipeline of such, got "
+            f"{type(model).__name__}. Use joblib."
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
@@ -109,6 +117,14 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"`{path}` was written by phimap {metadata.get('version')} and cannot be read by {version('phimap')}: "
             f"{one_line(error)}. Save the model again with this version."
         ) from error
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says of itself that it is a model, of any version; damaged ones count."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = file.read(min(length, _LONGEST_HEADER))
+    return header.startswith(b"{") and b'"phimap-model-' in header
 
 
 def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:

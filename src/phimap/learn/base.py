@@ -42,7 +42,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         metric: str | None = "auto",
         effort: str = "normal",
         corrections: str | None = "auto",
-        standardize: str | bool = "auto",
+        standardize: str | bool | None = "auto",
         encode: str | TableEncoder | None = "auto",
         solver: str = "auto",
         device: str = "auto",
@@ -79,7 +79,7 @@ class KernelModel(StreamedFit, BaseEstimator):
 
     # Training --------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit on rows in memory.
 
         Parameters

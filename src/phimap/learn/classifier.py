@@ -109,7 +109,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         metric: str | None = "auto",
         effort: str = "normal",
         corrections: str | None = "auto",
-        standardize: str | bool = "auto",
+        standardize: str | bool | None = "auto",
         encode: str | TableEncoder | None = "auto",
         class_weight: dict[Any, float] | str | None = None,
         solver: str = "auto",

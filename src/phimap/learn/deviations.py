@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from phimap.config import memory_budget
+from phimap.config import memory_budget, size_text
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.dot_product import DotProductFeatures
 from phimap.kernels import StationaryKernel
@@ -60,8 +60,8 @@ class StandardDeviations(StreamedFit):
         needed, budget = self.solver_.leverages_memory(m) + 8 * _ARRAYS * _ROWS * m, memory_budget(self.memory)
         if needed > budget:
             raise MemoryError(
-                f"`return_std` needs {needed / 2**30:.2f} GB for a factor of {m} features, over the budget of "
-                f"{budget / 2**30:.2f} GB. Use fewer components, or raise `memory`."
+                f"`return_std` needs {size_text(needed)} for a factor of {m} features, over the budget of "
+                f"{size_text(budget)}. Use fewer components, or raise `memory`."
             )
 
     def _new_predictive(self) -> Predictive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite
 from phimap.learn.base import KernelModel
+from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.target_units import TargetUnits, check_range
 from phimap.learn.deviations import StandardDeviations
@@ -29,9 +31,9 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     ----------
     kernel : str, Kernel or feature map, default="auto"
         ``"auto"`` chooses by held-out error among Laplacian, Matern, additive and neural tangent kernels.
-        By name: ``"gaussian"``, ``"laplacian"``, ``"matern"`` (nu = 3/2), ``"arccosine"``, ``"polynomial"`` (degree 3),
-        ``"nngp"`` or ``"ntk"`` (depth 1), ``"cntk"`` (depth 2, for images). A kernel, for which a map is chosen; or an
-        unfitted map, which is used as it is and then decides the width.
+        By name: ``"gaussian"`` (or ``"rbf"``), ``"laplacian"``, ``"matern"`` (nu = 3/2), ``"arccosine"``,
+        ``"polynomial"`` (degree 3), ``"nngp"`` or ``"ntk"`` (depth 1), ``"cntk"`` (depth 2, for images). A kernel, for
+        which a map is chosen; or an unfitted map, which is used as it is and then decides the width.
     n_components : int or "auto", default="auto"
         Number m of features. ``"auto"`` doubles it while the held-out error falls by 2 % or more, up to 8,192 and to
         what the byte budget allows; up to 2,048 rows it takes as many landmarks as rows where landmarks serve.
@@ -43,11 +45,11 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     length_scale : float, "auto" or "median", default="auto"
         Width of a stationary kernel named by text, in the units of the metric. ``"auto"`` chooses it by held-out error;
         ``"median"`` is the median distance between random rows, in the distance of the kernel (city-block for
-        ``"laplacian"``).
+        ``"laplacian"``). For other kernels a number is ignored with a warning, so that one grid serves several.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
         Metric of the rows that is learned before the kernel sees them: a weight for each column or a matrix. ``"auto"``
         takes what lowers the held-out error, for kernels named by text (or ``"auto"``) and up to 1,000 columns; None
-        learns none.
+        learns none. Here and below None, False and ``"none"`` are one.
     effort : {"fast", "normal", "thorough"}, default="normal"
         How much of kernel, width and metric is tried, see the notes.
     corrections : {"auto", None}, default="auto"
@@ -55,7 +57,7 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         where that lowers the error on held-out rows by 2 % of its square. It is tried where ``kernel="auto"`` chooses a
         stationary kernel, for dense rows, 8,000 of them or more and two a feature, that fit a quarter of the byte
         budget. None adds nothing.
-    standardize : {"auto", "columns", "global", False}, default="auto"
+    standardize : {"auto", "columns", "global"} or None, default="auto"
         Scale every column to mean 0 and variance 1; or all columns by one factor, for inputs in one unit such as
         pixels; or not at all. ``"auto"`` scales columns, but none where the first rows are CSR: their entries, such
         as counts and tf-idf weights, mean something as they are, and so do the columns of an encoded frame. CSR input
@@ -245,6 +247,8 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     def _learn_targets(self, first_pass: FirstPass) -> None:
         assert first_pass.low is not None
         assert first_pass.high is not None
+        if (told := first_pass.extremes.message("`y`")) is not None:
+            warnings.warn(told, ExtremeTargetWarning, stacklevel=5)
         units = TargetUnits.of_range(first_pass.low, first_pass.high)
         self.target_units_ = None if units.plain else units
 

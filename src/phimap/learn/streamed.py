@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from phimap._progress import Stage, Stages
 from phimap._random import named_streams, seed_sequence
-from phimap._validation import check_choice, check_integer
+from phimap._validation import check_choice, check_integer, is_none
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel, StationaryKernel
@@ -68,7 +68,7 @@ class StreamedFit(LinearOutputs):
     metric: str | None
     effort: str
     corrections: str | None
-    standardize: str | bool
+    standardize: str | bool | None
     solver: str
     search_: SearchLog | None
     memory: int | str | None
@@ -131,9 +131,11 @@ class StreamedFit(LinearOutputs):
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
-        if self.corrections is not None:
+        if not is_none(self.corrections):
             check_choice("corrections", self.corrections, ("auto",))
         wish = self._wish()
+        if (ignored := wish.ignored()) is not None:
+            warnings.warn(ignored, UserWarning, stacklevel=4)
         map_rows = wish.rows_to_fit(self._most_width())
         map_rows += CAPACITY if map_rows > FIT_ROWS else 0
         if wish.may_search() or self.n_components == "auto":
@@ -230,9 +232,7 @@ class StreamedFit(LinearOutputs):
         return SearchSample(self._scaled(X), targets, counted, None if self.encoder_ is None else self.encoder_.parts_)
 
     def _wish(self) -> Wish:
-        wish = Wish(self.kernel, self.length_scale, self.metric)
-        wish.check()
-        return wish
+        return Wish.of(self.kernel, self.length_scale, self.metric)
 
     def _n_outputs(self) -> int:
         """Targets t of the linear model."""
@@ -305,7 +305,7 @@ class StreamedFit(LinearOutputs):
 
     def _may_correct(self, n_rows: int) -> bool:
         """Whether corrections are wanted, there are sums to take rows from, and the rows are enough and fit."""
-        wanted = self.corrections is not None and isinstance(self.kernel, str) and self.kernel == "auto"
+        wanted = not is_none(self.corrections) and isinstance(self.kernel, str) and self.kernel == "auto"
         image = getattr(self, "image_shape_", None) is not None
         if not wanted or self.statistics_ is None or self._sparse or image:
             return False

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._random import RandomState, named_streams
 from phimap._validation import check_integer
-from phimap.config import memory_budget
+from phimap.config import memory_budget, size_text
 from phimap.kernels import Kernel
 from phimap.ops import ops_for, run_tasks, to_host
 
@@ -94,8 +94,8 @@ def _check_memory(n: int) -> None:
     n_bytes = 3 * 8 * n * n
     if n_bytes > memory_budget():
         raise MemoryError(
-            f"a kernel matrix of order {n} and its factors take {n_bytes / 2**30:.2f} GB, over the budget of "
-            f"{memory_budget() / 2**30:.2f} GB. Use fewer rows (n_subset), or phimap.config(memory=...)."
+            f"a kernel matrix of order {n} and its factors take {size_text(n_bytes)}, over the budget of "
+            f"{size_text(memory_budget())}. Use fewer rows (n_subset), or phimap.config(memory=...)."
         )
 
 

@@ -108,7 +108,7 @@ def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndar
     t = model.solution_.coef.shape[1]
     coef = np.zeros((model.feature_map_.record_.n_components, t))
     # The narrower map is `factor` times the columns, so their ridge problem has alpha / factor^2.
-    narrow = model.solver_.subset(columns)
+    narrow = model.solver_.subset(columns, model.n_jobs)
     try:
         solution = narrow.finish(alpha / factor**2, None, np.random.default_rng(0), model.n_jobs)
         solution = solution if model.target_units_ is None else model.target_units_.restore(solution)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
-from phimap._progress import Stage
 from phimap.report.curves import Curve
-from phimap.report.style import INK, MAIN, MUTED, PAPER, SECOND, SEQUENCE, Plot, plain
+from phimap.report.style import INK, MAIN, PAPER, SECOND, SEQUENCE, Plot, legend_above, plain
 
 # Above this many points single marks hide each other, and their density is drawn.
 _MOST_MARKS = 1500
 # Larger confusion matrices cannot be read; the classes confused most are shown.
 _MOST_CLASSES = 20
+# More bars than this are thinner than the lines between them.
+_MOST_BARS = 60
+# Largest and smallest size of the counts in a confusion matrix, in points, and the width of a digit in units of it:
+# that of a wide font, since the page chooses its own.
+_COUNT_SIZES, _DIGIT = (10.0, 5.5), 0.68
+# Side of a confusion matrix in points, without names and margins.
+_MATRIX = 280
 
 
 def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
@@ -60,7 +64,9 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
         axes = plot.axes
         # The outermost thousandth would squeeze all others into a few bars.
         first, last = np.quantile(errors, [0.001, 0.999])
-        axes.hist(errors, bins=48, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
+        # Rice's rule: so many bars as the rows can fill.
+        bins = int(np.clip(2 * errors.size ** (1 / 3), 5, _MOST_BARS))
+        axes.hist(errors, bins=bins, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
         axes.axvline(0, color=INK, linewidth=1)
         for edge, label, side in ((low, f"10 %: {low:.3g}", "right"), (high, f"90 %: {high:.3g}", "left")):
             axes.axvline(edge, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
@@ -108,8 +114,8 @@ def confusion(true: np.ndarray, predicted: np.ndarray) -> Plot:
         )
         for i, j in np.argwhere(counts):
             colour = PAPER if level[i, j] >= len(SEQUENCE) // 2 else INK
-            size = 10 if k <= 12 else 7
-            axes.text(j + 0.5, i + 0.5, f"{counts[i, j]}", ha="center", va="center", color=colour, fontsize=size)
+            text, size = _count(int(counts[i, j]), 0.9 * _MATRIX / k)
+            axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=colour, fontsize=size)
         texts = [_short(label) for label in labels]
         axes.set(xlabel="predicted", ylabel="true", aspect="equal")
         axes.set_xticks(np.arange(k) + 0.5, texts, rotation=90 if max(map(len, texts)) > 3 and k > 4 else 0)
@@ -118,29 +124,6 @@ def confusion(true: np.ndarray, predicted: np.ndarray) -> Plot:
         axes.grid(visible=False)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-    return plot
-
-
-def found_per_class(true: np.ndarray, predicted: np.ndarray) -> Plot:
-    """Share of each class that is predicted as itself, the worst on top."""
-    labels, codes, sizes = np.unique(true, return_inverse=True, return_counts=True)
-    found = np.bincount(codes, weights=true == predicted, minlength=labels.size) / sizes
-    order = np.argsort(found, kind="stable")[:_MOST_CLASSES]
-    worst = labels[order[0]]
-    alt = f"Share of each class found; lowest for {worst} at {found[order[0]]:.1%}."
-    with Plot("classes", alt, size=(5.4, 4.9)) as plot:
-        axes = plot.axes
-        places = np.arange(order.size)
-        accuracy = float((true == predicted).mean())
-        axes.hlines(places, accuracy, found[order], color=MAIN, linewidth=2)
-        axes.plot(found[order], places, "o", color=MAIN, markersize=7)
-        axes.axvline(accuracy, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
-        _label_above(axes, accuracy, "accuracy", 4, SECOND)
-        axes.set_yticks(places, [_short(labels[i]) for i in order])
-        axes.xaxis.set_major_formatter(_percent)
-        axes.locator_params(axis="x", nbins=5)
-        axes.set(xlabel="share of the class found", ylabel="class", ylim=(order.size - 0.4, -0.6))
-        axes.grid(axis="y", visible=False)
     return plot
 
 
@@ -158,7 +141,7 @@ def against_alpha(
     rows = 1 if same_unit or path is None or alphas.size <= 1 else 2
     name = {"gcv": "GCV", "held-out": "validation rows"}.get(criterion, criterion)
     alt = f"Error against regularisation; the chosen value is {chosen:.3g}."
-    with Plot("alpha", alt, rows=rows) as plot:
+    with Plot("alpha", alt, rows=rows, head=0.3) as plot:
         top, bottom = plot.panels[0], plot.panels[-1]
         if alphas.size > 1:
             top.plot(alphas, estimate, color=MAIN, label=f"estimate ({name})")
@@ -168,17 +151,19 @@ def against_alpha(
         for axes in plot.panels:
             axes.axvline(chosen, color=INK, linewidth=1)
             axes.locator_params(axis="y", nbins=6 // rows + 1)
-        _label_above(top, chosen, f"{'chosen' if alphas.size > 1 else 'given'}: {chosen:.3g}", 3, INK)
+        _beside_line(top, chosen, f"{'chosen' if alphas.size > 1 else 'given'}: {chosen:.3g}")
         if same_unit:
             top.set_ylabel("RMSE")
-            top.legend(loc="best")
+            legend_above(top)
         else:
             top.set_ylabel("estimate, root")
             if path is not None:
                 bottom.set_ylabel("held-out error")
                 bottom.yaxis.set_major_formatter(_percent)
-                bottom.legend(loc="best")
         bottom.set(xscale="log", xlabel="regularisation (alpha)")
+        # Powers of ten as formulas cost more than the rest of the figure.
+        bottom.xaxis.set_major_formatter("{x:g}")
+        bottom.xaxis.set_minor_formatter(NullFormatter())
     return plot
 
 
@@ -202,42 +187,26 @@ def against_width(curve: Curve, error: str) -> Plot:
     return plot
 
 
-def time_and_memory(stages: Sequence[Stage]) -> Plot:
-    """Seconds of each stage and the memory reached by its end, as horizontal bars."""
-    names = [stage.name for stage in stages]
-    seconds = np.array([stage.seconds for stage in stages])
-    memory = np.array([stage.peak_bytes for stage in stages]) / 2**20
-    alt = f"Time and memory per stage; {seconds.sum():.1f} seconds in all, {memory.max():.0f} MB at most."
-    with Plot("stages", alt, size=(11, 0.42 * len(names) + 1)) as plot:
-        figure = plot.figure
-        figure.clear()
-        left, right = figure.subplots(1, 2, sharey=True)
-        places = np.arange(len(names))
-        for axes, values, colour, label in (
-            (left, seconds, MAIN, "seconds"),
-            (right, memory, SECOND, "highest memory so far, MB"),
-        ):
-            axes.barh(places, values, color=colour, height=0.62)
-            for place, value in zip(places, values, strict=True):
-                text = f"{value:.2f}" if label == "seconds" else f"{value:,.0f}"
-                axes.annotate(
-                    text, (value, place), (4, 0), textcoords="offset points", va="center", fontsize=9.5, color=MUTED
-                )
-            axes.set_xlabel(label)
-            axes.margins(x=0.12)
-            axes.grid(axis="y", visible=False)
-            axes.tick_params(axis="y", length=0)
-            axes.xaxis.set_major_locator(MaxNLocator(6))
-        right.xaxis.set_major_formatter("{x:,.0f}")
-        left.set_yticks(places, names, color=INK)
-        left.invert_yaxis()
-    return plot
+def _count(count: int, room: float) -> tuple[str, float]:
+    """A count and the size of its letters, in points, that keep it within `room` points; thousands where need be."""
+    text, least = f"{count:,}", _COUNT_SIZES[1]
+    if len(text) * _DIGIT * least > room:
+        text = f"{count / 1000:.0f}k" if count >= 1000 else str(count)
+    return text, float(np.clip(room / (len(text) * _DIGIT), least, _COUNT_SIZES[0]))
 
 
-def _label_above(axes: Axes, x: float, text: str, points: float, colour: str) -> None:
-    """Write `text` some points above the axes, centred at `x`."""
-    place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "annotation_clip": False}
-    axes.annotate(text, (x, 1), (0, points), ha="center", va="bottom", color=colour, fontsize=9.5, **place)
+def _beside_line(axes: Axes, x: float, text: str) -> None:
+    """Write `text` at the head of the vertical line at `x`: where an error is least, its curve lies low."""
+    axes.annotate(
+        text,
+        (x, 1),
+        (4, -2),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        va="top",
+        color=INK,
+        fontsize=9.5,
+    )
 
 
 def _percent(share: float, _: object) -> str:

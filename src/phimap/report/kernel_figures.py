@@ -1,8 +1,7 @@
-"""The figures of a kernel that was fitted to the data: its columns, what it predicts along them, and the search."""
+"""The figures of a kernel that was fitted to the data: what it predicts along its columns, and the search."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -11,40 +10,11 @@ from matplotlib.ticker import NullFormatter
 
 from phimap.learn.search.search import SearchLog
 from phimap.report.dependence import Dependence
-from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, plain
+from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, legend_above, plain
 
 # The mean predictor has the error 1; trials far above it would squeeze all others.
 _HIGHEST_ERROR = 1.3
-# Smaller shares are not told apart.
-_LEAST_SHARE = 1e-3
 _MARKS = {"none": ("o", MUTED, "no metric"), "diagonal": ("s", MAIN, "diagonal"), "full": ("D", SECOND, "full")}
-
-
-def relevances(leading: Sequence[tuple[str, float]]) -> Plot:
-    """Names and shares of columns as bars, the longest on top."""
-    name, share = leading[0]
-    alt = f"Relevance of columns; most relevant is {name} with {100 * share:.3g} percent."
-    with Plot("relevances", alt, size=(5.4, max(2.2, 0.27 * len(leading) + 0.9))) as plot:
-        axes = plot.axes
-        places = np.arange(len(leading))
-        axes.barh(places, [100 * share for _, share in leading], color=MAIN, height=0.66)
-        for place, (_, share) in zip(places, leading, strict=True):
-            axes.annotate(
-                _percent(share),
-                (100 * share, place),
-                (4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9.5,
-                color=MUTED,
-            )
-        axes.set_yticks(places, [_short(name) for name, _ in leading], color=INK)
-        axes.invert_yaxis()
-        axes.set_xlabel("share of the metric, %")
-        axes.margins(x=0.14)
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(axis="y", length=0)
-    return plot
 
 
 def along_column(found: Dependence, place: int, label: str, limits: tuple[float, float]) -> Plot:
@@ -91,7 +61,7 @@ def search(log: SearchLog) -> Plot:
     alt = f"Held-out error of {errors.size} trials; the best is {log.kernels[best]} with {errors[best]:.3g}."
     order = np.arange(errors.size)
     metrics = np.array(log.metrics)
-    with Plot("search", alt, size=(11, 3.8)) as plot:
+    with Plot("search", alt, size=(7.4, 3.8), head=0.62) as plot:
         axes = plot.axes
         for kind, (mark, colour, label) in _MARKS.items():
             of_kind = metrics == kind
@@ -135,22 +105,10 @@ def search(log: SearchLog) -> Plot:
         axes.tick_params(axis="x", length=0)
         axes.grid(axis="x", visible=False)
         axes.set_ylabel("held-out error, share of variance")
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
+        legend_above(axes, 20)
     return plot
 
 
 def _within_a_decade(limits: tuple[float, float]) -> bool:
     """Whether an axis of powers of ten has hardly a mark."""
     return limits[1] < 10 * limits[0]
-
-
-def _percent(share: float) -> str:
-    """A share to two digits."""
-    if share < _LEAST_SHARE:
-        return f"below {100 * _LEAST_SHARE:g} %"
-    return f"{100 * share:.{0 if share >= 0.1 else 1}f} %"
-
-
-def _short(name: str) -> str:
-    """A column's name in the room that an axis has."""
-    return plain(name if len(name) <= 18 else name[:17] + "…")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from phimap._progress import Stage
 from phimap.learn.search.search import SearchLog
-from phimap.report import figures, kernel_figures
-from phimap.report.curves import Curves
+from phimap.report import bars, figures, kernel_figures
+from phimap.report.bars import Bars
+from phimap.report.curves import Curve, Curves
 from phimap.report.dependence import Dependences
 from phimap.report.style import Plot
 
+# Relative differences of errors below this are not worth advice.
+_NOTICEABLE = 0.02
 # How the error along the path of the regularisation is known, by the criterion's name.
 _ESTIMATES = {
     "gcv": "by generalised cross-validation",
@@ -82,24 +86,29 @@ class Facts:
 
 def render(facts: Facts) -> str:
     """The report as a complete HTML document without references to anything outside it."""
+    return environment().get_template("report.html.jinja").render(facts=facts, sections=_sections(facts))
+
+
+def environment() -> Any:
+    """The templates of pages, which escape what they are given."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("phimap.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.jinja").render(facts=facts, sections=_sections(facts))
 
 
-def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot, str]]]]:
-    """Titles, and figures with their captions."""
-    sections = []
+def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot | Bars, str]]]]:
+    """Titles, and figures with their captions: what the data say comes before what the fit did."""
+    sections: list[tuple[str, list[tuple[Plot | Bars, str]]]] = [
+        (f"What {facts.target} depends on", _columns(facts)),
+    ]
     if facts.true is not None and facts.predicted is not None:
         sections.append(("Held-out rows", _held_out(facts.true, facts.predicted, facts)))
-    sections.append((f"What {facts.target} depends on", _columns(facts)))
     sections.append(("What the error depends on", _dependence(facts)))
     if facts.search is not None:
         caption = (
@@ -109,11 +118,11 @@ def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot, str]]]]:
         )
         sections.append(("How the kernel was chosen", [(kernel_figures.search(facts.search), caption)]))
     caption = "Where the time went, and the highest memory of the process by the end of each stage."
-    sections.append(("Time and memory", [(figures.time_and_memory(facts.stages), caption)]))
+    sections.append(("Time and memory", [(bars.time_and_memory(facts.stages), caption)]))
     return [(title, drawn) for title, drawn in sections if drawn]
 
 
-def _held_out(true: np.ndarray, predicted: np.ndarray, facts: Facts) -> list[tuple[Plot, str]]:
+def _held_out(true: np.ndarray, predicted: np.ndarray, facts: Facts) -> list[tuple[Plot | Bars, str]]:
     if facts.task == "regression":
         return [
             (
@@ -130,11 +139,14 @@ def _held_out(true: np.ndarray, predicted: np.ndarray, facts: Facts) -> list[tup
             figures.confusion(true, predicted),
             "Confusion matrix: held-out rows by true and predicted class, shaded by share of the true class.",
         ),
-        (figures.found_per_class(true, predicted), "Share of each class that the model finds, the hardest on top."),
+        (
+            bars.classes(true, predicted),
+            "Share of each class that is found, and of its predictions that are right; the least found is on top.",
+        ),
     ]
 
 
-def _columns(facts: Facts) -> list[tuple[Plot, str]]:
+def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
     """The columns that matter, and the predictions along them."""
     if not facts.leading:
         return []
@@ -144,7 +156,7 @@ def _columns(facts: Facts) -> list[tuple[Plot, str]]:
         "Share of each column in the metric that was learned: how strongly the model changes along it, in units of the "
         f"column's spread. {shown}"
     )
-    drawn = [(kernel_figures.relevances(facts.leading), caption)]
+    drawn: list[tuple[Plot | Bars, str]] = [(bars.relevances(facts.leading), caption)]
     found = facts.dependences
     if found is None:
         return drawn
@@ -161,11 +173,11 @@ def _columns(facts: Facts) -> list[tuple[Plot, str]]:
     return drawn
 
 
-def _dependence(facts: Facts) -> list[tuple[Plot, str]]:
+def _dependence(facts: Facts) -> list[tuple[Plot | Bars, str]]:
     error = "RMSE" if facts.task == "regression" else "error"
     curves = facts.curves
     path = curves.path if curves else None
-    drawn = []
+    drawn: list[tuple[Plot | Bars, str]] = []
     if facts.alphas.size > 1 or path is not None:
         caption = "Error against regularisation."
         if facts.alphas.size > 1:
@@ -189,7 +201,19 @@ def _dependence(facts: Facts) -> list[tuple[Plot, str]]:
     if curves is not None and curves.width is not None:
         caption = (
             "Held-out error against the number of features, at the regularisation chosen for all of them. "
-            "Where the line is still falling, more --features will help."
+            + _advice(curves.width)
         )
         drawn.append((figures.against_width(curves.width, error), caption))
     return drawn
+
+
+def _advice(curve: Curve) -> str:
+    """What the error against the number of features says to do."""
+    best = int(np.argmin(curve.y))
+    last, before = curve.y[-1], curve.y[-2]
+    if curve.y[best] < (1 - _NOTICEABLE) * last:
+        fewer = f"{int(curve.x[best]):,}"
+        return f"{fewer} features err less than {int(curve.x[-1]):,}: try --features {int(curve.x[best])}."
+    if last < (1 - _NOTICEABLE) * before:
+        return "The line is still falling at its end: more --features will help."
+    return "The line is flat at its end: more --features will hardly help."

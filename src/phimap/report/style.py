@@ -6,8 +6,10 @@ import io
 import re
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 # Colours that stand for the page's variables; the values themselves are never seen.
@@ -48,21 +50,29 @@ _RULES: dict[Any, Any] = {
 }
 
 
+# Inches: of a letter of an axis's names, of a line of text, and between things.
+_LETTER, _LINE, _SPACE = 0.088, 0.24, 0.12
+
+
 class Plot:
     """A figure in the report's style, as a context: ``with Plot(...) as plot`` draws on ``plot.axes``."""
 
-    def __init__(self, name: str, alt: str, *, size: tuple[float, float] = (5.4, 3.7), rows: int = 1):
+    def __init__(
+        self, name: str, alt: str, *, size: tuple[float, float] = (5.4, 3.7), rows: int = 1, head: float = 0.15
+    ):
         self.name = name
         self.alt = alt
         self._size = size
         self._rows = rows
+        # Inches above the axes, for what is written there.
+        self._head = head
         self.axes: Axes
         self.svg = ""
 
     def __enter__(self) -> Plot:
         self._rules = rc_context({**_RULES, "svg.hashsalt": self.name})
         self._rules.__enter__()
-        self.figure = Figure(figsize=self._size, layout="constrained")
+        self.figure = Figure(figsize=self._size)
         grid = self.figure.subplots(self._rows, 1, sharex=self._rows > 1, squeeze=False)
         self.panels: list[Axes] = list(grid[:, 0])
         self.axes = self.panels[0]
@@ -71,6 +81,7 @@ class Plot:
     def __exit__(self, kind: Any, *rest: Any) -> None:
         try:
             if kind is None:
+                _set_margins(self.figure, self._head)
                 self.svg = _inline(self.figure, self.name, self.alt)
         finally:
             self._rules.__exit__(kind, *rest)
@@ -79,6 +90,40 @@ class Plot:
 def plain(text: str) -> str:
     """`text` as Matplotlib shows it to the letter, dollar signs too, which would enclose formulas."""
     return text.replace("$", r"\$")
+
+
+def legend_above(axes: Axes, points: float = 2) -> None:
+    """A legend some points above the axes, where no line crosses it."""
+    height = axes.figure.get_figheight() * 72  # pyright: ignore
+    lift = points / (height * axes.get_position().height)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1 + lift), borderaxespad=0, borderpad=0.2, ncols=3)
+
+
+def _set_margins(figure: Figure, head: float) -> None:
+    """Give the axes the room that their names leave.
+
+    Matplotlib's own layouts draw every figure once more to measure it, which takes longer than all the rest. Here
+    the room of a text follows from the number of its letters.
+    """
+    width, height = figure.get_size_inches()
+    left, right, bottom = _SPACE, _SPACE, _SPACE
+    for axes in figure.axes:
+        names = _longest(axes.yaxis) + (_LINE if axes.get_ylabel() else 0)
+        if axes.yaxis.get_ticks_position() == "right":
+            right = max(right, names + _SPACE)
+        else:
+            left = max(left, names + _SPACE)
+        labels = axes.get_xticklabels()
+        turned = np.sin(np.deg2rad(max((label.get_rotation() for label in labels), default=0.0)))
+        under = max(_LINE, float(turned) * _longest(axes.xaxis))
+        bottom = max(bottom, under + (_LINE if axes.get_xlabel() else 0) + _SPACE)
+    figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - head / height, hspace=0.12)
+
+
+def _longest(axis: Axis) -> float:
+    """Inches that the longest name beside an axis takes."""
+    names = [label.get_text() for label in axis.get_ticklabels(which="both")]
+    return _LETTER * max((len(name) for name in names), default=0) + _SPACE / 2
 
 
 def _inline(figure: Figure, name: str, alt: str) -> str:

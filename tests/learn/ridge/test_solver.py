@@ -73,9 +73,10 @@ def test_merged_rows_count_once_and_can_be_taken_away(rows, announced):
 def test_subset_is_the_solver_of_its_columns(rows, announced):
     Z, Y = rows
     columns = np.array([7, 0, 12])
-    found = fed(RidgeSolver.start(M, 1, announced), Z, Y, 3).subset(columns)
+    found = fed(RidgeSolver.start(M, 1, announced), Z, Y, 3).subset(columns, 1)
     expected = fed(RidgeSolver.start(3, 1, announced), Z[:, columns], Y)
-    assert found.form == expected.form
+    # Fewer columns than rows need no more than their sums.
+    assert found.form == "primal"
     np.testing.assert_allclose(coefficients(found), coefficients(expected), atol=1e-10)
 
 

@@ -46,8 +46,6 @@ def test_the_median_is_taken_where_it_is_asked_for(rng):
     model.fit(X, y)
     assert model.kernel_.length_scale == pytest.approx(np.median(pdist(X, "cityblock")))
     assert model.search_ is None
-    with pytest.raises(ValueError, match="`length_scale` applies to the kernels"):
-        pm.KernelRegressor("ntk", 64, length_scale=2.0).fit(X, y)
 
 
 def scores(kernel, X, y, n_train, **options):

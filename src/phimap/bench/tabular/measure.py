@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-import platform
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from phimap._files import DataError, one_line, write_whole
-from phimap.bench.tabular.methods import METHODS, Method
+from phimap._files import DataError, write_whole
+from phimap.bench.tabular.methods import METHODS
 from phimap.bench.tabular.tables import TabularSet
-
-# Rows and columns of the fit that comes before the first one that counts.
-_WARM_UP = (300, 8)
+from phimap.comparison.measure import attempt, machine, software
+from phimap.comparison.methods import Method
 
 
 @dataclass(frozen=True)
@@ -164,79 +159,32 @@ def run(
             if key in store.found:
                 yield store.found[key]
                 continue
-            why = _refusal(method, len(train))
-            if not why:
-                try:
-                    _warm_up(method, table.task)
-                    measurement = _measure(table, name, method, split, width, most_rows, train, test)
-                # A run of hours goes on whatever one of the compared packages does, and tells it at its end.
-                except Exception as error:
-                    why = f"{type(error).__name__}: {one_line(error)}"
-                else:
-                    store.add(measurement)
-                    yield measurement
-            if why:
-                failures.append(Failure(table.name, name, why))
-
-
-def _refusal(method: Method, n_rows: int) -> str:
-    if method.missing():
-        return f"the package {method.package} is not installed"
-    if method.most_rows is not None and n_rows > method.most_rows:
-        return f"more than {method.most_rows:,} training rows"
-    return ""
-
-
-_WARM: set[tuple[Callable[..., Any], str]] = set()
-
-
-def _warm_up(method: Method, task: str) -> None:
-    """Load and compile what the first fit needs, so that no time holds it."""
-    if (method.make, task) in _WARM:
-        return
-    X = np.random.default_rng(0).standard_normal(_WARM_UP).astype(np.float32)
-    y = X[:, 0].astype(np.float64) if task == "regression" else (X[:, 0] > 0).astype(np.intp)
-    method.make(task, 64, 0).fit(X, y).predict(X)
-    _WARM.add((method.make, task))
-
-
-def _measure(
-    table: TabularSet,
-    name: str,
-    method: Method,
-    split: int,
-    width: int,
-    most_rows: int | None,
-    train: np.ndarray,
-    test: np.ndarray,
-) -> Measurement:
-    X, y, X_test, y_test = table.X[train], table.y[train], table.X[test], table.y[test]
-    model, memory = method.make(table.task, width, split), PeakMemory()
-    start, spent = time.perf_counter(), time.process_time()
-    model.fit(X, y)
-    fitted, spent = time.perf_counter(), time.process_time() - spent
-    peak = memory.rise()
-    predicted = model.predict(X_test)
-    done = time.perf_counter()
-    return Measurement(
-        table.name,
-        table.task,
-        name,
-        split,
-        width,
-        most_rows,
-        len(train),
-        len(test),
-        X.shape[1],
-        error_of(table.task, y_test, np.asarray(predicted)),
-        fitted - start,
-        spent,
-        done - fitted,
-        peak,
-        f"{date.today():%Y-%m-%d}",
-        machine(),
-        software(method),
-    )
+            X, y, X_test = table.X[train], table.y[train], table.X[test]
+            one = attempt(method, table.task, width, split, X, y, X_test)
+            if isinstance(one, str):
+                failures.append(Failure(table.name, name, one))
+                continue
+            measurement = Measurement(
+                table.name,
+                table.task,
+                name,
+                split,
+                width,
+                most_rows,
+                len(train),
+                len(test),
+                X.shape[1],
+                error_of(table.task, table.y[test], one.predicted),
+                one.seconds,
+                one.processor_seconds,
+                one.predict_seconds,
+                one.memory,
+                f"{date.today():%Y-%m-%d}",
+                machine(),
+                software(method),
+            )
+            store.add(measurement)
+            yield measurement
 
 
 def error_of(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
@@ -246,55 +194,3 @@ def error_of(task: str, y: np.ndarray, predicted: np.ndarray) -> float:
     if task == "classification":
         return float(np.mean(predicted != y))
     return float(np.sqrt(np.mean(np.square(predicted - y))) / y.std())
-
-
-class PeakMemory:
-    """How far resident memory rises above what it is now; on Linux only.
-
-    The kernel's high-water mark is set back first. What the allocator keeps from earlier work is counted as there
-    already, so that a fit after a larger one may show too little.
-    """
-
-    def __init__(self) -> None:
-        gc.collect()
-        self.before: float | None = None
-        try:
-            # The mark goes back to what is resident now (proc(5)).
-            Path("/proc/self/clear_refs").write_text("5")
-            self.before = self._resident("VmRSS")
-        except OSError:
-            pass
-
-    def rise(self) -> float | None:
-        """Bytes, or None where the system does not tell."""
-        return None if self.before is None else max(0.0, self._resident("VmHWM") - self.before)
-
-    @staticmethod
-    def _resident(name: str) -> float:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith(name))
-
-
-def machine() -> str:
-    """Name of the processor, and how many cores this process may use."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
-    except OSError:
-        pass
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}, {cores} cores"
-
-
-def software(method: Method) -> str:
-    """Versions of this package, of scikit-learn and of what the method needs."""
-    packages = ["phimap", "scikit-learn", *([method.package] if method.package else [])]
-    return ", ".join(f"{package} {_version(package)}" for package in packages)
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "(no version)"

@@ -1,29 +1,23 @@
-"""The methods that are compared on tables, each as an estimator with `fit` and `predict`."""
+"""The methods that are compared on tables: those of `phimap.comparison`, and some that take hours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-import phimap as pm
+from phimap.comparison.methods import METHODS as COMMON
+from phimap.comparison.methods import Method
 
 #: Most training rows of the exact kernel methods, whose time grows with their cube.
 EXACT_ROWS = 5000
-# Numbers of neighbours among which three folds of at most so many rows choose.
-_NEIGHBOURS, _NEIGHBOUR_ROWS = (1, 3, 5, 10, 20, 40), 5000
 # Grid of the support vector machine; gamma is in units of 1 / d on standardised columns.
 _PENALTIES, _GAMMAS = (1.0, 10.0, 100.0), (0.25, 1.0, 4.0)
 _FOLDS = 3
@@ -31,63 +25,11 @@ _FOLDS = 3
 _HELD_OUT = 0.2
 
 
-@dataclass(frozen=True)
-class Method:
-    """A method of the comparison.
-
-    Attributes
-    ----------
-    make : callable
-        Makes the unfitted estimator of the task, the number of features and the seed.
-    says : str
-        What it is, for the page.
-    most_rows : int or None
-        Training rows beyond which it is not tried.
-    package : str
-        An optional package that it needs, or "".
-    """
-
-    make: Callable[[str, int, int], Any]
-    says: str
-    most_rows: int | None = None
-    package: str = ""
-
-    def missing(self) -> bool:
-        """Whether its package is not installed."""
-        return bool(self.package) and find_spec(self.package) is None
-
-
-def _ours(task: str, width: int, seed: int) -> Any:
-    model = pm.KernelRegressor if task == "regression" else pm.KernelClassifier
-    return model(n_components=width, random_state=seed)
-
-
-def _gaussian(task: str, width: int, seed: int) -> Any:
-    model = pm.KernelRegressor if task == "regression" else pm.KernelClassifier
-    return model("gaussian", n_components=width, length_scale="median", metric=None, random_state=seed)
-
-
-def _boosting(task: str, width: int, seed: int) -> Any:
-    model = HistGradientBoostingRegressor if task == "regression" else HistGradientBoostingClassifier
-    return model(random_state=seed)
-
-
-def _lightgbm(task: str, width: int, seed: int) -> Any:
-    import lightgbm
-
-    model = lightgbm.LGBMRegressor if task == "regression" else lightgbm.LGBMClassifier
-    return model(n_estimators=500, learning_rate=0.05, random_state=seed, verbose=-1)
-
-
-def _xrfm(task: str, width: int, seed: int) -> Any:
+def _xrfm(task: str, width: int | None, seed: int) -> Any:
     return make_pipeline(StandardScaler(), RecursiveFeatureMachine(task, seed))
 
 
-def _neighbours(task: str, width: int, seed: int) -> Any:
-    return Neighbours(task, seed)
-
-
-def _exact(task: str, width: int, seed: int) -> Any:
+def _exact(task: str, width: int | None, seed: int) -> Any:
     if task == "regression":
         return _gaussian_process(seed)
     svm = Pipeline([("scale", StandardScaler()), ("svm", _ScaledSVC())])
@@ -103,12 +45,9 @@ def _gaussian_process(seed: int) -> Any:
 
 #: Methods by name.
 METHODS: dict[str, Method] = {
-    "phimap": Method(_ours, "`KernelRegressor` and `KernelClassifier` with default settings"),
-    "gaussian": Method(_gaussian, "the same with a Gaussian kernel at the median distance, `metric=None`"),
-    "hgb": Method(_boosting, "scikit-learn's `HistGradientBoosting`, default settings"),
-    "lightgbm": Method(_lightgbm, "LightGBM, 500 trees at rate 0.05", package="lightgbm"),
+    **{name: COMMON[name] for name in ("phimap", "gaussian", "hgb", "lightgbm")},
     "xrfm": Method(_xrfm, "xRFM, default settings, standardised columns, a fifth held out", package="xrfm"),
-    "neighbours": Method(_neighbours, "nearest neighbours on standardised columns, their number by three folds"),
+    "neighbours": COMMON["neighbours"],
     "exact": Method(
         _exact,
         "an exact kernel method: Gaussian process by its likelihood, or support vector machine by three folds",
@@ -127,25 +66,6 @@ class _ScaledSVC(ClassifierMixin, BaseEstimator):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         self.model_ = SVC(C=self.C, gamma=self.factor / X.shape[1], cache_size=500).fit(X, y)
         self.classes_ = self.model_.classes_
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return self.model_.predict(X)
-
-
-class Neighbours:
-    """Nearest neighbours on standardised columns; some of the rows choose how many."""
-
-    def __init__(self, task: str, seed: int):
-        self.model = KNeighborsRegressor if task == "regression" else KNeighborsClassifier
-        self.seed = seed
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        some = np.random.default_rng(self.seed).permutation(len(y))[:_NEIGHBOUR_ROWS]
-        fits = [count for count in _NEIGHBOURS if count <= len(some) // 2]
-        pipeline = Pipeline([("scale", StandardScaler()), ("neighbours", self.model())])
-        search = GridSearchCV(pipeline, {"neighbours__n_neighbors": fits}, cv=_FOLDS, refit=False).fit(X[some], y[some])
-        self.model_ = pipeline.set_params(**search.best_params_).fit(X, y)
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from phimap._validation import check_integer
-from phimap.config import memory_budget
+from phimap.config import memory_budget, size_text
 from phimap.features.base import FeatureMap
 from phimap.features.ntk.layer_options import LayerOptions, LayerWidths, tensor_width
 from phimap.features.ntk.layers import NTKRecord
@@ -102,8 +102,8 @@ class NTKTensorFeatures(FeatureMap):
         if 8 * n_components > memory_budget():
             raise MemoryError(
                 f"`width`={self.width} at `depth`={self.depth} gives {n_components:,} components for {X.shape[1]} "
-                f"inputs: one row takes {8 * n_components / 2**30:,.2f} GB, over the budget of "
-                f"{memory_budget() / 2**30:.2f} GB. Use NTKFeatures, which sketches the products, or a smaller width."
+                f"inputs: one row takes {size_text(8 * n_components)}, over the budget of "
+                f"{size_text(memory_budget())}. Use NTKFeatures, which sketches the products, or a smaller width."
             )
         self.kernel_ = NTK(depth=self.depth)
         widths = [LayerWidths(self.width, self.width, None)] * self.depth

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.config import memory_budget
+from phimap.config import memory_budget, size_text
 from phimap.ops import Array
 
 # Rows whose features are formed and added to the Gram matrix at a time: enough that adding a block of the sum in
@@ -77,8 +77,8 @@ def smallest_batch(n_components: int, itemsize: int) -> int:
 def memory_message(n_components: int, needed: int, memory: int | str | None) -> str:
     """What a fit that needs more bytes than the budget has to say."""
     return (
-        f"a fit of `n_components`={n_components} needs {needed / 2**30:.2f} GB, over the budget of "
-        f"{memory_budget(memory) / 2**30:.2f} GB. Use fewer components, solver='auto', or raise `memory`."
+        f"a fit of `n_components`={n_components} needs {size_text(needed)}, over the budget of "
+        f"{size_text(memory_budget(memory))}. Use fewer components, solver='auto', or raise `memory`."
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from phimap.learn.data.batches import Batch
+from phimap.learn.data.extreme_targets import ExtremeTargets
 from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.data.scaling import Moments
 
@@ -41,6 +42,8 @@ class FirstPass:
         What the rows of each label count.
     low, high : ndarray of shape (t,) or None
         Range of the targets; None where they are labels.
+    extremes : ExtremeTargets
+        Empty where they are labels.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class FirstPass:
             self.map_sample = Reservoir(seed, most_rows=map_rows, most_bytes=map_bytes)
         self.n_rows = 0
         self.low = self.high = None
+        self.extremes = ExtremeTargets()
         labels: list[np.ndarray] = []
         counts: list[np.ndarray] = []
         moments = None
@@ -70,6 +74,7 @@ class FirstPass:
                 low, high = (np.atleast_1d(end(y, axis=0)) for end in (np.min, np.max))
                 self.low = low if self.low is None else np.minimum(self.low, low)
                 self.high = high if self.high is None else np.maximum(self.high, high)
+                self.extremes.update(y)
         if moments is None:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         self.moments = moments

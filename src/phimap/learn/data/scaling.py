@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from phimap._validation import is_none
 from phimap.learn.data.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record
@@ -170,11 +171,13 @@ class Moments:
         return Scaling(np.zeros(d) if self.sparse else self.mean.copy(), factor)
 
 
-def check_standardisation(kind: str | bool) -> str | bool:
-    """`kind` if `Moments.scaling` knows it."""
-    if kind not in ("auto", "columns", "global") and kind is not False:
+def check_standardisation(kind: str | bool | None) -> str | bool:
+    """`kind` as `Moments.scaling` knows it."""
+    if is_none(kind):
+        return False
+    if kind not in ("auto", "columns", "global"):
         raise ValueError(
-            f"`standardize` must be one of 'auto', 'columns', 'global' or False, got {kind!r}. "
+            f"`standardize` must be one of 'auto', 'columns', 'global' or None, got {kind!r}. "
             "Use 'columns' to scale each column."
         )
     return kind

@@ -131,10 +131,12 @@ class RidgeSolver(Record):
             return DualLeverages.memory(self.n_rows, n_components)
         return PrimalLeverages.memory(n_components)
 
-    def subset(self, columns: np.ndarray) -> RidgeSolver:
-        """Return the solver of some of the features, in the order of `columns`."""
+    def subset(self, columns: np.ndarray, n_jobs: int | None) -> RidgeSolver:
+        """Return the solver of some of the features, in the order of `columns`; fewer than the rows become sums."""
         if self.statistics is None:
             Z, Y, weights = self._joined()
+            if len(columns) < len(Y):
+                return RidgeSolver(_sums_of(Rows(Z.columns(columns), Y, weights), n_jobs))
             return RidgeSolver(None, ((Z.columns(columns).features, Y, weights),), self.n_expected)
         return RidgeSolver(self.statistics.subset(columns))
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from phimap._validation import check_choice, check_real
+from phimap._validation import check_choice, check_real, is_none
 from phimap.features import NystroemFeatures
 from phimap.features.defaults import map_of_kernel
 from phimap.kernels import (
@@ -28,6 +28,7 @@ from phimap.kernels import (
 )
 from phimap.learn.search.families import Family, default_families, landmarks, random_features
 from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.names import kernel_name
 from phimap.ops import Array
 from phimap.random_map import FIT_ROWS, RandomMap
 
@@ -69,6 +70,25 @@ class Wish:
     length_scale: float | str
     metric: str | None
 
+    @classmethod
+    def of(cls, kernel: Any, length_scale: Any, metric: Any) -> Wish:
+        """What the parameters of a learner ask for, checked; other names of kernels become ours."""
+        if isinstance(kernel, str):
+            kernel = kernel_name(kernel, ("auto", *STATIONARY, *OTHERS))
+        wish = cls(kernel, length_scale, None if is_none(metric) else metric)
+        wish.check()
+        return wish
+
+    def ignored(self) -> str | None:
+        """A line on a length scale that nothing takes; None where there is none."""
+        if isinstance(self.length_scale, str) or (isinstance(self.kernel, str) and self.kernel in STATIONARY):
+            return None
+        return (
+            f"`length_scale`={self.length_scale} is ignored: it applies to the kernels "
+            f"{', '.join(sorted(STATIONARY))} named by text, got it with kernel={self.kernel!r}. Set the width on the "
+            "kernel, or leave it at 'auto'."
+        )
+
     def check(self) -> None:
         """Refuse what no data could make right."""
         kernel, scale = self.kernel, self.length_scale
@@ -79,17 +99,8 @@ class Wish:
             check_real("length_scale", scale, above=0.0)
         if self.metric is not None:
             check_choice("metric", self.metric, METRICS)
-        if isinstance(kernel, str):
-            if kernel != "auto" and kernel not in STATIONARY | OTHERS:
-                names = ", ".join(repr(name) for name in ("auto", *sorted(STATIONARY | OTHERS)))
-                raise ValueError(f"`kernel` must be one of {names}, a Kernel or a feature map, got {kernel!r}.")
-        elif not isinstance(kernel, Kernel | RandomMap):
+        if not isinstance(kernel, str | Kernel | RandomMap):
             raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
-        if not isinstance(scale, str) and not (isinstance(kernel, str) and kernel in STATIONARY):
-            raise ValueError(
-                f"`length_scale` applies to the kernels {', '.join(sorted(STATIONARY))} named by text, got it with "
-                f"kernel={kernel!r}. Leave it at 'auto' and set the width on the kernel."
-            )
 
     def may_search(self) -> bool:
         """Whether data of some form leave anything to choose but the median width."""
@@ -175,10 +186,9 @@ def choose_map(
     Raises
     ------
     ValueError
-        If the name is unknown, or a length scale is given where none applies.
+        If the name is unknown.
     """
-    wish = Wish(kernel, length_scale, None)
-    wish.check()
+    wish = Wish.of(kernel, length_scale, None)
     family = wish.families((), subset.shape[1], sparse=sparse.issparse(subset))[0]
     if isinstance(kernel, RandomMap):
         return kernel

@@ -1,0 +1,123 @@
+"""``phimap compare``: methods side by side on the user's table."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from phimap._progress import Stages
+from phimap.cli.facts import write_json
+from phimap.cli.options import CompareOptions, FitOptions
+from phimap.cli.outputs import check_replaceable, check_writable, is_page, write_text
+from phimap.cli.rows import check_single, open_selected, tell_of
+from phimap.cli.standard_input import in_words, readable
+from phimap.comparison import Comparison, chosen_methods, compare
+from phimap.comparison.rows import mask_of
+from phimap.config import config
+from phimap.io import MixedTable, Rows
+from phimap.io.batching import chosen, joined
+
+# Rows, their targets, and the random numbers that decide whether they are kept.
+_Keyed = tuple[Any, np.ndarray, np.ndarray]
+
+
+def run(options: CompareOptions) -> None:
+    """Carry out the command."""
+    check_writable("--report", options.report, [options.data])
+    if not options.force:
+        check_replaceable("--report", options.report, is_page, "HTML page")
+    chosen_methods(options.models)
+    most = None if isinstance(options.rows, str) else options.rows
+    with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
+        with Stages(not options.quiet).stage("reading the rows"):
+            X, y, table, n_rows = _read(options, path, most)
+        if not options.quiet:
+            tell_of(in_words(options.data), table)
+        found = compare(
+            X.reshape(len(X), -1) if isinstance(X, np.ndarray) else X,
+            y,
+            models=options.models,
+            splits=options.splits,
+            task=options.task,
+            n_components=None if isinstance(options.features, str) else options.features,
+            most_rows=None,
+            random_state=options.seed,
+            verbose=not options.quiet,
+        )
+    found = replace(found, n_all=n_rows, columns=list(table.feature_names))
+    if options.report is not None:
+        from phimap.report.comparison import page
+
+        write_text(options.report, page(found, in_words(options.data), str(table.target_name)))
+    if options.json:
+        write_json(found.to_dict())
+    else:
+        _show(found)
+
+
+def _read(options: CompareOptions, path: str, most: int | None) -> tuple[Any, np.ndarray, Rows, int]:
+    """Random rows, at most so many, their targets, the table, and how many rows it has."""
+    wanted = FitOptions(
+        options.data,
+        options.target,
+        columns=options.columns,
+        drop=options.drop,
+        types=options.types,
+        strict=options.strict,
+    )
+    table = open_selected(path, wanted)
+    try:
+        X, y, n_rows = _sample(options.data, table, most, options.seed)
+    except MixedTable:
+        # The first block held numbers alone.
+        table = open_selected(path, wanted, mixed=True)
+        X, y, n_rows = _sample(options.data, table, most, options.seed)
+    return X, y, table, n_rows
+
+
+def _sample(path: str, table: Rows, most: int | None, seed: int) -> tuple[Any, np.ndarray, int]:
+    """Random rows of a table, at most so many and in their order, and the number of all; twice as many are held."""
+    rng = np.random.default_rng(seed)
+    kept: list[_Keyed] = []
+    n_rows = n_kept = 0
+    bound = np.inf
+    for X, y in table.batches(table.batch_rows):
+        y = np.asarray(y)
+        check_single(path, table, y)
+        keys = rng.random(len(X))
+        n_rows += len(X)
+        wanted = keys < bound
+        kept.append((chosen(X, wanted), y[wanted], keys[wanted]))
+        n_kept += int(wanted.sum())
+        if most is not None and n_kept >= 2 * most:
+            kept = [_smallest(kept, most)]
+            n_kept, bound = most, kept[0][2].max()
+    X, y, _ = _smallest(kept, n_kept if most is None else min(most, n_kept))
+    return X, y, n_rows
+
+
+def _smallest(parts: list[_Keyed], n_rows: int) -> _Keyed:
+    """The rows with the smallest keys, in the order of the file."""
+    X, y, keys = (joined(list(column)) for column in zip(*parts, strict=True))
+    mask = mask_of(np.argsort(keys, kind="stable")[:n_rows], len(keys))
+    return chosen(X, mask), y[mask], keys[mask]
+
+
+def _show(found: Comparison) -> None:
+    """The table and the verdict, on standard output."""
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+    head, *lines = found.table()
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for place, name in enumerate(head):
+        grid.add_column(escape(name), justify="left" if place in (0, 2) else "right")
+    for place, line in enumerate(lines):
+        grid.add_row(*map(escape, line), style="bold" if place == 0 else None)
+    console.print(grid)
+    for sentence in found.verdict():
+        console.print(escape(sentence))

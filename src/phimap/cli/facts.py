@@ -1,0 +1,61 @@
+"""Named results, printed as plain lines or as one JSON object."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A named result.
+
+    Attributes
+    ----------
+    name : str
+    value : object
+        What JSON shows: a number, text, or a list of such.
+    form : str
+        How a number is written on a plain line.
+    """
+
+    name: str
+    value: Any
+    form: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value as a plain line shows it."""
+        return format(self.value, self.form)
+
+
+def write(facts: Sequence[Fact], *, as_json: bool, stream: Any = None) -> None:
+    """Write one line for each fact, or all as one JSON object, to `stream`; None is standard output."""
+    stream = sys.stdout if stream is None else stream
+    if as_json:
+        write_json({fact.name: fact.value for fact in facts}, stream)
+    else:
+        stream.writelines(f"{fact.name} {fact.text}\n" for fact in facts)
+
+
+def write_json(values: Mapping[str, Any], stream: Any = None) -> None:
+    """Write values as one JSON object on a line, to `stream`; None is standard output."""
+    # NaN, for what is not defined, is not JSON.
+    text = json.dumps(_plain(values), allow_nan=False, ensure_ascii=False)
+    (sys.stdout if stream is None else stream).write(text + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON knows it: numbers of NumPy become Python's, what is not finite becomes null."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -1,0 +1,57 @@
+"""Scores on rows that took no part in training, beside what one gets without a kernel."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from phimap.cli.scoring import Scores
+from phimap.comparison.methods import LINEAR
+
+# A linear model of more columns, pixels mostly, takes longer than it tells.
+_MOST_COLUMNS = 500
+
+
+def outcomes(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Predictions (r,) for rows whose columns are known to be the model's, and for two classes the scores (r,)."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
+        if len(getattr(model, "classes_", ())) != 2:
+            # A model of one target in a column predicts a column.
+            return model.predict(X).reshape(X.shape[0]), None
+        scores = model.decision_function(X)
+    return model.classes_[(scores > 0).astype(np.intp)], scores
+
+
+def score(
+    model: Any,
+    task: str,
+    rows: Iterable[tuple[np.ndarray, np.ndarray]],
+    advance: Callable[[int], None],
+) -> Scores:
+    """Scores of a model that was fitted in this process, with those of a linear one beside them."""
+    linear = _linear(model, task)
+    scores = Scores(task, getattr(model, "classes_", None), linear=None if linear is None else Scores(task))
+    for X, y in rows:
+        scores.update(y, *outcomes(model, X))
+        if linear is not None and scores.linear is not None:
+            scores.linear.update(y, linear.predict(X.reshape(len(X), -1)))
+        advance(X.shape[0])
+    return scores
+
+
+def _linear(model: Any, task: str) -> Any:
+    """A linear model of the rows that the learner has kept, up to 4,096; None for wide rows, CSR ones too."""
+    X, y, _ = model._sample.first(None)
+    if sparse.issparse(X) or X.shape[1] > _MOST_COLUMNS or (task == "classification" and np.unique(y).size < 2):
+        return None
+    with warnings.catch_warnings():
+        # As good as its iterations: it is there for comparison.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # In float32 scikit-learn would round the targets, too.
+        return LINEAR.make(task, None, 0).fit(X.astype(np.float64), y)

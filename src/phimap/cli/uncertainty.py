@@ -1,0 +1,66 @@
+"""Columns beside predictions that say how sure they are."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import is_classifier
+
+
+class Uncertainty:
+    """Probabilities of classes, standard deviations and intervals of numbers, as far as they are asked for.
+
+    Parameters
+    ----------
+    model : KernelRegressor or KernelClassifier
+    file : str
+        Of the model, for messages.
+    probabilities, std : bool
+    interval : float or None
+        Share of new targets between the columns ``lower`` and ``upper``.
+
+    Raises
+    ------
+    ValueError
+        If the model cannot tell what is asked for, before any row is read.
+    """
+
+    def __init__(self, model: Any, file: str, probabilities: bool, std: bool, interval: float | None):
+        self._model = model
+        self._probabilities, self._std, self._interval = probabilities, std, interval
+        asked = "--std" if std else "--interval"
+        if interval is not None and not 0 < interval < 1:
+            raise ValueError(f"--interval must lie between 0 and 1, got {interval:g}. Use for example 0.9.")
+        if probabilities and not is_classifier(model):
+            raise ValueError(f"{file}: --probabilities needs classes, the model predicts numbers. Use --std.")
+        if probabilities and model.loss != "logistic" and model.calibration_ is None:
+            raise ValueError(f"{file}: --probabilities needs calibrated scores, which the model lacks. Fit it again.")
+        if not std and interval is None:
+            return
+        if is_classifier(model):
+            raise ValueError(f"{file}: {asked} needs numbers, the model predicts classes. Use --probabilities.")
+        if not hasattr(model, "solver_"):
+            raise ValueError(
+                f"{file}: {asked} needs the sums over the training rows, which the model lacks. "
+                "Fit it again with --statistics."
+            )
+
+    def columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
+        """The columns (r,) for some rows, by name."""
+        found: dict[str, np.ndarray] = {}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
+            if self._probabilities:
+                shares = self._model.predict_proba(X)
+                found |= {f"probability_{label}": shares[:, k] for k, label in enumerate(self._model.classes_)}
+            if self._std or self._interval is not None:
+                mean, std = (part.reshape(X.shape[0]) for part in self._model.predict(X, return_std=True))
+                if self._std:
+                    found["std"] = std
+                if self._interval is not None:
+                    reach = (ndtri((1 + self._interval) / 2) * std).astype(mean.dtype)
+                    found |= {"lower": mean - reach, "upper": mean + reach}
+        return found

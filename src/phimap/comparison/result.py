@@ -1,0 +1,202 @@
+"""What a comparison found, in numbers and in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from phimap.comparison.measure import MeasuredFit
+from phimap.comparison.noise import FALSE_ALARM, Difference
+from phimap.config import size_text
+
+#: The method that is ours with default settings.
+OURS = "phimap"
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """One method on all splits.
+
+    Attributes
+    ----------
+    name, says : str
+    errors : tuple of float
+        Root mean squared error in the units of the target, or share of wrong labels, split by split.
+    seconds, processor_seconds, predict_seconds : float
+        Means over the splits: of the fit, by the clock and added up over cores, and of the prediction.
+    memory : float or None
+        The largest rise of memory in bytes; None where the system does not tell.
+    size : float
+        Bytes of the model, mean over the splits.
+    """
+
+    name: str
+    says: str
+    errors: tuple[float, ...]
+    seconds: float
+    processor_seconds: float
+    predict_seconds: float
+    memory: float | None
+    size: float
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        says: str,
+        task: str,
+        losses: Sequence[np.ndarray],
+        fits: Sequence[MeasuredFit],
+        sizes: Sequence[int],
+    ) -> Self:
+        """From the losses of the test rows and what the fits took, split by split."""
+        means = [float(one.mean()) for one in losses]
+        rises = [one.memory for one in fits if one.memory is not None]
+        return cls(
+            name,
+            says,
+            tuple(float(np.sqrt(mean)) if task == "regression" else mean for mean in means),
+            float(np.mean([one.seconds for one in fits])),
+            float(np.mean([one.processor_seconds for one in fits])),
+            float(np.mean([one.predict_seconds for one in fits])),
+            max(rises) if rises else None,
+            float(np.mean(sizes)),
+        )
+
+    @property
+    def error(self) -> float:
+        """Mean over the splits."""
+        return float(np.mean(self.errors))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over the splits; NaN for one."""
+        return float(np.std(self.errors, ddof=1)) if len(self.errors) > 1 else float("nan")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found; prints as a table.
+
+    Attributes
+    ----------
+    task : str
+    n_rows, n_all, n_columns, n_splits : int
+        Rows that were used, and rows there are.
+    columns : list of str
+    baseline : float
+        Error of the mean, or of the commonest class.
+    results : tuple of ModelResult
+        The smallest error first.
+    differences : tuple of Difference
+        Of all pairs, in the order of the results.
+    left_out : dict of str to str
+        Methods that were not fitted, and why.
+    """
+
+    task: str
+    n_rows: int
+    n_all: int
+    n_columns: int
+    columns: list[str]
+    n_splits: int
+    baseline: float
+    results: tuple[ModelResult, ...]
+    differences: tuple[Difference, ...]
+    left_out: dict[str, str]
+
+    @property
+    def measure(self) -> str:
+        """What the errors are."""
+        return "RMSE" if self.task == "regression" else "share of wrong labels"
+
+    def difference(self, one: str, other: str) -> Difference:
+        """The pair of two methods, in either order."""
+        return next(pair for pair in self.differences if {pair.first, pair.second} == {one, other})
+
+    def beside_best(self, name: str) -> str:
+        """How a method stands beside the one that errs least."""
+        best = self.results[0]
+        if name == best.name:
+            return "errs least"
+        if self.difference(best.name, name).is_noise:
+            return "within noise"
+        error = next(one.error for one in self.results if one.name == name)
+        return f"+{100 * (error / best.error - 1):.3g} %" if best.error > 0 else "more"
+
+    def verdict(self) -> list[str]:
+        """The result in sentences, of which the first says where another method is better than ours."""
+        if not self.results:
+            return ["No method could be fitted."]
+        best, names = self.results[0], [one.name for one in self.results]
+        level = [name for name in names[1:] if self.beside_best(name) == "within noise"]
+        said = []
+        if OURS in names and best.name != OURS:
+            ours = self.results[names.index(OURS)]
+            pair = self.difference(best.name, OURS)
+            said.append(
+                f"{best.name} errs least: {best.error:.4g}; {OURS} {ours.error:.4g}, which is within noise of it."
+                if pair.is_noise
+                else f"{best.name} is better than {OURS} on these data: {best.error:.4g} against {ours.error:.4g}."
+            )
+        else:
+            said.append(f"{best.name} errs least: {best.error:.4g}.")
+        if others := [name for name in level if name != OURS or best.name == OURS]:
+            said.append(f"Within noise of it: {', '.join(others)}.")
+        if best.error >= self.baseline:
+            said.append(f"No method errs less than {self._constant()} does ({self.baseline:.4g}).")
+        said.append(
+            f"Noise: paired t-test over the tested rows{' and the splits' if self.n_splits > 1 else ''}, all pairs "
+            f"together at {100 * FALSE_ALARM:g} % false alarms."
+            + ("" if self.n_splits > 1 else " One split does not show what other training rows would change.")
+        )
+        if self.n_rows < self.n_all:
+            said.append(f"{self.n_rows:,} of {self.n_all:,} rows, drawn at random, were used.")
+        said += [f"Left out: {name} ({why})." for name, why in self.left_out.items()]
+        return said
+
+    def _constant(self) -> str:
+        return "the mean" if self.task == "regression" else "the commonest class"
+
+    def table(self) -> list[tuple[str, ...]]:
+        """Rows of text, the heading first."""
+        head = ("model", self.measure, "beside the best", "fit s", "predict s", "peak memory", "model size")
+        lines = [
+            (
+                one.name,
+                f"{one.error:.4g}" + (f" ± {one.spread:.2g}" if self.n_splits > 1 else ""),
+                self.beside_best(one.name),
+                f"{one.seconds:.2f}",
+                f"{one.predict_seconds:.2f}",
+                "-" if one.memory is None else size_text(one.memory),
+                size_text(one.size),
+            )
+            for one in self.results
+        ]
+        constant = (self._constant(), f"{self.baseline:.4g}", "", "", "", "", "")
+        return [head, *lines, constant]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        return {
+            "task": self.task,
+            "measure": self.measure,
+            "rows": self.n_rows,
+            "rows_in_all": self.n_all,
+            "columns": self.n_columns,
+            "splits": self.n_splits,
+            "baseline": self.baseline,
+            "models": [{"error": one.error, "spread": one.spread, **asdict(one)} for one in self.results],
+            "differences": [{**asdict(pair), "within_noise": pair.is_noise} for pair in self.differences],
+            "left_out": self.left_out,
+            "verdict": self.verdict(),
+        }
+
+    def __str__(self) -> str:
+        rows = self.table()
+        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, *self.verdict()])

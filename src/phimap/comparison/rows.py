@@ -1,0 +1,81 @@
+"""Rows and targets of a comparison, checked once for all methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from phimap._validation import check_finite, check_integer
+from phimap.tables.frames import is_frame, is_numbers
+
+# Whole numbers with at most this many distinct values are taken for classes, as by the command line.
+_MOST_CODES = 20
+
+
+def as_rows(X: Any) -> tuple[Any, list[str]]:
+    """`X` as numbers, or as Arrow columns where a data frame holds more than numbers, and the names of its columns.
+
+    Numbers are float32 if they are that already, else float64.
+    """
+    if is_frame(X) and not is_numbers(X):
+        columns = _as_columns(X)
+        return columns, columns.column_names
+    rows = np.asarray(check_array(X, ensure_all_finite=False))
+    rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    check_finite(rows)
+    names = [str(name) for name in getattr(X, "columns", ())]
+    return rows, names or [f"c{j}" for j in range(rows.shape[1])]
+
+
+def _as_columns(X: Any) -> Any:
+    """A data frame as Arrow columns, of types that rows can be taken from."""
+    import pyarrow as pa
+
+    columns = pa.table(X)
+    types = [getattr(field.type, "value_type", field.type) for field in columns.schema]
+    if not any(map(pa.types.is_string_view, types)):
+        return columns
+    fields = [
+        field.with_type(pa.string()) if pa.types.is_string_view(kind) else field
+        for field, kind in zip(columns.schema, types, strict=True)
+    ]
+    return columns.cast(pa.schema(fields))
+
+
+def as_targets(y: Any, n_rows: int) -> np.ndarray:
+    """`y` as numbers or labels (n,), none of them missing."""
+    y = np.asarray(y)
+    if y.shape != (n_rows,):
+        raise ValueError(f"`y` must have one target for each of the {n_rows} rows, got shape {y.shape}.")
+    if y.dtype.kind == "O":
+        missing = [row for row, label in enumerate(y) if label is None or label != label]
+        if missing:
+            raise ValueError(f"`y` must have no missing labels, got one in row {missing[0]}. Drop such rows.")
+        y = y.astype(str)
+    if y.dtype.kind == "f":
+        check_finite(y, "y")
+    return y
+
+
+def task_of(y: np.ndarray) -> str:
+    """``"classification"`` for text, booleans, and whole numbers with few distinct values; else ``"regression"``."""
+    if y.dtype.kind not in "iuf":
+        return "classification"
+    whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
+    return "classification" if whole and np.unique(y).size <= _MOST_CODES else "regression"
+
+
+def thinned(n_rows: int, most_rows: int | None, seed: int) -> np.ndarray:
+    """Places of so many random rows, in their order; all where these are no more."""
+    if most_rows is None or n_rows <= check_integer("most_rows", most_rows, least=1):
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, most_rows, replace=False))
+
+
+def mask_of(places: np.ndarray, n_rows: int) -> np.ndarray:
+    """Whether each of `n_rows` rows is among `places`."""
+    mask = np.zeros(n_rows, dtype=bool)
+    mask[places] = True
+    return mask

@@ -1,0 +1,185 @@
+"""Methods side by side on a user's table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from phimap._progress import Stages
+from phimap._validation import check_choice, check_integer
+from phimap.comparison.measure import MeasuredFit, attempt
+from phimap.comparison.methods import METHODS, Method, encoding
+from phimap.comparison.noise import differences
+from phimap.comparison.result import Comparison, ModelResult
+from phimap.comparison.rows import as_rows, as_targets, mask_of, task_of, thinned
+from phimap.comparison.size import model_bytes
+from phimap.io.batching import chosen
+
+# A fifth of the rows is tested in each split, or less where there are more splits than five.
+_LEAST_PARTS = 5
+_LEAST_ROWS = 20
+
+
+def compare(
+    X: Any,
+    y: Any,
+    *,
+    models: Sequence[str] | None = None,
+    splits: int = 3,
+    task: str = "auto",
+    n_components: int | None = None,
+    most_rows: int | None = 20_000,
+    random_state: int = 0,
+    verbose: bool = False,
+    known: Mapping[str, Method] = METHODS,
+) -> Comparison:
+    """Fit several methods to the same rows and compare errors, times, memory and sizes.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n_samples, n_features)
+        A frame of more than numbers is encoded by `TableEncoder`, which is fitted on the training rows of each split.
+    y : array-like of shape (n_samples,)
+        Numbers or labels.
+    models : sequence of str, optional
+        Among ``"linear"`` (ridge or logistic regression), ``"neighbours"``, ``"hgb"`` (HistGradientBoosting),
+        ``"lightgbm"``, ``"phimap"`` (default settings), and with a fixed kernel ``"gaussian"``, ``"ntk"`` and
+        ``"nystroem"``. Default: all whose package is installed.
+    splits : int, default=3
+        Parts of the rows that are tested in turn, each by models of all rows outside of it.
+    task : {"auto", "regression", "classification"}, default="auto"
+        ``"auto"``: text, booleans and whole numbers with at most 20 distinct values are classes.
+    n_components : int, optional
+        Features of ours. Default: chosen by held-out error with default settings, and 2,048 with fixed kernels.
+    most_rows : int or None, default=20000
+        Rows, drawn at random, that are used of longer tables; None uses all.
+    random_state : int, default=0
+        Seed of rows, splits and methods.
+    verbose : bool, default=False
+        Show progress on standard error.
+    known : mapping of str to Method, optional
+        The methods by name, for those who add their own.
+
+    Returns
+    -------
+    Comparison
+        Prints as a table.
+
+    Raises
+    ------
+    ValueError
+        If a model is unknown, there are fewer than 20 rows, the target is constant, or a value is missing or no
+        number.
+
+    Notes
+    -----
+    The splits are the first of scikit-learn's ``KFold(max(5, splits), shuffle=True, random_state=random_state)``; in
+    split k the methods have the seed ``random_state + k``. No row is tested twice. A method that fails is left out
+    with a note.
+
+    **Error.** See `phimap.comparison.noise.differences` for what counts as noise.
+
+    **Cost** that of the fits, one after another, `splits` times. Times are those of the fit and the prediction alone,
+    after a small fit that loads and compiles. Memory is how far a fit raises that of the process, on Linux only.
+
+    **Differs from the source** There is none.
+
+    References
+    ----------
+    Nadeau, Bengio (2003), *Inference for the generalization error* (why splits that share rows say less than they
+    seem to).
+
+    Examples
+    --------
+    >>> import phimap as pm
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> found = pm.compare(X, y, models=["linear", "gaussian"], splits=2, n_components=64)
+    >>> sorted(one.name for one in found.results)
+    ['gaussian', 'linear']
+    """
+    names_of_methods = chosen_methods(models, known)
+    splits = check_integer("splits", splits, least=1)
+    X, columns = as_rows(X)
+    y = as_targets(y, len(X))
+    n_all = len(X)
+    if n_all < _LEAST_ROWS:
+        raise ValueError(f"`X` must have at least {_LEAST_ROWS} rows to be compared on, got {n_all}. Give more rows.")
+    rows = thinned(n_all, most_rows, random_state)
+    X, y = chosen(X, mask_of(rows, n_all)), y[rows]
+    task = check_choice("task", task, ("auto", "regression", "classification"))
+    task = task_of(y) if task == "auto" else task
+    if np.unique(y).size < 2:
+        raise ValueError(f"`y` must not be constant, got {y[0]} in all rows. Choose another target.")
+    targets = y.astype(np.float64) if task == "regression" else np.unique(y, return_inverse=True)[1]
+    folds = list(KFold(max(_LEAST_PARTS, splits), shuffle=True, random_state=random_state).split(y))[:splits]
+    # The rows of a part are taken in their order, as its targets are.
+    parts = [[(chosen(X, mask_of(places, len(y))), targets[places]) for places in fold] for fold in folds]
+    known = known if isinstance(X, np.ndarray) else {name: encoding(known[name]) for name in names_of_methods}
+    stages = Stages(verbose)
+    fits: dict[str, list[MeasuredFit]] = {}
+    sizes: dict[str, list[int]] = {}
+    notes: dict[str, str] = {}
+    for name in names_of_methods:
+        with stages.stage(name, splits) as advance:
+            for k, ((rows_k, targets_k), (tested_k, _)) in enumerate(parts):
+                one = attempt(known[name], task, n_components, random_state + k, rows_k, targets_k, tested_k)
+                if isinstance(one, str):
+                    notes[name] = one
+                    break
+                fits.setdefault(name, []).append(one)
+                sizes.setdefault(name, []).append(model_bytes(one.model))
+                advance(1)
+    whole = {name: some for name, some in fits.items() if name not in notes}
+    tested = [true for _, (_, true) in parts]
+    losses = {
+        name: [_losses(task, true, one.predicted) for true, one in zip(tested, some, strict=True)]
+        for name, some in whole.items()
+    }
+    results = [
+        ModelResult.of(name, known[name].says, task, losses[name], some, sizes[name]) for name, some in whole.items()
+    ]
+    results.sort(key=lambda one: one.error)
+    baselines = [_baseline(task, trained, true) for (_, trained), (_, true) in parts]
+    return Comparison(
+        task=task,
+        n_rows=len(X),
+        n_all=n_all,
+        n_columns=X.shape[1],
+        columns=columns,
+        n_splits=splits,
+        baseline=float(np.mean(baselines)),
+        results=tuple(results),
+        differences=tuple(differences({one.name: losses[one.name] for one in results})),
+        left_out=notes,
+    )
+
+
+def chosen_methods(models: Sequence[str] | None, known: Mapping[str, Method] = METHODS) -> list[str]:
+    """Names of the methods that are asked for, None being all; those that are not known are refused."""
+    if models is None:
+        return list(known)
+    for name in models:
+        if name not in known:
+            raise ValueError(f"`models` must be among {', '.join(known)}, got {name!r}.")
+    if not models:
+        raise ValueError("`models` must name at least one method, got none. Leave it out to compare all.")
+    return list(dict.fromkeys(models))
+
+
+def _losses(task: str, true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Losses (r,) of the rows: squared errors, or 1 where the label is wrong."""
+    if task == "regression":
+        return np.square(predicted.astype(np.float64) - true)
+    return (predicted != true).astype(np.float64)
+
+
+def _baseline(task: str, trained: np.ndarray, tested: np.ndarray) -> float:
+    """Error of the mean, or of the commonest class, of the training rows."""
+    if task == "regression":
+        return float(np.sqrt(np.mean(np.square(tested - trained.mean()))))
+    labels, counts = np.unique(trained, return_counts=True)
+    return float(np.mean(tested != labels[counts.argmax()]))

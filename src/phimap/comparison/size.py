@@ -1,0 +1,50 @@
+"""How large a fitted model is."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from phimap.io.model import save
+from phimap.learn import KernelClassifier, KernelRegressor
+from phimap.tables import TableEncoder
+
+
+def model_bytes(model: Any) -> int:
+    """Bytes of the model file for ours, of the text of LightGBM's, and of the arrays that others hold."""
+    if isinstance(model, Pipeline):
+        return sum(model_bytes(step) for _, step in model.steps)
+    model = getattr(model, "model_", model)
+    if isinstance(model, KernelRegressor | KernelClassifier | TableEncoder):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.phimap"
+            save(model, path)
+            return path.stat().st_size
+    booster = getattr(model, "booster_", None)
+    if booster is not None:
+        return len(booster.model_to_string())
+    return _held(model, set())
+
+
+def _held(value: Any, seen: set[int]) -> int:
+    """Bytes of the arrays that can be reached from `value`, each counted once."""
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if sparse.issparse(value):
+        return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
+    if isinstance(value, list | tuple):
+        return sum(_held(item, seen) for item in value)
+    if isinstance(value, dict):
+        return sum(_held(item, seen) for item in value.values())
+    # Trees of scikit-learn's boosting are objects of their own.
+    own = isinstance(value, BaseEstimator) or type(value).__module__.startswith("sklearn")
+    return _held(vars(value), seen) if own and hasattr(value, "__dict__") else 0

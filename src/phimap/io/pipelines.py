@@ -1,0 +1,32 @@
+"""Pipelines of scikit-learn in model files: which of its classes a file may name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.decomposition import PCA
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+
+#: Transformers of scikit-learn whose fitted state is the public attributes: numbers and arrays, and nothing that runs.
+TRANSFORMERS: dict[str, type] = {
+    f"sklearn.{cls.__name__}": cls
+    for cls in (MaxAbsScaler, MinMaxScaler, Normalizer, PCA, RobustScaler, StandardScaler)
+}
+
+
+def check_steps(pipeline: Pipeline, known: tuple[type, ...]) -> None:
+    """Raise unless every step is of a class that a file may name, or passes its input on."""
+    for name, step in pipeline.steps:
+        if step in (None, "passthrough") or type(step) in (*known, *TRANSFORMERS.values()):
+            continue
+        peers = ", ".join(sorted(cls.__name__ for cls in TRANSFORMERS.values()))
+        raise TypeError(
+            f"step {name!r} of the pipeline is {type(step).__name__}, which a model file cannot hold. Use classes of "
+            f"phimap and {peers}, or joblib."
+        )
+
+
+def fitted_state(transformer: Any) -> dict[str, Any]:
+    """The public fitted attributes of a transformer of scikit-learn."""
+    return {name: value for name, value in vars(transformer).items() if name.endswith("_") and not name.startswith("_")}

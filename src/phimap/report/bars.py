@@ -1,0 +1,93 @@
+"""Figures that are lists of names with bars: tables of the page itself, which wrap where a picture would shrink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phimap._progress import Stage
+
+# Smaller shares are not told apart.
+_LEAST_SHARE = 1e-3
+# Classes listed, the hardest first.
+_MOST_CLASSES = 20
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Names, each with one bar or several.
+
+    Attributes
+    ----------
+    name : str
+        Tells it from the other figures of a page.
+    alt : str
+        What it shows, in a sentence.
+    heads : tuple of str
+        Headings: of the names, and of each column of bars.
+    rows : list of (str, list of (str, float))
+        A name, and for each column the text and the length of its bar, from 0 to 1.
+    """
+
+    name: str
+    alt: str
+    heads: tuple[str, ...]
+    rows: list[tuple[str, list[tuple[str, float]]]]
+
+
+def relevances(leading: Sequence[tuple[str, float]]) -> Bars:
+    """Names and shares of columns, the largest on top."""
+    name, share = leading[0]
+    alt = f"Relevance of columns; most relevant is {name} with {100 * share:.3g} percent."
+    return Bars(
+        "relevances",
+        alt,
+        ("column", "share of the metric"),
+        [(name, [(_percent(one), one / share)]) for name, one in leading],
+    )
+
+
+def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
+    """Share of each class that is found, and of its predictions that are right; the hardest on top."""
+    labels, codes, sizes = np.unique(true, return_inverse=True, return_counts=True)
+    right = np.bincount(codes, weights=true == predicted, minlength=labels.size).astype(np.intp)
+    found = right / sizes
+    order = np.argsort(found, kind="stable")[:_MOST_CLASSES]
+    rows = []
+    for place in order.tolist():
+        named = int((predicted == labels[place]).sum())
+        recall, precision = float(found[place]), float(right[place]) / named if named else 0.0
+        rows.append(
+            (
+                str(labels[place]),
+                [
+                    (f"{_percent(recall)} of {sizes[place]:,}", recall),
+                    (f"{_percent(precision)} of {named:,}" if named else "never predicted", precision),
+                ],
+            )
+        )
+    worst = order[0]
+    alt = f"Share of each class found; lowest for {labels[worst]} at {found[worst]:.1%}."
+    return Bars("classes", alt, ("class", "found (recall)", "right where predicted (precision)"), rows)
+
+
+def time_and_memory(stages: Sequence[Stage]) -> Bars:
+    """Seconds of each stage, and the memory reached by its end."""
+    seconds = np.array([stage.seconds for stage in stages])
+    memory = np.array([stage.peak_bytes for stage in stages]) / 2**20
+    alt = f"Time and memory per stage; {seconds.sum():.1f} seconds in all, {memory.max():.0f} MB at most."
+    lengths = zip(seconds / max(seconds.max(), 1e-9), memory / max(memory.max(), 1e-9), strict=True)
+    rows = [
+        (stage.name, [(f"{stage.seconds:.2f} s", float(time)), (f"{stage.peak_bytes / 2**20:,.0f} MB", float(peak))])
+        for stage, (time, peak) in zip(stages, lengths, strict=True)
+    ]
+    return Bars("stages", alt, ("stage", "time", "highest memory so far"), rows)
+
+
+def _percent(share: float) -> str:
+    """A share to two digits or three."""
+    if 0 < share < _LEAST_SHARE:
+        return f"below {100 * _LEAST_SHARE:g} %"
+    return f"{100 * share:.{0 if share >= 0.995 or share == 0 else 1}f} %"

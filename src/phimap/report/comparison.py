@@ -1,0 +1,79 @@
+"""From a comparison of methods to one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.ticker import NullFormatter
+
+from phimap.comparison import Comparison
+from phimap.comparison.result import OURS
+from phimap.report.page import environment
+from phimap.report.style import INK, MAIN, MUTED, SECOND, Plot
+
+# Errors far above the others would squeeze them: the frame ends so far above the best, in units of the best.
+_HIGHEST = 3.0
+
+
+def page(found: Comparison, data: str, target: str) -> str:
+    """The comparison as a complete HTML document without references to anything outside it."""
+    return (
+        environment()
+        .get_template("comparison.html.jinja")
+        .render(
+            found=found,
+            data=Path(data).resolve().name,
+            target=target,
+            table=found.table(),
+            verdict=found.verdict(),
+            tiles=_tiles(found),
+            plot=error_against_time(found),
+        )
+    )
+
+
+def error_against_time(found: Comparison) -> Plot:
+    """A mark for every method: its error against the seconds of a fit."""
+    names = ", ".join(one.name for one in found.results)
+    with Plot("methods", f"Error against seconds of the fit: {names}.", size=(7.4, 4.2)) as plot:
+        axes = plot.axes
+        for one in found.results:
+            colour = SECOND if one.name == OURS else MAIN
+            bar = one.spread if found.n_splits > 1 else 0.0
+            axes.errorbar(one.seconds, one.error, yerr=bar, fmt="o", color=colour, elinewidth=1.2, markersize=7)
+            axes.annotate(
+                one.name, (one.seconds, one.error), (7, 5), textcoords="offset points", fontsize=9.5, color=INK
+            )
+        axes.axhline(found.baseline, color=MUTED, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.set_xscale("log")
+        if found.results:
+            errors, seconds = [one.error for one in found.results], [one.seconds for one in found.results]
+            high = min(max(*errors, found.baseline), _HIGHEST * errors[0]) or 1.0
+            low = errors[0] - max(found.results[0].spread if found.n_splits > 1 else 0.0, 0.0)
+            margin = 0.08 * (high - low)
+            axes.set_ylim(max(0.0, low - margin), high + margin)
+            # Names stand to the right of their marks.
+            axes.set_xlim(0.6 * min(seconds), 3.5 * max(seconds))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set(xlabel="seconds of a fit", ylabel=found.measure)
+    return plot
+
+
+def _tiles(found: Comparison) -> list[tuple[str, str, str]]:
+    tiles = []
+    if found.results:
+        best = found.results[0]
+        tiles.append((f"Best: {best.name}", f"{best.error:.4g}", found.measure))
+        tiles += [
+            ("phimap", f"{one.error:.4g}", f"{found.beside_best(OURS)}, default settings")
+            for one in found.results[1:]
+            if one.name == OURS
+        ]
+    constant = "the mean" if found.task == "regression" else "the commonest class"
+    return [
+        *tiles,
+        ("Baseline", f"{found.baseline:.4g}", constant),
+        ("Rows", f"{found.n_rows:,}", f"of {found.n_all:,}; {found.n_columns:,} columns"),
+        ("Splits", str(found.n_splits), "each tests other rows"),
+    ]

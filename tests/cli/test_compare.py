@@ -1,0 +1,64 @@
+"""``phimap compare``: the same as in Python, as a table, as JSON and as a page."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import phimap as pm
+from phimap.io import open_table
+from tests.cli.test_bad_input import assert_refused
+from tests.cli.test_report import Tags
+
+QUICK = ("--models", "linear,gaussian", "--features", "32", "--splits", "2")
+
+
+@pytest.mark.parametrize(("name", "target"), [("numbers.csv", "y"), ("labels.csv", "kind")])
+def test_it_is_the_comparison_in_python(phimap, tables, name, target):
+    found = json.loads(phimap("compare", tables / name, "--target", target, *QUICK, "--json", "-q").stdout)
+    X, y = next(open_table(tables / name, target).batches(600))
+    expected = pm.compare(X, y, models=["linear", "gaussian"], n_components=32, splits=2).to_dict()
+    assert [(one["name"], one["errors"]) for one in found["models"]] == [
+        (one["name"], list(one["errors"])) for one in expected["models"]
+    ]
+    assert found["verdict"] == expected["verdict"]
+
+
+def test_table_and_page(phimap, tables, tmp_path):
+    words = ("compare", tables / "numbers.csv", "--target", "y", *QUICK, "--report", tmp_path / "r.html")
+    result = phimap(*words)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[0].split()[:2] == ["model", "RMSE"]
+    assert "gaussian errs least" in result.stdout
+    page = (tmp_path / "r.html").read_text()
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert tags.links == [link for link in tags.links if link.startswith("#")]
+    assert 'aria-label="Error against seconds of the fit: gaussian, linear.' in page
+    assert "gaussian errs least" in page
+    assert str(tables) not in page
+
+
+def test_long_tables_are_sampled_without_being_held(phimap, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = "\n".join(f"{a:.4f},{a + b:.4f}" for a, b in rng.standard_normal((3000, 2)))
+    (tmp_path / "long.csv").write_text("a,y\n" + lines)
+    words = ("compare", tmp_path / "long.csv", "--target", "y", "--models", "linear", "--splits", "1", "--json", "-q")
+    found = json.loads(phimap(*words, "--rows", "200").stdout)
+    assert (found["rows"], found["rows_in_all"]) == (200, 3000)
+    assert json.loads(phimap(*words, "--rows", "all").stdout)["rows"] == 3000
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--models", "forest"), ("--models", "lightgbm", "'forest'")),
+        (("--splits", "0"), ("--splits", "at least 1")),
+        (("--rows", "some"), ("--rows", "'some'", "all")),
+    ],
+)
+def test_bad_words_are_one_line(phimap, tables, words, told):
+    assert_refused(phimap("compare", tables / "numbers.csv", "--target", "y", *words, "-q"), *told)

@@ -1,0 +1,203 @@
+"""Comparisons: the same as by hand, the same rows for all, and what is said of the result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import phimap as pm
+from phimap.comparison.methods import METHODS, Method
+from phimap.comparison.size import model_bytes
+from tests.support.learners import FIXED
+
+
+def problem(n_rows: int, labels: bool) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(n_rows)
+    return X, np.where(y > 0.5, "high", "low") if labels else y
+
+
+def by_hand(name: str, labels: bool, seed: int):
+    """Each method written down without the package's table of methods."""
+    if name == "linear":
+        return make_pipeline(
+            StandardScaler(), LogisticRegression(max_iter=200) if labels else RidgeCV(10.0 ** np.arange(-3, 5))
+        )
+    if name == "hgb":
+        model = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
+        return model(random_state=seed)
+    model = pm.KernelClassifier if labels else pm.KernelRegressor
+    return model(name, n_components=64, random_state=seed, **FIXED)
+
+
+@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
+def test_the_table_is_that_of_the_same_models_run_by_hand(labels):
+    X, y = problem(300, labels)
+    names = ["linear", "hgb", "gaussian"]
+    found = pm.compare(X, y, models=names, splits=2, n_components=64, random_state=3)
+    assert {one.name for one in found.results} == set(names)
+    parts = list(KFold(5, shuffle=True, random_state=3).split(X))[:2]
+    for one in found.results:
+        for k, (train, test) in enumerate(parts):
+            predicted = by_hand(one.name, labels, 3 + k).fit(X[train], y[train]).predict(X[test])
+            error = np.mean(predicted != y[test]) if labels else np.sqrt(np.mean((predicted - y[test]) ** 2))
+            assert one.errors[k] == pytest.approx(error, rel=1e-6)
+        assert one.error == pytest.approx(np.mean(one.errors))
+        assert one.spread == pytest.approx(np.std(one.errors, ddof=1))
+    baselines = [
+        np.mean(y[test] != "low") if labels else np.sqrt(np.mean((y[test] - y[train].mean()) ** 2))
+        for train, test in parts
+    ]
+    assert found.baseline == pytest.approx(np.mean(baselines))
+
+
+@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
+@pytest.mark.parametrize("name", ["ntk", "nystroem", "neighbours"])
+def test_every_method_beats_a_constant(name, labels):
+    X, y = problem(300, labels)
+    found = pm.compare(X, y, models=[name], splits=1, n_components=64)
+    assert found.results[0].error < 0.75 * found.baseline
+    assert found.results[0].size > 0
+
+
+class Noted(BaseEstimator):
+    """Predicts a constant and notes the rows it sees."""
+
+    seen: list[tuple[bytes, bytes]] = []
+
+    def __init__(self, value: float = 0.0):
+        self.value = value
+
+    def fit(self, X, y):
+        if len(X) != 300:
+            self.seen.append((X.tobytes(), y.tobytes()))
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.value)
+
+
+def made(value: float) -> Method:
+    return Method(lambda task, width, seed: Noted(value), "a constant")
+
+
+def test_all_methods_see_the_same_rows():
+    Noted.seen.clear()
+    X, y = problem(100, labels=False)
+    known = {"a": made(0.0), "b": made(1.0)}
+    found = pm.compare(X, y, splits=2, most_rows=60, known=known)
+    assert (found.n_rows, found.n_all) == (60, 100)
+    assert len(Noted.seen) == 4
+    assert Noted.seen[:2] == Noted.seen[2:]
+
+
+def test_the_better_method_is_named_whoever_it_is():
+    X, y = problem(400, labels=False)
+    known = {"phimap": made(5.0), "rival": made(0.0), "twin": made(0.001)}
+    found = pm.compare(X, y, splits=2, known=known)
+    said = found.verdict()
+    assert [one.name for one in found.results][-1] == "phimap"
+    assert "is better than phimap on these data" in said[0]
+    assert found.difference("rival", "phimap").is_noise is False
+    assert found.beside_best("phimap").startswith("+")
+    # Both errors lie near that of the mean, which is told where nothing beats it.
+    assert "5 % false alarms" in " ".join(said)
+    alone = replace(found, n_splits=1, n_all=10**6)
+    assert "One split does not show" in " ".join(alone.verdict())
+    assert "400 of 1,000,000 rows, drawn at random, were used." in alone.verdict()
+
+
+def test_nothing_better_than_the_mean_is_told():
+    X, y = problem(100, labels=False)
+    found = pm.compare(X, y, splits=1, known={"far": made(9.0)})
+    assert "No method errs less than the mean does" in " ".join(found.verdict())
+
+
+def test_what_fails_or_is_missing_is_left_out_with_a_note():
+    def broken(task, width, seed):
+        raise RuntimeError("no luck")
+
+    X, y = problem(60, labels=False)
+    known = {"a": made(0.0), "broken": Method(broken, ""), "absent": replace(made(0.0), package="no_such_package")}
+    found = pm.compare(X, y, splits=1, known=known)
+    assert [one.name for one in found.results] == ["a"]
+    assert found.left_out == {
+        "broken": "RuntimeError: no luck",
+        "absent": "the package no_such_package is not installed",
+    }
+    assert "Left out: broken (RuntimeError: no luck)." in found.verdict()
+    assert "not fitted" not in str(found)
+
+
+def test_frames_have_names_and_the_result_is_plain_values():
+    X, y = problem(60, labels=True)
+    found = pm.compare(pd.DataFrame(X, columns=["a", "b", "c"]), pd.Series(y), splits=1, models=["linear"])
+    assert found.columns == ["a", "b", "c"]
+    assert json.loads(json.dumps(found.to_dict()))["models"][0]["name"] == "linear"
+    assert str(found).splitlines()[0].split()[:5] == ["model", "share", "of", "wrong", "labels"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"models": ["forest"]}, r"`models` must be among linear, .*, got 'forest'"),
+        ({"models": []}, r"`models` must name at least one"),
+        ({"splits": 0}, r"`splits` must be at least 1, got 0"),
+        ({"task": "ranking"}, r"`task` must be one of"),
+        ({"y": np.ones(40)}, r"`y` must not be constant, got 1.0 in all rows"),
+        ({"y": np.ones(39)}, r"`y` must have one target for each of the 40 rows, got shape \(39,\)"),
+        ({"X": np.ones((5, 2)), "y": np.arange(5.0)}, r"`X` must have at least 20 rows"),
+        ({"y": np.array([None, *"abc" * 13], dtype=object)}, r"`y` must have no missing labels, got one in row 0"),
+        ({"X": np.full((40, 2), np.nan)}, r"X contains NaN at row 0, column 0"),
+    ],
+)
+def test_bad_input_is_one_line(change, message):
+    X, y = problem(40, labels=False)
+    with pytest.raises(ValueError, match=message):
+        pm.compare(**{"X": X, "y": y, "splits": 1, "models": ["linear"], **change})
+
+
+def test_sizes_are_of_what_a_model_needs(tmp_path):
+    X, y = problem(200, labels=False)
+    ours = pm.KernelRegressor("gaussian", n_components=64, random_state=0, **FIXED).fit(X, y)
+    pm.save(ours, tmp_path / "m.phimap")
+    assert model_bytes(ours) == (tmp_path / "m.phimap").stat().st_size
+    neighbours = METHODS["neighbours"].make("regression", None, 0).fit(X, y)
+    assert model_bytes(neighbours) >= X.nbytes
+    assert model_bytes(METHODS["linear"].make("regression", None, 0).fit(X, y)) < 1000
+    small, large = (model_bytes(HistGradientBoostingRegressor(max_iter=n, random_state=0).fit(X, y)) for n in (5, 50))
+    assert large > 4 * small
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.table, pl.DataFrame])
+def test_frames_of_any_columns_are_encoded_on_the_training_rows(make):
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["gas", "oil", "wood"], 300)
+    area = rng.uniform(20, 90, 300)
+    y = area + 50 * (kind == "oil") + rng.standard_normal(300)
+    found = pm.compare(
+        make({"kind": kind.tolist(), "area": np.where(rng.random(300) < 0.1, np.nan, area)}),
+        y,
+        models=["linear", "hgb", "gaussian", "nystroem"],
+        splits=2,
+        n_components=32,
+    )
+    assert found.columns == ["kind", "area"]
+    assert found.left_out == {}
+    assert {one.name for one in found.results} == {"linear", "hgb", "gaussian", "nystroem"}
+    # Without the kinds an error of 23 would be left, without the areas one of 20.
+    assert all(one.error < 15 for one in found.results)
+    assert all(one.size > 0 for one in found.results)
