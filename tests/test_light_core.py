@@ -87,6 +87,15 @@ def test_the_command_says_in_one_line_how_to_get_it(words, tmp_path):
     assert done.stderr == f"error: the command phimap needs {needed}. Install: pip install 'phimap[cli]'.\n"
 
 
+def test_frames_of_text_say_what_encodes_them(tmp_path):
+    program = "import pandas as pd, phimap as pm; pm.KernelRegressor().fit(pd.DataFrame({'a': ['x', 'y']}), [1, 2])"
+    done = run(program, tmp_path)
+    assert done.stderr.endswith(
+        "`X` holds more than complete numbers, which pyarrow is needed to encode. "
+        "Install it: pip install 'phimap[cli]'.\n"
+    )
+
+
 def test_the_core_requires_what_transformers_and_learners_need():
     wanted = {"numba", "numpy", "safetensors", "scikit-learn", "scipy", "threadpoolctl"}
     assert requirements(PROJECT["dependencies"]) == wanted

@@ -35,7 +35,7 @@ def test_separators(mark, word):
         ("a\tb\n1,234.5\tx y\n2,345.5\tz w\n", {"separator": "\t"}),
         ("a b\n1 2\n3 4\n", {"separator": " "}),
         ("  a   b\n  1   2\n 10  20\n", {"separator": " ", "squeezed": True}),
-        ("a,b\n1, x\n2, y\n", {"padded": True}),
+        ("a,b\n1, x\n2, y\n", {}),
         ("a,b\n'x, y',1\n'z',2\n", {"quote": "'"}),
         ('a,b\n"x; y",1\n"z; w",2\n', {}),
         ('a,b\n"two\nlines",1\n"z",2\n', {}),

@@ -153,6 +153,23 @@ def test_rows_of_no_weight_are_not_encoded_by():
     np.testing.assert_array_equal(one.predict(NEW), other.predict(NEW))
 
 
+def test_an_encoder_of_the_users_own_is_cloned(tmp_path):
+    encoder = pm.TableEncoder({"new": "category"})
+    model = regressor(encode=encoder).fit(NUMBERS, Y)
+    assert [column.kind for column in model.encoder_.summary_] == ["number", "number", "category"]
+    assert not hasattr(encoder, "n_features_in_")
+    pm.save(model, tmp_path / "model.phimap")
+    loaded = pm.load(tmp_path / "model.phimap")
+    assert loaded.encode.types == {"new": "category"}
+    np.testing.assert_array_equal(loaded.predict(NUMBERS), model.predict(NUMBERS))
+
+
+def test_objects_that_are_numbers_are_taken_as_numbers():
+    model = regressor().fit(NUMBERS.astype(object), Y)
+    assert model.encoder_ is None
+    np.testing.assert_array_equal(model.predict(NUMBERS), regressor().fit(NUMBERS, Y).predict(NUMBERS))
+
+
 def test_another_fit_forgets_the_encoder():
     model = regressor().fit(FRAME, Y).fit(NUMBERS.to_numpy(float), Y)
     assert model.encoder_ is None
@@ -169,7 +186,7 @@ def test_another_fit_forgets_the_encoder():
             FRAME.to_numpy(),
             r"got '\w+' in column \d at row \d+: could not .*\. Use a data frame, whose columns",
         ),
-        (regressor(encode="yes"), FRAME, r"`encode` must be 'auto' or None, got 'yes'\. Use 'auto'"),
+        (regressor(encode="yes"), FRAME, r"`encode` must be 'auto', None or a TableEncoder, got 'yes'\. Use 'auto'"),
         (regressor(encode=None), FRAME[["area", "rooms"]], r"Input X contains NaN"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -148,7 +148,7 @@ class CsvFile:
     def _explained(self) -> Iterator[None]:
         """Turn the parser's complaints into one line that says where and what to do."""
         try:
-            with explained_zip(self.where):
+            with explained_zip(self.where) if self._path.name.lower().endswith(".zip") else nullcontext():
                 yield
         except (pa.ArrowException, UnicodeError, OSError) as error:
             self._explain(error)

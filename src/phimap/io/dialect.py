@@ -46,8 +46,6 @@ class Dialect:
     has_header : bool
     squeezed : bool
         Whether several blanks separate columns.
-    padded : bool
-        Whether blanks stand around texts.
     """
 
     names: tuple[str, ...]
@@ -58,7 +56,6 @@ class Dialect:
     encoding: str = "utf-8"
     has_header: bool = True
     squeezed: bool = False
-    padded: bool = False
 
     @property
     def notes(self) -> list[str]:
@@ -120,7 +117,6 @@ def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = No
         encoding=encoding,
         has_header=has_header,
         squeezed=blanks and any("  " in line or line != line.strip(" ") for line in map(_content, body)),
-        padded=not blanks and any(cell != cell.strip() for cell in cells),
     )
 
 

@@ -39,13 +39,15 @@ class JsonColumns(TypedFile):
 def _read_text(where: str, path: Path) -> str:
     name = path.name.lower()
     limit = memory_budget() // _EXPANSION
-    with explained_zip(where):
-        if name.endswith(".zip"):
-            with open_member(path) as stream:
-                content = stream.read(limit + 1)
-        else:
+    if name.endswith(".zip"):
+        with explained_zip(where), open_member(path) as stream:
+            content = stream.read(limit + 1)
+    else:
+        try:
             with pa.input_stream(str(path), compression="gzip" if name.endswith(".gz") else None) as stream:
                 content = stream.read(limit + 1)
+        except OSError as error:
+            raise DataError(f"{where}: damaged or truncated file ({one_line(error)}). Fetch it again.") from None
     if len(content) > limit:
         raise DataError(
             f"{where}: is longer than {limit} bytes, which take {memory_budget()} as records. Save it as Parquet or "

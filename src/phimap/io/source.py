@@ -32,14 +32,11 @@ class Source:
     size: tuple[int, int] | None = None
     channels: int | None = None
     bad_rows: BadRows = field(default_factory=BadRows)
-    shown: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
-        """The path as the user wrote it, for messages, or what is `shown` in its place."""
-        if self.shown is not None:
-            return self.shown
+        """The path as the user wrote it, for messages."""
         return f"{self.path}:{self.member}" if self.member else str(self.path)
 
 

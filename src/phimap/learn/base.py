@@ -43,7 +43,7 @@ class KernelModel(StreamedFit, BaseEstimator):
         effort: str = "normal",
         corrections: str | None = "auto",
         standardize: str | bool | None = "auto",
-        encode: str | None = "auto",
+        encode: str | TableEncoder | None = "auto",
         solver: str = "auto",
         device: str = "auto",
         memory: int | str | None = None,
@@ -84,7 +84,7 @@ class KernelModel(StreamedFit, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix or torch.Tensor of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts like w equal rows, one of weight 0 is as if it were not there, its class included;
@@ -143,15 +143,14 @@ class KernelModel(StreamedFit, BaseEstimator):
             As `fit`.
         """
         require_reiterable(batches)
-        self._start_encoder(() if encoder else frames_in(batches), labels=self._has_labels)
-        checked = CheckedBatches(self._check_training, batches)
+        self._start_encoder(frames_in(batches) if encoder is None else (), labels=self._has_labels)
         if encoder is not None:
             self._use_encoder(copy(encoder))
         elif self.encoder_ is not None:
-            checked = CheckedBatches(self._check_rows, batches)
-            self._use_encoder(self.encoder_.fit_batches((X, y) for X, y, _ in checked))
-            return self._fit(EncodedBatches(checked, self.encoder_))._settled()
-        return self._fit(checked)._settled()
+            frames = CheckedBatches(self._check_rows, batches)
+            self._use_encoder(self.encoder_.fit_batches((X, y) for X, y, _ in frames))
+            return self._fit(EncodedBatches(frames, self.encoder_))._settled()
+        return self._fit(CheckedBatches(self._check_training, batches))._settled()
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """What `partial_fit` does; `classes` are labels to come."""

@@ -23,6 +23,7 @@ from phimap.learn.solver import HeldOutScores
 from phimap.ops import to_host
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
+from phimap.tables import TableEncoder
 
 # Up to this number of rows every row may well be a class of its own.
 _FEW_ROWS = 20
@@ -109,7 +110,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         effort: str = "normal",
         corrections: str | None = "auto",
         standardize: str | bool | None = "auto",
-        encode: str | None = "auto",
+        encode: str | TableEncoder | None = "auto",
         class_weight: dict[Any, float] | str | None = None,
         solver: str = "auto",
         device: str = "auto",

@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from phimap._validation import check_finite, check_samples
 from phimap.learn.data.batches import Batch
@@ -26,7 +27,7 @@ class FrameRows:
         What encodes data frames; None where the training rows were numbers.
     """
 
-    encode: str | None
+    encode: str | TableEncoder | None
     standardize: str | bool
     encoder_: TableEncoder | None = None
     n_features_in_: int
@@ -40,12 +41,16 @@ class FrameRows:
         return self.n_features_in_ if self.encoder_ is None else self.encoder_.n_columns_out_
 
     def _start_encoder(self, frames: Iterable[Any], *, labels: bool) -> None:
-        """Forget what encoded rows before; an encoder, not fitted yet, where one frame holds more than numbers."""
+        """Forget what encoded rows before; an encoder, not fitted yet, where one of the frames is to be encoded."""
         vars(self).pop("encoder_", None)
-        if self.encode not in ("auto", None):
-            raise ValueError(f"`encode` must be 'auto' or None, got {self.encode!r}. Use 'auto' to encode data frames.")
-        if self.encode == "auto" and any(is_frame(X) and not is_numbers(X) for X in frames):
-            self.encoder_ = TableEncoder(target_type="classes" if labels else "continuous")
+        given = isinstance(self.encode, TableEncoder)
+        if not given and self.encode not in ("auto", None):
+            raise ValueError(
+                f"`encode` must be 'auto', None or a TableEncoder, got {self.encode!r}. Use 'auto' to encode frames."
+            )
+        if self.encode is not None and any(is_frame(X) and (given or not is_numbers(X)) for X in frames):
+            encoder: Any = clone(self.encode) if given else TableEncoder()
+            self.encoder_ = encoder.set_params(target_type="classes" if labels else "continuous")
 
     def _takes_frame(self, X: Any) -> bool:
         """Whether training rows are a frame for the encoder."""

@@ -63,9 +63,10 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         as counts and tf-idf weights, mean something as they are, and so do the columns of an encoded frame. CSR input
         is scaled but not shifted. With ``kernel="auto"`` it also squashes heavy tails by arcsinh where that lowers the
         held-out error.
-    encode : {"auto", None}, default="auto"
+    encode : {"auto", None} or TableEncoder, default="auto"
         ``"auto"`` encodes data frames that hold more than complete numbers by a `TableEncoder`: missing cells, text,
-        categories and dates. None refuses them. Frames of complete numbers, and arrays, are taken as they are.
+        categories and dates. None refuses them. Frames of complete numbers, and arrays, are taken as they are. An
+        encoder, which is cloned, encodes all frames.
     device : str, default="auto"
         ``"auto"`` computes features where the input lives; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None

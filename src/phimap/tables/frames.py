@@ -30,11 +30,10 @@ def n_rows_of(X: Any) -> int:
 def is_numbers(X: Any) -> bool:
     """Whether every cell of a frame is a number or a Boolean, none of them missing.
 
-    Without pyarrow all frames but those of pandas are taken for numbers, as arrays are.
+    Without pyarrow frames are taken for numbers, as arrays are, unless the types of pandas say that cells are missing.
     """
-    if hasattr(X, "iloc"):
-        plain = all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes)
-        return plain and not X.isna().to_numpy().any()
+    if hasattr(X, "iloc") and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
+        return not np.asarray(X.isna()).any()
     if find_spec("pyarrow") is None:
         return True
     from phimap.tables import cells
