@@ -111,6 +111,8 @@ def test_other_counts_of_threads_are_refused(bad):
         thread_count(bad)
 
 
-@pytest.mark.parametrize(("n_bytes", "text"), [(12, "12 bytes"), (3 * 2**10, "3.00 kB"), (2**30, "1.00 GB")])
+@pytest.mark.parametrize(
+    ("n_bytes", "text"), [(12, "12 bytes"), (3 * 2**10, "3.00 kB"), (481.5 * 2**20, "482 MB"), (2**30, "1.00 GB")]
+)
 def test_sizes_are_in_units_that_suit_them(n_bytes, text):
     assert size_text(n_bytes) == text

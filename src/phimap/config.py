@@ -120,5 +120,5 @@ def size_text(n_bytes: float) -> str:
     for unit in ("GB", "MB", "kB"):
         size = n_bytes / _UNITS[unit.lower()]
         if size >= 0.995:
-            return f"{size:.2f} {unit}"
+            return f"{size:.{2 if size < 10 else 1 if size < 100 else 0}f} {unit}"
     return f"{n_bytes:.0f} bytes"

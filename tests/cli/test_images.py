@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -151,7 +152,8 @@ def test_fit_refuses_folders(phimap, tmp_path, spoil: Callable[[Path], object], 
         for i in range(4):
             pixels(7, 6).save(root / name / f"{i}.png")
     spoil(root)
-    assert_refused(phimap("fit", root, "--model", tmp_path / "m.phimap", *SMALL), *words)
+    # Without --strict damaged and coloured files are left out.
+    assert_refused(phimap("fit", root, "--strict", "--model", tmp_path / "m.phimap", *SMALL), *words)
     assert not list(tmp_path.glob("*.phimap"))
 
 
@@ -175,3 +177,25 @@ def test_predict_refuses_other_sizes(phimap, bars, tmp_path):
 def test_tables_need_a_target(phimap, tables):
     assert_refused(phimap("fit", tables / "numbers.csv", *SMALL), "numbers.csv", "--target")
     assert_refused(phimap("fit", tables / "none.csv", *SMALL), "none.csv", "no such file")
+
+
+def test_images_that_cannot_be_read_are_left_out_with_a_count(phimap, bars, tmp_path):
+    folder = tmp_path / "bars"
+    shutil.copytree(bars / "bars", folder)
+    (folder / "across" / "01.png").write_bytes(b"no image")
+    coloured = np.zeros((7, 6, 4), dtype=np.uint8)
+    Image.fromarray(coloured).save(folder / "down" / "02.png")
+    words = ("fit", folder, "--kernel", "cntk", "--features", "64")
+    result = phimap(*words, "--holdout", "0")
+    assert result.exit_code == 0, result.stderr
+    assert values(result.stdout)["rows_trained"] == "78"
+    assert "2 rows left out for being damaged or of another kind: data rows 1, 42" in " ".join(result.stderr.split())
+    refused = phimap(*words, "--strict")
+    assert refused.exit_code == 2
+    assert "01.png: damaged or no image" in refused.stderr
+    found = phimap("predict", bars / "bars.phimap", folder)
+    assert found.exit_code == 0
+    rows = dict(line.split(",") for line in found.stdout.splitlines()[1:] if line.split(",")[0])
+    # The model knows that images are grey, and makes the coloured one so.
+    assert len(rows) == 79
+    assert all(name.replace('"', "").startswith(label.replace('"', "")) for name, label in rows.items())

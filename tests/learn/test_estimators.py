@@ -273,7 +273,7 @@ def test_forgotten_targets_are_told_in_a_users_words():
 
 def test_too_little_memory_is_said_before_the_work():
     X, y = problem(50)
-    with pytest.raises(MemoryError, match=r"`n_components`=4096 needs \d+\.\d+ MB"):
+    with pytest.raises(MemoryError, match=r"`n_components`=4096 needs [\d.]+ MB"):
         pm.KernelRegressor(n_components=4096, memory="5MB", **GAUSSIAN).fit(X, y)
 
 

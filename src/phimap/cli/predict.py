@@ -76,7 +76,6 @@ def _predictions(
     model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
     """Predictions batch by batch, with the names of rows that have one, and their places; scored on the way."""
-    start = 0
     for X, y, numbers in opened.batches(feature_rows(model.feature_map_.record_.n_components, 4)):
         predicted, decisions = outcomes(model, X)
         if scores is not None and y is not None:
@@ -90,8 +89,7 @@ def _predictions(
                 )
             scores.update(y, told, None if decisions is None else decisions[known])
         row_names = opened.table.row_names
-        names = {} if row_names is None else {"file": row_names[start : start + len(X)]}
-        start += len(X)
+        names = {} if row_names is None else {"file": [row_names[number - 1] for number in numbers]}
         yield pa.table({**names, "prediction": pa.array(predicted), **extra.columns(X)}), numbers
 
 

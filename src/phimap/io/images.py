@@ -29,11 +29,18 @@ _TOO_DEEP = ("I", "F")
 _BLOCK_BYTES = 2**24
 
 
+class UnreadableImageError(DataError):
+    """One file is damaged, or no image of the kind that the others are."""
+
+
 class ImageTable(Table):
     """Images below a folder in the order of their sorted paths, all of one shape (h, w, c) and in bytes.
 
-    With the target ``"class"`` the folder holds one subfolder for each class, and nothing else that is an image.
+    With the target ``"class"`` the folder holds one subfolder for each class, and nothing else that is an image. Where
+    bad rows are left out, so are files that cannot be read, and coloured ones among grey ones.
     """
+
+    _unusable = "being damaged or of another kind"
 
     def __init__(self, source: Source) -> None:
         if source.target not in (None, LABEL):
@@ -47,7 +54,8 @@ class ImageTable(Table):
         self._size, self._channels = source.size, source.channels
         self._labels = _labels(source.path, names) if source.target == LABEL else None
         # The first image settles what was not asked for.
-        first = self._decoded(names[0])
+        self._unreadable: set[int] = set()
+        first = self._first(skip=source.bad_rows.ragged == "skip")
         super().__init__(
             source,
             numbered_names(first.size),
@@ -62,18 +70,45 @@ class ImageTable(Table):
         n_block = max(1, min(rows, _BLOCK_BYTES // self.n_features))
         for start in range(0, len(self._names), n_block):
             part = slice(start, start + n_block)
-            X = np.stack([self._decoded(name, self.sample_shape).reshape(-1) for name in self._names[part]])
+            X = np.stack([self._pixels_of(number) for number in range(start, min(start + n_block, len(self._names)))])
             yield X, None if self._labels is None else self._labels[part]
+
+    def _pixels_of(self, place: int) -> np.ndarray:
+        """Pixels of an image in a row; zeros for one that is left out."""
+        try:
+            return self._decoded(self._names[place], self.sample_shape).reshape(-1)
+        except UnreadableImageError:
+            if self._source.bad_rows.ragged != "skip":
+                raise
+        self._unreadable.add(place + 1)
+        return np.zeros(self.n_features, dtype=np.uint8)
+
+    def _finish_block(self, X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        X, usable = super()._finish_block(X, numbers)
+        bad = np.isin(numbers, list(self._unreadable))
+        return X, ~bad if bad.any() else usable
+
+    def _first(self, *, skip: bool) -> np.ndarray:
+        """Pixels of the first image, or with `skip` of the first that can be read."""
+        for name in self._names:
+            try:
+                return self._decoded(name)
+            except UnreadableImageError:
+                if not skip:
+                    raise
+        raise DataError(f"{self._folder}: none of its {len(self._names):,} images can be read. Save them again.")
 
     def _decoded(self, name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
         """Pixels (h, w, c) of an image, in bytes; of this `shape` unless it is None."""
         file = self._folder / name
         image = _upright(file, self._size)
         if image.mode in _TOO_DEEP:
-            raise DataError(f"{file}: has pixels of mode {image.mode!r}. Save it with 8 or 16 bits a channel.")
+            raise UnreadableImageError(
+                f"{file}: has pixels of mode {image.mode!r}. Save it with 8 or 16 bits a channel."
+            )
         channels = self._channels or (shape[2] if shape else 1 if image.mode in _GREY else 3)
         if channels == 1 and self._channels is None and image.mode not in _GREY:
-            raise DataError(
+            raise UnreadableImageError(
                 f"{file}: is in colour, the first image is grey. Choose channels=3, or channels=1 for grey."
             )
         pixels = _pixels(image, channels, self._size)
@@ -141,12 +176,14 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
                     image.draft(None, (side, side))
                 return ImageOps.exif_transpose(image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise DataError(f"{file}: is too large ({one_line(error)}). Make it smaller.") from None
+        raise UnreadableImageError(f"{file}: is too large ({one_line(error)}). Make it smaller.") from None
     except MemoryError:
         raise
     # Decoders fail on damaged bytes in many ways: SyntaxError, struct.error, IndexError and more.
     except Exception as error:
-        raise DataError(f"{file}: damaged or no image ({one_line(error)}). Save it again, or remove it.") from None
+        raise UnreadableImageError(
+            f"{file}: damaged or no image ({one_line(error)}). Save it again, or remove it."
+        ) from None
 
 
 def _pixels(image: Any, channels: int, size: tuple[int, int] | None) -> np.ndarray:

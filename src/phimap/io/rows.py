@@ -43,6 +43,9 @@ class Rows(ABC):
         ``(n_features,)``, or ``(height, width, channels)`` for images.
     """
 
+    #: Why `_finish_block` leaves rows out, in words.
+    _unusable = "a missing feature"
+
     def __init__(
         self,
         source: Source,
@@ -138,7 +141,7 @@ class Rows(ABC):
             X, y, numbers = _kept(X, y, numbers, targets.kept(y, numbers, skipped))
             X, usable = self._finish_block(X, numbers)
             if usable is not None:
-                skipped.drop(numbers[~usable], "a missing feature")
+                skipped.drop(numbers[~usable], self._unusable)
             yield _kept(X, y, numbers, usable)
         targets.finish()
 
