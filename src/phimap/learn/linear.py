@@ -102,7 +102,7 @@ class LinearOutputs(FrameRows, ABC):
 
     @property
     def relevances_(self) -> np.ndarray:
-        """Shares (n_features_in_,) of the columns in the metric, which sum to 1; one has that of all its numbers."""
+        """Shares (n_features,) of the columns in the metric, which sum to 1; one has that of all its numbers."""
         check_is_fitted(self, "feature_map_")
         diagonal = self.metric_ if self.metric_.ndim == 1 else np.diag(self.metric_)
         if self.encoder_ is not None:

@@ -100,7 +100,7 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     metric_ : ndarray of shape (d,) or (d, d)
         The metric of the d standardised columns, with mean eigenvalue 1: weights, or a matrix; ones where none
         was learned.
-    relevances_ : ndarray of shape (n_features_in_,)
+    relevances_ : ndarray of shape (n_features,)
         Shares of the columns in the metric; an encoded column has that of all its numbers.
     encoder_ : TableEncoder or None
         What makes the d columns of a data frame; None where the training rows were numbers. A diagonal metric has one

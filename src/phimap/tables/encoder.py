@@ -56,7 +56,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     variances_ : ndarray of shape (n_columns_out,)
         Variances of the output columns on the training rows.
     n_columns_out_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, of data frames only.
     n_features_in_ : int
     n_rows_ : int
