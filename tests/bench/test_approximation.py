@@ -127,7 +127,7 @@ def test_published_methods_stand_beside_the_same_widths_only(monkeypatch, first,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "NAME must be one of"),
+        (["nothing"], "NAME must be list or one of"),
         (["approximation", "--projections", "nothing"], "--projections must be among"),
         (["approximation", "--repeats", "1"], "--repeats must be at least 2"),
         (["approximation", "--sets", "nothing"], "must be one of"),
