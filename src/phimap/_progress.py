@@ -69,7 +69,7 @@ def _lines(name: str, total: int | None) -> Iterator[Callable[[int], None]]:
         done += rows
         if total and time.perf_counter() - told >= _SECONDS_BETWEEN_LINES:
             told = time.perf_counter()
-            sys.stderr.write(f"{name}: {done:,} of {total:,} rows after {told - start:.0f} s\n")
+            sys.stderr.write(f"{name}: {done:,} of {total:,} after {told - start:.0f} s\n")
             sys.stderr.flush()
 
     yield advance

@@ -42,7 +42,7 @@ def auto_or_count(option: str, text: str) -> int | str:
 def all_or_count(option: str, text: str) -> int | str:
     """A positive integer, or ``"all"``."""
     if text != "all" and not (text.isdigit() and int(text) > 0):
-        raise ValueError(f"{option} must be a positive integer or all, got {text!r}. Use for example 20000.")
+        raise ValueError(f"{option} must be a positive integer or all, got {text!r}. Use for example 10000.")
     return text if text == "all" else int(text)
 
 
@@ -221,7 +221,7 @@ class CompareOptions:
     splits: Annotated[int, Option("Parts of the rows that are tested in turn, a fifth each.")] = 3
     rows: Annotated[
         int | str, Option("Rows, drawn at random, that are used of longer tables; or all.", read=all_or_count)
-    ] = "20000"
+    ] = "10000"
     features: Annotated[
         int | str, Option("Number of features of ours, or auto: 2,048 with fixed kernels.", read=auto_or_count)
     ] = "auto"

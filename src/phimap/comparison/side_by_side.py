@@ -31,7 +31,7 @@ def compare(
     splits: int = 3,
     task: str = "auto",
     n_components: int | None = None,
-    most_rows: int | None = 20_000,
+    most_rows: int | None = 10_000,
     random_state: int = 0,
     verbose: bool = False,
     known: Mapping[str, Method] = METHODS,
@@ -54,7 +54,7 @@ def compare(
         ``"auto"``: text, booleans and whole numbers with at most 20 distinct values are classes.
     n_components : int, optional
         Features of ours. Default: chosen by held-out error with default settings, and 2,048 with fixed kernels.
-    most_rows : int or None, default=20000
+    most_rows : int or None, default=10000
         Rows, drawn at random, that are used of longer tables; None uses all.
     random_state : int, default=0
         Seed of rows, splits and methods.
