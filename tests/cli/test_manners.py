@@ -200,7 +200,7 @@ def test_progress_in_a_pipe_is_plain_lines(capsys, monkeypatch):
     with Stages(verbose=True).stage("features", 3000) as advance:
         advance(1000)
     first, last = capsys.readouterr().err.splitlines()
-    assert first.startswith("features: 1,000 of 3,000 rows after ")
+    assert first.startswith("features: 1,000 of 3,000 after ")
     assert last.startswith("features: 0.")
 
 
