@@ -311,13 +311,13 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         X = _checked(X, getattr(self, "n_features_in_", None))
         used = [column for column in self._columns if column.encoding is not None]
         n_rows = n_rows_of(X)
-        sparse_parts = []
+        sparse_parts, first = [], first_row or 0
         out = None if self.is_sparse_ else np.empty((n_rows, self.n_columns_out_), np.float32)
         for part, rows in slices(X):
             columns = cells_of(rows)
             folds = None if first_row is None else training_folds(first_row + part.start, part.stop - part.start)
             found = [
-                column.encoding.apply(found_in(columns, column.name), part.start, folds)  # pyright: ignore
+                column.encoding.apply(found_in(columns, column.name), first + part.start, folds)  # pyright: ignore
                 for column in used
             ]
             if out is None:
