@@ -204,7 +204,7 @@ def test_bad_cells_are_named_by_their_row_in_the_stream():
     frames = [pd.DataFrame({"a": np.arange(5.0) ** 2 + k, "b": list("xyxyx")}) for k in range(3)]
     encoder = pm.TableEncoder().fit_batches(frames)
     bad = frames[0].assign(a=[0, 1, "x", 3, 4])
-    with pytest.raises(BadCell, match="'x' in column 'a' at row 12, where the training rows had numbers. Correct"):
+    with pytest.raises(BadCell, match="'x' in column 'a' at row 12, where the training rows had numbers"):
         encoder.transform_training(bad, 10)
     with pytest.raises(BadCell, match="'x' in column 'a' at row 2, where") as error:
         encoder.transform(bad)
@@ -217,3 +217,17 @@ def test_numbers_that_float32_cannot_hold_are_named(value):
     encoder = pm.TableEncoder().fit(frame)
     with pytest.raises(BadCell, match=r"in column 'a' at row 3\. Correct the cell"):
         encoder.transform(frame.assign(a=[0, 1, 2, value, 4]))
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "message"),
+    [
+        (pl.LazyFrame({"a": range(5), "b": list("xyxyx")}), TypeError, r"got a LazyFrame\. Use X\.collect\(\)"),
+        (pd.DataFrame(index=range(5)), ValueError, r"`X` must have a column, got a frame with 0 feature"),
+        (pd.DataFrame({"a": [1j, 2, 3, 4, 5], "b": list("xyxyx")}), ValueError, r"complex128 in column 'a'\. Split"),
+    ],
+)
+def test_frames_that_are_none_are_refused(frame, kind, message):
+    for estimator in (pm.TableEncoder(), pm.KernelRegressor("gaussian", n_components=8)):
+        with pytest.raises(kind, match=message):
+            estimator.fit(frame, np.arange(5.0))

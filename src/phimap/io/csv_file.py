@@ -121,7 +121,9 @@ class CsvFile:
             stream.seek(-min(_TAIL_BYTES, self._path.stat().st_size), 2)
             tail = stream.read().replace(b"\0", b"").rstrip()
         if not tail.endswith(str(self.dialect.quote).encode()):
-            raise DataError(self._open_quote(f"the cell that begins {one_line(cell.splitlines()[0])!r} in the last row"))
+            raise DataError(
+                self._open_quote(f"the cell that begins {one_line(cell.splitlines()[0])!r} in the last row")
+            )
 
     def _open_quote(self, row: str) -> str:
         return (

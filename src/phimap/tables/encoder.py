@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._validation import check_choice, check_integer
 from phimap.tables.columns import EncodedColumns
-from phimap.tables.frames import cells_of, is_frame, n_rows_of, slices
+from phimap.tables.frames import cells_of, check_frame, is_frame, n_rows_of, slices
 from phimap.tables.levels import training_folds
 from phimap.tables.table_pass import Options, TablePass, checked_types, found_in
 
@@ -341,6 +341,7 @@ def _checked(X: Any, n_columns: int | None = None) -> Any:
     """A frame as it is, and all else as an array of two dimensions."""
     if sparse.issparse(X):
         raise TypeError("`X` must be a data frame or a dense array, got a sparse matrix. Use X.toarray().")
+    check_frame(X)
     if is_frame(X):
         return X
     X = np.asarray(X)
