@@ -67,7 +67,7 @@ def fitted_by_hand(name: str, labels: bool, seed: int, X: np.ndarray, y: np.ndar
 
 @pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
 def test_the_table_is_that_of_the_same_models_run_by_hand(labels):
-    X, y = problem(120, labels)
+    X, y = problem(170, labels)
     names = ["linear", "neighbours", "hgb", "phimap", "gaussian", "ntk", "nystroem"]
     found = pm.compare(X, y, models=names, splits=2, n_components=64, random_state=3)
     assert {one.name for one in found.results} == set(names)

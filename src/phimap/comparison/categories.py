@@ -31,7 +31,8 @@ class NativeCategories(BaseEstimator):
             for name, cells in texts.items()
         }
         places = [place for place, name in enumerate(columns) if name in texts]
-        self.model_ = clone(self.model).fit(self._numbers(columns), y, categorical_feature=places)
+        model: Any = clone(self.model)
+        self.model_ = model.fit(self._numbers(columns), y, categorical_feature=places)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
