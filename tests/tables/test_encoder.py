@@ -131,7 +131,7 @@ def test_groups_and_parts_say_what_output_columns_belong_to(encoder):
 def test_numbers_out_of_range_are_located(encoder, fitted, value):
     bad = FRAME.copy()
     bad.loc[17, "number"] = value
-    with pytest.raises(ValueError, match=r"in column 'number' at row 17\. Correct the cell"):
+    with pytest.raises(ValueError, match=r"in column 'number' at row 17(, beyond .*\d)?\. Correct the cell"):
         encoder.transform(bad) if fitted else pm.TableEncoder().fit(bad)
 
 
@@ -215,7 +215,7 @@ def test_bad_cells_are_named_by_their_row_in_the_stream():
 def test_numbers_that_float32_cannot_hold_are_named(value):
     frame = pd.DataFrame({"a": np.arange(5.0), "b": list("xyxyx")})
     encoder = pm.TableEncoder().fit(frame)
-    with pytest.raises(BadCell, match=r"in column 'a' at row 3\. Correct the cell"):
+    with pytest.raises(BadCell, match=r"in column 'a' at row 3, beyond .*\d\. Correct the cell"):
         encoder.transform(frame.assign(a=[0, 1, 2, value, 4]))
 
 

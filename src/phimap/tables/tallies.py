@@ -112,8 +112,9 @@ def check_range(name: str, values: np.ndarray, first_row: int, largest: float = 
     bad = np.flatnonzero(np.abs(values) > largest)
     if bad.size:
         value, row = values[bad[0]], first_row + int(bad[0])
-        what = "infinity (inf)" if np.isinf(value) else f"{value:g}, beyond {largest:.3g},"
-        raise BadCell(f"contains {what}", name, row)
+        if np.isinf(value):
+            raise BadCell("contains infinity (inf)", name, row)
+        raise BadCell(f"contains {value:g}", name, row, f", beyond {largest:.3g}")
 
 
 class LevelTally:
