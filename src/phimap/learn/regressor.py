@@ -227,12 +227,12 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
             targets = check_array(
                 y, ensure_2d=False, allow_nd=False, dtype="numeric", ensure_all_finite=False, input_name="y"
             )
+            if targets.dtype.kind in "mM":
+                _refuse_labels(targets.astype(str), None)
+            y = targets.astype(np.float64, copy=False)
         except (ValueError, TypeError) as error:
             _refuse_labels(y, error)
             raise
-        if targets.dtype.kind in "mM":
-            _refuse_labels(targets.astype(str), None)
-        y = targets.astype(np.float64, copy=False)
         if y.ndim not in (1, 2) or y.shape[0] != n_rows:
             raise ValueError(
                 f"`y` must have one row per sample, got shape {y.shape} for inconsistent numbers of samples: "
