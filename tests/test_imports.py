@@ -33,7 +33,7 @@ ORDER = (
     ("packed",),
     ("records", "_validation", "_progress"),
     ("ops",),
-    ("config", "_random", "_files", "_missing", "_options"),
+    ("config", "_random", "_files", "_missing", "_number_text", "_options"),
 )
 FILES = sorted(SOURCE.rglob("*.py"))
 BACKENDS = {"numba", "torch"}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from phimap.cli.errors import one_line_errors
+from phimap.cli.facts import Fact
 
 GOOD = "a,b,y\n" + "".join(f"{i % 7}.5,{i % 11},{i * 0.37:.2f}\n" for i in range(40))
 
@@ -187,3 +191,44 @@ def test_faults_of_the_program_keep_their_traceback(phimap, tables, monkeypatch)
     monkeypatch.setattr("phimap.cli.fit.first_pass", fault)
     result = phimap("fit", tables / "numbers.csv", "--target", "y", "-q")
     assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_ids_do_not_hide_predictions(phimap, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.4f},{a + b:.4f},{i}" for i, (a, b) in enumerate(rng.normal(size=(40, 2)))]
+    data = tmp_path / "t.csv"
+    data.write_text("\n".join(["a,y,prediction", *rows]) + "\n")
+    words = ["--kernel", "gaussian", "--features", "16", "--metric", "none", "--drop", "prediction"]
+    assert phimap("fit", data, "--target", "y", "--model", tmp_path / "m.phimap", *words).exit_code == 0
+    found = phimap("predict", tmp_path / "m.phimap", data, "--id", "prediction", "-o", tmp_path / "p.csv")
+    assert found.exit_code == 2
+    assert "--id 'prediction' has the name of a column of predictions. Rename" in found.stderr
+    assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.json", '{"a": [1, 2], "y": [3, 4]}', "holds one object of whole columns. Save a list of records"),
+        ("t.csv", "a,,y\n1,2,3\n4,5,x\n", "no target column 'z'. Choose from 'a', position 1 (without a name), 'y'."),
+        ("t.csv", ",,\n1,2,x\n4,5,y\n", "no target column 'z'. Choose from position 0 (without a name)"),
+    ],
+)
+def test_tables_that_need_a_hand(phimap, tmp_path, name, content, words):
+    (tmp_path / name).write_text(content)
+    found = phimap("fit", tmp_path / name, "--target", "z")
+    assert found.exit_code == 2
+    assert words in found.stderr
+
+
+def test_a_warning_is_shown_once(capsys):
+    with one_line_errors():
+        warnings.simplefilter("always")
+        for text in ("seldom", "seldom", "often", "seldom"):
+            warnings.warn(text, stacklevel=1)
+    assert capsys.readouterr().err.splitlines() == ["warning: seldom", "warning: often"]
+
+
+def test_lines_for_programs_have_no_powers_of_ten_and_no_marks():
+    assert Fact("RMSE", 12345.6, ".4g").text == "12350"
+    assert Fact("RMSE", 0.00123456, ".4g").text == "0.001235"

@@ -82,3 +82,20 @@ def test_no_dependences_without_numbers(frame):
     columns, y = frame[["city", "same"]], frame["price"].to_numpy()
     model = pm.KernelRegressor(n_components=32, random_state=0, **GAUSSIAN).fit(columns, y)
     assert encoded_dependences(model, model.encoder_.transform(columns), 2) is None
+
+
+def test_bad_cells_are_named_by_data_rows_of_the_file(frame, fitted, phimap, tmp_path):
+    text = frame.astype({"area": object})
+    text.loc[350, "area"] = "many"
+    text["area"] = text["area"].astype(str)
+    text.to_parquet(tmp_path / "t.parquet")
+    found = phimap("predict", fitted[0] / "m.phimap", tmp_path / "t.parquet", "-o", tmp_path / "p.csv")
+    assert found.exit_code == 2
+    assert "t.parquet: data row 351, column 'area' has 'many', where the training rows had numbers." in found.stderr
+    assert not (tmp_path / "p.csv").exists()
+    # Held out or not, the number is that of the file.
+    for row in (7, 8, 350):
+        frame.assign(area=frame["area"].where(frame.index != row, 1e200)).to_csv(tmp_path / "t.csv", index=False)
+        found = phimap("fit", tmp_path / "t.csv", "--target", "price", "--kernel", "gaussian", "--features", "16")
+        assert f"data row {row + 1}, column 'area' contains 1e+200, beyond 1e+150. Correct" in found.stderr
+        assert found.exit_code == 2

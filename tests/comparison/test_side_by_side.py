@@ -10,11 +10,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import phimap as pm
@@ -39,20 +41,40 @@ def by_hand(name: str, labels: bool, seed: int):
     if name == "hgb":
         model = HistGradientBoostingClassifier if labels else HistGradientBoostingRegressor
         return model(random_state=seed)
+    if name == "neighbours":
+        model = KNeighborsClassifier() if labels else KNeighborsRegressor()
+        pipeline = Pipeline([("scale", StandardScaler()), ("neighbours", model)])
+        return GridSearchCV(pipeline, {"neighbours__n_neighbors": [1, 3, 5, 10, 20, 40]}, cv=3)
     model = pm.KernelClassifier if labels else pm.KernelRegressor
+    if name == "phimap":
+        return model(n_components=64, random_state=seed)
     return model(name, n_components=64, random_state=seed, **FIXED)
+
+
+def fitted_by_hand(name: str, labels: bool, seed: int, X: np.ndarray, y: np.ndarray):
+    """A fit, for which some methods look at the rows in a random order, or at their distances."""
+    order = np.random.default_rng(seed).permutation(len(y))
+    if name == "neighbours":
+        return by_hand(name, labels, seed).fit(X[order], y[order])
+    if name == "nystroem":
+        some = StandardScaler().fit_transform(X)[order]
+        kernel = pm.kernels.Gaussian(np.median(pdist(some)))
+        model = pm.KernelClassifier if labels else pm.KernelRegressor
+        landmarks = pm.NystroemFeatures(kernel, 64, random_state=seed)
+        return model(landmarks, random_state=seed).fit(X, y)
+    return by_hand(name, labels, seed).fit(X, y)
 
 
 @pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
 def test_the_table_is_that_of_the_same_models_run_by_hand(labels):
-    X, y = problem(300, labels)
-    names = ["linear", "hgb", "gaussian"]
+    X, y = problem(170, labels)
+    names = ["linear", "neighbours", "hgb", "phimap", "gaussian", "ntk", "nystroem"]
     found = pm.compare(X, y, models=names, splits=2, n_components=64, random_state=3)
     assert {one.name for one in found.results} == set(names)
     parts = list(KFold(5, shuffle=True, random_state=3).split(X))[:2]
     for one in found.results:
         for k, (train, test) in enumerate(parts):
-            predicted = by_hand(one.name, labels, 3 + k).fit(X[train], y[train]).predict(X[test])
+            predicted = fitted_by_hand(one.name, labels, 3 + k, X[train], y[train]).predict(X[test])
             error = np.mean(predicted != y[test]) if labels else np.sqrt(np.mean((predicted - y[test]) ** 2))
             assert one.errors[k] == pytest.approx(error, rel=1e-6)
         assert one.error == pytest.approx(np.mean(one.errors))
@@ -201,3 +223,35 @@ def test_frames_of_any_columns_are_encoded_on_the_training_rows(make):
     # Without the kinds an error of 23 would be left, without the areas one of 20.
     assert all(one.error < 15 for one in found.results)
     assert all(one.size > 0 for one in found.results)
+
+
+def test_nothing_that_can_be_fitted_is_an_error():
+    X, y = problem(60, labels=False)
+    with pytest.raises(
+        ValueError, match=r"got none \(absent: the package no_such_package is not installed\)\. Correct X"
+    ):
+        pm.compare(X, y, splits=1, known={"absent": replace(made(0.0), package="no_such_package")})
+
+
+@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
+def test_lightgbm_gets_categories_of_its_own_kind(labels):
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    kind = rng.choice([*"abcdefgh"], 300).astype(object)
+    y = np.isin(kind, ["a", "c", "f"]) + 0.1 * rng.standard_normal(300)
+    kind[rng.random(300) < 0.05] = None
+    frame = pd.DataFrame({"kind": kind, "size": np.where(rng.random(300) < 0.1, np.nan, rng.uniform(size=300))})
+    y = np.where(y > 0.5, "yes", "no") if labels else y
+    found = pm.compare(frame, y, models=["lightgbm"], splits=1)
+    train, test = next(KFold(5, shuffle=True, random_state=0).split(frame))
+    model = lightgbm.LGBMClassifier if labels else lightgbm.LGBMRegressor
+    native = frame.astype({"kind": "category"})
+    fit = model(n_estimators=500, learning_rate=0.05, random_state=0, verbose=-1).fit(native.iloc[train], y[train])
+    predicted = fit.predict(native.iloc[test])
+    error = np.mean(predicted != y[test]) if labels else np.sqrt(np.mean((predicted - y[test]) ** 2))
+    assert found.left_out == {}
+    assert found.results[0].error == pytest.approx(error, rel=1e-6)
+    # A level that the training rows lack is missing.
+    fit = METHODS["lightgbm"].make_for_frames("regression", None, 0).fit(frame, np.arange(300.0))
+    new, none = frame.iloc[:3].assign(kind="new"), frame.iloc[:3].assign(kind=None)
+    np.testing.assert_array_equal(fit.predict(new), fit.predict(none))

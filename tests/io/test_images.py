@@ -229,7 +229,7 @@ def test_files_that_change_between_passes(folder):
             {"target": "class"},
             r"a.png: lies in no class folder. .*CLASS/a.png",
         ),
-        (lambda path: None, {"target": "kind"}, r"have the target 'class' only, got 'kind'"),
+        (lambda path: None, {"target": "kind"}, r"have one target, 'class', got 'kind'. Leave it out"),
         (lambda path: None, {"columns": ["c0"]}, r"images have no columns to choose from"),
     ],
 )

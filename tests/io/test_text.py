@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from phimap.io import DataError, open_table
+from phimap.io import DataError, open_frame, open_table
 
 
 def write(tmp_path, text, name="t.csv"):
@@ -219,3 +219,18 @@ def test_truncated_and_false_gzip(tmp_path):
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"damaged or truncated gzip file .*Fetch or compress it again"):
             collect(open_table(path))
+
+
+@pytest.mark.parametrize("bad_rows", ["error", "skip"])
+@pytest.mark.parametrize(("row", "column", "named"), [(1, 0, "data row 1 "), (30, 1, "data row 30 "), (30, 2, "'w30'")])
+def test_a_quote_that_is_never_closed_loses_no_rows(tmp_path, bad_rows, row, column, named):
+    cells = [[str(i), str(i % 7), f"w{i}"] for i in range(1, 61)]
+    cells[row - 1][column] = '"' + cells[row - 1][column]
+    path = write(tmp_path, "\n".join(["a,b,c", *map(",".join, cells)]) + "\n")
+    with pytest.raises(DataError, match=f"{named}.*opens a quote that is not closed.*[^\n]"):
+        list(open_frame(path, "a", bad_rows=bad_rows))
+
+
+def test_closed_quotes_may_hold_line_breaks_and_separators(tmp_path):
+    path = write(tmp_path, "a,b,c\n" + '1,2,"x\n1,2,3\n4,5,6"\n' * 3)
+    assert sum(len(X) for X, _ in open_frame(path, "a")) == 3

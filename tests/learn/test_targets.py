@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from datetime import date
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
@@ -126,3 +128,19 @@ def test_units_are_finite_and_exact(size):
     scaled = units.apply(y)
     assert 0.5 <= np.abs(scaled).max() <= 1
     np.testing.assert_array_equal(np.ldexp(scaled, units.exponent), y)
+
+
+@pytest.mark.parametrize(
+    ("targets", "shown"),
+    [
+        (["1.5", "2", "x", "4"], "'1.5' at row 0"),
+        ([1, 2.5, "x", 4], "'x' at row 2"),
+        (pd.date_range("2020-01-01", periods=4), "'2020-01-01"),
+        (pd.to_timedelta([1, 2, 3, 4], unit="h"), "at row 0"),
+        ([date(2020, 1, 1)] * 4, "'2020-01-01' at row 0"),
+    ],
+)
+def test_text_and_times_are_no_amounts(targets, shown):
+    X = np.arange(8.0).reshape(4, 2)
+    with pytest.raises(ValueError, match=f"^`y` must hold numbers, got .*{shown}.*Convert it[^\n]*$"):
+        pm.KernelRegressor("gaussian", n_components=8).fit(X, targets)

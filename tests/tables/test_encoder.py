@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import phimap as pm
 from phimap.tables import frames
+from phimap.tables.bad_cell import BadCell
 from tests.tables.test_encodings import FRAME, N, Y
 
 
@@ -130,7 +131,7 @@ def test_groups_and_parts_say_what_output_columns_belong_to(encoder):
 def test_numbers_out_of_range_are_located(encoder, fitted, value):
     bad = FRAME.copy()
     bad.loc[17, "number"] = value
-    with pytest.raises(ValueError, match=r"in column 'number' at row 17\. Correct the cell"):
+    with pytest.raises(ValueError, match=r"in column 'number' at row 17(, beyond .*\d)?\. Correct the cell"):
         encoder.transform(bad) if fitted else pm.TableEncoder().fit(bad)
 
 
@@ -197,3 +198,36 @@ def test_levels_beyond_the_most_are_forgotten(monkeypatch):
     assert column.note == "more levels than are counted, by the mean of the target"
     assert len(column.encoding.levels) == 50
     assert {f"k{i}" for i in range(20)} <= set(column.encoding.levels)
+
+
+def test_bad_cells_are_named_by_their_row_in_the_stream():
+    frames = [pd.DataFrame({"a": np.arange(5.0) ** 2 + k, "b": list("xyxyx")}) for k in range(3)]
+    encoder = pm.TableEncoder().fit_batches(frames)
+    bad = frames[0].assign(a=[0, 1, "x", 3, 4])
+    with pytest.raises(BadCell, match="'x' in column 'a' at row 12, where the training rows had numbers"):
+        encoder.transform_training(bad, 10)
+    with pytest.raises(BadCell, match="'x' in column 'a' at row 2, where") as error:
+        encoder.transform(bad)
+    assert error.value.in_data_row(8).startswith("data row 8, column 'a' has 'x', where the training rows had numbers.")
+
+
+@pytest.mark.parametrize("value", [1e100, -1e39])
+def test_numbers_that_float32_cannot_hold_are_named(value):
+    frame = pd.DataFrame({"a": np.arange(5.0), "b": list("xyxyx")})
+    encoder = pm.TableEncoder().fit(frame)
+    with pytest.raises(BadCell, match=r"in column 'a' at row 3, beyond .*\d\. Correct the cell"):
+        encoder.transform(frame.assign(a=[0, 1, 2, value, 4]))
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "message"),
+    [
+        (pl.LazyFrame({"a": range(5), "b": list("xyxyx")}), TypeError, r"got a LazyFrame\. Use X\.collect\(\)"),
+        (pd.DataFrame(index=range(5)), ValueError, r"`X` must have a column, got a frame with 0 feature"),
+        (pd.DataFrame({"a": [1j, 2, 3, 4, 5], "b": list("xyxyx")}), ValueError, r"complex128 in column 'a'\. Split"),
+    ],
+)
+def test_frames_that_are_none_are_refused(frame, kind, message):
+    for estimator in (pm.TableEncoder(), pm.KernelRegressor("gaussian", n_components=8)):
+        with pytest.raises(kind, match=message):
+            estimator.fit(frame, np.arange(5.0))

@@ -67,4 +67,6 @@ class Ids:
 def _beside(ids: Ids | None, predictions: pa.Table) -> pa.Table:
     if ids is None:
         return predictions
+    if ids.name in predictions.column_names:
+        raise DataError(f"--id {ids.name!r} has the name of a column of predictions. Rename it in the file.")
     return predictions.add_column(0, ids.name, ids.next(len(predictions)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap._number_text import number_text
 from phimap.io import Rows
 
 #: Items of a long list that are written out.
@@ -32,7 +33,7 @@ def kernel_text(kernel: Any) -> str:
 def _value_text(value: Any) -> str:
     if hasattr(value, "get_params"):
         return kernel_text(value)
-    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+    return number_text(value, 4) if isinstance(value, float) else f"{value}"
 
 
 def length_scale_of(kernel: Any) -> float | None:

@@ -101,9 +101,16 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Show warnings like errors, without the place in the code that issued them."""
+    """Show warnings like errors, each once and without the place in the code that issued it."""
+    shown: set[str] = set()
+
+    def show(message: Any, *place: Any, **more: Any) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            complain(str(message), "warning")
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *place, **more: complain(str(message), "warning")
+        warnings.showwarning = show
         yield
 
 

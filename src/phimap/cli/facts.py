@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from phimap._number_text import number_text
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -29,7 +31,9 @@ class Fact:
 
     @property
     def text(self) -> str:
-        """The value as a plain line shows it."""
+        """The value as a plain line shows it: without marks between thousands, so that programs can read it."""
+        if self.form.endswith("g"):
+            return number_text(self.value, int(self.form[1:-1])).replace(",", "")
         return format(self.value, self.form)
 
 

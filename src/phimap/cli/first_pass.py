@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from phimap.cli.options import FitOptions
-from phimap.cli.rows import check_single
+from phimap.cli.rows import check_single, in_terms_of
 from phimap.io import DataError, Rows, holdout_mask
 from phimap.io.arrow import is_numeric
 from phimap.io.batching import chosen
@@ -94,20 +93,9 @@ def first_pass(path: str, table: Rows, options: FitOptions, batch_rows: int) -> 
         types = {name: kind for name, kind in (options.types or {}).items() if name in table.feature_names}
         target_type = {"regression": "continuous", "classification": "classes"}.get(options.task, "auto")
         encoder = TableEncoder(types, target_type=target_type)
-        with in_terms_of(path):
+        with in_terms_of(path, facts.data_row):
             encoder.fit_batches(facts.training_rows()).forget_rows()
     return facts.overview(encoder)
-
-
-@contextmanager
-def in_terms_of(path: str) -> Iterator[None]:
-    """Errors of the encoder name the file in place of the argument that it came as."""
-    try:
-        yield
-    except DataError:
-        raise
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from None
 
 
 class _Facts:
@@ -122,6 +110,7 @@ class _Facts:
         self._target = _Target()
         self._extremes = ExtremeTargets()
         self._n_rows = self._n_held_out = 0
+        self._first, self._numbers = 0, np.zeros(0, np.int64)
 
     def training_rows(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Batches of the rows that are not held out."""
@@ -135,9 +124,16 @@ class _Facts:
             X, y = chosen(X, ~held_out), np.asarray(y)[~held_out]
             check_single(self._path, self._table, y)
             if len(X):
-                self._columns.update(X)
+                self._first, self._numbers = self._first + len(self._numbers), numbers[~held_out]
+                # Numbers whose squares overflow are refused by the encoder or the learner, with their place.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    self._columns.update(X)
                 self._target.update(y)
                 yield X, y
+
+    def data_row(self, row: int) -> int:
+        """Number in the file of a training row of the latest batch, which is counted from 0 over all batches."""
+        return int(self._numbers[row - self._first])
 
     def overview(self, encoder: TableEncoder | None) -> Overview:
         target = self._target

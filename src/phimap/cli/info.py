@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from phimap._number_text import number_text
 from phimap.cli.blas import blas_libraries, measure_speed
 from phimap.cli.describe import kernel_text, search_facts, some, task_of, times
 from phimap.cli.encoded import column_texts
@@ -82,7 +83,7 @@ def _learner(model: Any) -> list[Row]:
         ("map", type(model.feature_map_).__name__),
         ("width", f"{width} features", width),
         *search_facts(model),
-        ("alpha", f"{model.alpha_:.4g}", model.alpha_),
+        ("alpha", number_text(model.alpha_, 4), model.alpha_),
         ("rows seen", str(model.n_samples_seen_), model.n_samples_seen_),
     ]
     if hasattr(model, "target_name_"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap.cli.describe import inputs_text, times
-from phimap.cli.first_pass import in_terms_of
+from phimap.cli.rows import in_terms_of
 from phimap.io import BadRows, DataError, MixedTable, Rows, open_frame, open_table
 from phimap.io.batching import Block, chosen
 from phimap.io.frame import Frame
@@ -66,7 +66,7 @@ class ModelRows:
     def _of_frame(self, rows: int) -> Iterator[Block]:
         for columns, y, numbers in self.table.numbered_batches(rows):
             if self._encoder is not None:
-                with in_terms_of(self._data):
+                with in_terms_of(self._data, numbers.__getitem__):
                     yield self._encoder.transform(columns), y, numbers
                 continue
             X = np.column_stack([column.cast("double").to_numpy() for column in columns.itercolumns()])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from phimap._number_text import number_text
 from phimap._progress import Stage, Stages
 from phimap.cli.describe import (
     inputs_text,
@@ -111,19 +112,16 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
         return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
     rows = f"On {scores.n:,} rows that took no part in training,"
     if result.task == "regression" and result.overview.target is not None:
-        by_mean = float(result.overview.target.standard_deviation[0])  # pyright: ignore[reportOptionalSubscript]
-        typical = f"its error is typically {scores.rmse:.3g}"
+        deviation = float(result.overview.target.standard_deviation[0])  # pyright: ignore[reportOptionalSubscript]
+        by_mean = number_text(deviation, 3)
+        typical = f"its error is typically {number_text(scores.rmse, 3)}"
         if np.isnan(scores.r2):
-            return (
-                f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {by_mean:.3g}."
-            )
+            return f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {by_mean}."
         if scores.r2 <= 0:
-            return (
-                f"{rows} the model predicts {target} no better than its mean does: {typical}, the mean's {by_mean:.3g}."
-            )
+            return f"{rows} the model predicts {target} no better than its mean does: {typical}, the mean's {by_mean}."
         return (
             f"{rows} the model explains {100 * scores.r2:.1f} % of the variance of {target}: {typical}, where always "
-            f"predicting the mean would err by {by_mean:.3g}."
+            f"predicting the mean would err by {by_mean}."
         )
     unseen = scores.unseen()
     return (
@@ -150,11 +148,11 @@ def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
     """The score, and what one gets without a kernel."""
     linear = scores.linear
     if scores.task == "regression":
-        beside = "" if linear is None else f"a linear model: {linear.rmse:.3g}"
+        beside = "" if linear is None else f"a linear model: {number_text(linear.rmse, 3)}"
         return [
             ("R²", "undefined" if np.isnan(scores.r2) else f"{scores.r2:.3f}", "on held-out rows"),
-            ("RMSE", f"{scores.rmse:.3g}", f"in units of {target}"),
-            ("Baseline", f"{scores.baseline:.3g}", "; ".join(filter(None, ("RMSE of the mean", beside)))),
+            ("RMSE", number_text(scores.rmse, 3), f"in units of {target}"),
+            ("Baseline", number_text(scores.baseline, 3), "; ".join(filter(None, ("RMSE of the mean", beside)))),
         ]
     wrong = round(scores.n * (1 - scores.accuracy))
     beside = "" if linear is None else f"a linear model: {100 * linear.accuracy:.2f} %"
@@ -183,9 +181,9 @@ def _data(result: Result) -> list[tuple[str, str]]:
         rows.append(("classes", f"{len(result.model.classes_)}: {some(result.model.classes_)}"))
     elif target is not None and target.mean is not None and target.standard_deviation is not None:
         rows += [
-            ("target mean", f"{target.mean[0]:.4g}"),
-            ("target deviation", f"{target.standard_deviation[0]:.4g}"),
-            ("target range", f"{target.low[0]:.4g} to {target.high[0]:.4g}"),
+            ("target mean", number_text(target.mean[0], 4)),
+            ("target deviation", number_text(target.standard_deviation[0], 4)),
+            ("target range", f"{number_text(target.low[0], 4)} to {number_text(target.high[0], 4)}"),
         ]
     return rows
 
@@ -194,21 +192,19 @@ def _model(result: Result) -> list[tuple[str, str]]:
     model, options = result.model, result.options
     columns = "each column to mean 0, variance 1"
     scaling = {"auto": columns, "columns": columns, "global": "one factor for all columns"}
+    chosen_by = _CHOSEN_BY.get(model.solution_.criterion, model.solution_.criterion)
     tails = "" if model.scaling_.squash is None else ", heavy tails squashed before"
     rows = [
         ("kernel", kernel_text(model.kernel_)),
         ("feature map", f"{type(model.feature_map_).__name__}, {result.n_components:,} features"),
         *search_facts(model),
         ("scaling", scaling.get(str(model.standardize), "none") + tails),
-        (
-            "regularisation",
-            f"alpha = {model.alpha_:.4g}, {_CHOSEN_BY.get(model.solution_.criterion, model.solution_.criterion)}",
-        ),
+        ("regularisation", f"alpha = {number_text(model.alpha_, 4)}, {chosen_by}"),
     ]
     length_scale = length_scale_of(model.kernel_)
     if length_scale is not None:
         chosen = {"auto": "by held-out error", "median": "median distance"}.get(str(options.length_scale), "as given")
-        rows.append(("length scale", f"{length_scale:.4g}, {chosen}"))
+        rows.append(("length scale", f"{number_text(length_scale, 4)}, {chosen}"))
     return [*rows, ("precision", f"{options.dtype} features, float64 sums")]
 
 
@@ -226,7 +222,7 @@ def _described(columns: Columns) -> list[tuple[str, ...]]:
     if columns.mean is None or columns.standard_deviation is None:
         return []
     facts = (columns.mean, columns.standard_deviation, columns.low, columns.high)
-    rows = [(name, *(f"{fact[j]:.4g}" for fact in facts)) for j, name in enumerate(columns.names[:_LISTED])]
+    rows = [(name, *(number_text(fact[j], 4) for fact in facts)) for j, name in enumerate(columns.names[:_LISTED])]
     return [_HEAD, *rows]
 
 

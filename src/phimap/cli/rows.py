@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import numpy as np
 from phimap.cli.errors import complain
 from phimap.cli.options import FitOptions
 from phimap.io import DataError, MixedTable, Rows, holdout_mask, open_frame, open_table
-from phimap.io.batching import chosen, joined, part
+from phimap.io.batching import Block, chosen, in_batches
 from phimap.io.images import LABEL
 from phimap.io.source import check_file
 from phimap.tables import TableEncoder
+from phimap.tables.bad_cell import BadCell
 
 
 @dataclass(frozen=True)
@@ -35,30 +37,25 @@ class SplitRows:
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         first = 0
-        for X, y in self._batches():
-            if self.encoder is None:
-                yield X, y
-            elif self.held_out:
-                yield self.encoder.transform(X), y
-            else:
-                yield self.encoder.transform_training(X, first), y
+        for X, y, numbers in in_batches(self._blocks(), self.batch_rows):
+            yield self._encoded(X, first, numbers), y  # pyright: ignore[reportReturnType]
             first += len(X)
 
-    def _batches(self) -> Iterator[tuple[Any, np.ndarray]]:
+    def _encoded(self, X: Any, first: int, numbers: np.ndarray) -> Any:
+        """Numbers of the rows `numbers` (r,) of the file, before which come `first` others of the split."""
+        if self.encoder is None:
+            return X
+        if not self.held_out:
+            return self.encoder.transform_training(X, first)
+        with in_terms_of(self.table.where, numbers.__getitem__):
+            return self.encoder.transform(X)
+
+    def _blocks(self) -> Iterator[Block]:
         start = 0
-        kept: tuple[Any, np.ndarray] | None = None
-        for X, y in self.table.batches(self.batch_rows):
+        for X, y, numbers in self.table.numbered_batches(self.batch_rows):
             wanted = holdout_mask(start, len(X), self.fraction, self.seed) == self.held_out
             start += len(X)
-            X, y = chosen(X, wanted), np.asarray(y)[wanted]
-            if kept is not None:
-                X, y = joined([kept[0], X]), joined([kept[1], y])
-            if len(X) >= self.batch_rows:
-                yield part(X, 0, self.batch_rows), y[: self.batch_rows]
-                X, y = part(X, self.batch_rows, len(X)), y[self.batch_rows :]
-            kept = X, y
-        if kept is not None and len(kept[0]):
-            yield kept
+            yield chosen(X, wanted), np.asarray(y)[wanted], numbers[wanted]
 
 
 def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Rows:
@@ -89,6 +86,19 @@ def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Row
         except MixedTable:
             pass
     return open_frame(path, target, **chosen_columns, bad_rows=bad_rows)
+
+
+@contextmanager
+def in_terms_of(path: str, data_row: Callable[[int], int]) -> Iterator[None]:
+    """Errors of the encoder name the file, and rows that it was given by their numbers in the file, `data_row`."""
+    try:
+        yield
+    except DataError:
+        raise
+    except BadCell as error:
+        raise DataError(f"{path}: {error.in_data_row(data_row(error.row))}") from None
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def tell_of(data: str, table: Rows) -> None:

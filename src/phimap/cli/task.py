@@ -5,9 +5,8 @@ from __future__ import annotations
 from phimap.cli.errors import complain
 from phimap.cli.first_pass import MOST_LABELS, Overview
 from phimap.io import DataError
+from phimap.tables.targets import MOST_CODES
 
-# Whole numbers with at most this many distinct values are taken for classes: a scale of ratings, a code, digits.
-_MOST_CODES = 20
 # Classes have several rows each, or nothing can be learned of them.
 _LEAST_ROWS_EACH = 2
 # Codes of classes are at most as many, leave out at most as many again, and stand for several rows each.
@@ -56,7 +55,7 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
 
 def _most_codes(overview: Overview) -> int:
     """Distinct whole numbers that are taken for classes."""
-    return min(_MOST_CODES, overview.n_train // _LEAST_ROWS_EACH)
+    return min(MOST_CODES, overview.n_train // _LEAST_ROWS_EACH)
 
 
 def _look_like_codes(overview: Overview) -> bool:

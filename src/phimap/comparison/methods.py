@@ -16,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from phimap.comparison.categories import NativeCategories
 from phimap.features import NystroemFeatures
 from phimap.kernels import Gaussian
 from phimap.learn import KernelClassifier, KernelRegressor
@@ -47,6 +48,8 @@ class Method:
         An optional package that it needs, or "".
     takes_frames : bool
         Whether it encodes columns that are no numbers by itself; others see what `TableEncoder` makes of them.
+    make_for_frames : callable or None
+        As `make`, for a method that encodes such columns in a way of its own.
     """
 
     make: Callable[[str, int | None, int], Any]
@@ -54,6 +57,7 @@ class Method:
     most_rows: int | None = None
     package: str = ""
     takes_frames: bool = False
+    make_for_frames: Callable[[str, int | None, int], Any] | None = None
 
     def missing(self) -> bool:
         """Whether its package is not installed."""
@@ -61,9 +65,11 @@ class Method:
 
 
 def encoding(method: Method) -> Method:
-    """The method on data frames of any columns: as it is if it takes them, else behind a `TableEncoder`."""
+    """The method on data frames of any columns: as it is, in its own way, or else behind a `TableEncoder`."""
     if method.takes_frames:
         return method
+    if method.make_for_frames is not None:
+        return replace(method, make=method.make_for_frames)
 
     def make(task: str, width: int | None, seed: int) -> Any:
         encoder = TableEncoder(sparse_output=False, target_type="continuous" if task == "regression" else "classes")
@@ -116,6 +122,10 @@ def _lightgbm(task: str, width: int | None, seed: int) -> Any:
     return model(n_estimators=500, learning_rate=0.05, random_state=seed, verbose=-1)
 
 
+def _lightgbm_for_frames(task: str, width: int | None, seed: int) -> Any:
+    return NativeCategories(_lightgbm(task, width, seed))
+
+
 #: A linear model, which every other method should beat.
 LINEAR = Method(_linear, "ridge regression by its leave-one-out error, or logistic regression, on standardised columns")
 #: Methods by name.
@@ -123,7 +133,9 @@ METHODS: dict[str, Method] = {
     "linear": LINEAR,
     "neighbours": Method(_neighbours, "nearest neighbours on standardised columns, their number by three folds"),
     "hgb": Method(_boosting, "scikit-learn's `HistGradientBoosting`, default settings"),
-    "lightgbm": Method(_lightgbm, "LightGBM, 500 trees at rate 0.05", package="lightgbm"),
+    "lightgbm": Method(
+        _lightgbm, "LightGBM, 500 trees at rate 0.05", package="lightgbm", make_for_frames=_lightgbm_for_frames
+    ),
     "phimap": Method(_ours, "`KernelRegressor` and `KernelClassifier` with default settings", takes_frames=True),
     "gaussian": Method(
         _gaussian, "the same with a Gaussian kernel at the median distance, `metric=None`", takes_frames=True

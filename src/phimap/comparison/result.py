@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from phimap._number_text import number_text
 from phimap.comparison.measure import MeasuredFit
 from phimap.comparison.noise import FALSE_ALARM, Difference
 from phimap.config import size_text
@@ -129,25 +130,24 @@ class Comparison:
 
     def verdict(self) -> list[str]:
         """The result in sentences, of which the first says where another method is better than ours."""
-        if not self.results:
-            return ["No method could be fitted."]
         best, names = self.results[0], [one.name for one in self.results]
         level = [name for name in names[1:] if self.beside_best(name) == "within noise"]
         said = []
         if OURS in names and best.name != OURS:
             ours = self.results[names.index(OURS)]
             pair = self.difference(best.name, OURS)
+            least, own = number_text(best.error, 4), number_text(ours.error, 4)
             said.append(
-                f"{best.name} errs least: {best.error:.4g}; {OURS} {ours.error:.4g}, which is within noise of it."
+                f"{best.name} errs least: {least}; {OURS} {own}, which is within noise of it."
                 if pair.is_noise
-                else f"{best.name} is better than {OURS} on these data: {best.error:.4g} against {ours.error:.4g}."
+                else f"{best.name} is better than {OURS} on these data: {least} against {own}."
             )
         else:
-            said.append(f"{best.name} errs least: {best.error:.4g}.")
+            said.append(f"{best.name} errs least: {number_text(best.error, 4)}.")
         if others := [name for name in level if name != OURS or best.name == OURS]:
             said.append(f"Within noise of it: {', '.join(others)}.")
         if best.error >= self.baseline:
-            said.append(f"No method errs less than {self._constant()} does ({self.baseline:.4g}).")
+            said.append(f"No method errs less than {self._constant()} does ({number_text(self.baseline, 4)}).")
         said.append(
             f"Noise: paired t-test over the tested rows{' and the splits' if self.n_splits > 1 else ''}, all pairs "
             f"together at {100 * FALSE_ALARM:g} % false alarms."
@@ -167,7 +167,7 @@ class Comparison:
         lines = [
             (
                 one.name,
-                f"{one.error:.4g}" + (f" ± {one.spread:.2g}" if self.n_splits > 1 else ""),
+                f"{number_text(one.error, 4)}" + (f" ± {number_text(one.spread, 2)}" if self.n_splits > 1 else ""),
                 self.beside_best(one.name),
                 f"{one.seconds:.2f}",
                 f"{one.predict_seconds:.2f}",
@@ -176,7 +176,7 @@ class Comparison:
             )
             for one in self.results
         ]
-        constant = (self._constant(), f"{self.baseline:.4g}", "", "", "", "", "")
+        constant = (self._constant(), number_text(self.baseline, 4), "", "", "", "", "")
         return [head, *lines, constant]
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,9 +9,7 @@ from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite, check_integer
 from phimap.tables.frames import is_frame, is_numbers
-
-# Whole numbers with at most this many distinct values are taken for classes, as by the command line.
-_MOST_CODES = 20
+from phimap.tables.targets import MOST_CODES
 
 
 def as_rows(X: Any) -> tuple[Any, list[str]]:
@@ -64,7 +62,7 @@ def task_of(y: np.ndarray) -> str:
     if y.dtype.kind not in "iuf":
         return "classification"
     whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
-    return "classification" if whole and np.unique(y).size <= _MOST_CODES else "regression"
+    return "classification" if whole and np.unique(y).size <= MOST_CODES else "regression"
 
 
 def thinned(n_rows: int, most_rows: int | None, seed: int) -> np.ndarray:

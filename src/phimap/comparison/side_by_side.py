@@ -72,7 +72,7 @@ def compare(
     ------
     ValueError
         If a model is unknown, there are fewer than 20 rows, the target is constant, or a value is missing or no
-        number.
+        number, or no model can be fitted.
 
     Notes
     -----
@@ -134,6 +134,9 @@ def compare(
                 sizes.setdefault(name, []).append(model_bytes(one.model))
                 advance(1)
     whole = {name: some for name, some in fits.items() if name not in notes}
+    if not whole:
+        why = "; ".join(f"{name}: {note}" for name, note in notes.items())
+        raise ValueError(f"`models` must have one that can be fitted, got none ({why}). Correct X, or choose others.")
     tested = [true for _, (_, true) in parts]
     losses = {
         name: [_losses(task, true, one.predicted) for true, one in zip(tested, some, strict=True)]

@@ -100,16 +100,18 @@ def select_columns(
     if both:
         raise DataError(f"{where}: column {both[0]!r} is both target and feature. Leave it out of columns=...")
     if not features:
-        raise DataError(f"{where}: no feature columns are left beside the target. Name some with columns=...")
+        nameless = " (those without a name are left out)" if unnamed == "drop" and "" in names else ""
+        raise DataError(f"{where}: no feature columns are left beside the target{nameless}. Name some with columns=...")
     return Selection(features, target_name)
 
 
 def closest_first(wanted: str, names: Sequence[str]) -> str:
     """`names` as text, those most like `wanted` first, cut after a few."""
     likeness = {name: difflib.SequenceMatcher(None, wanted.lower(), name.lower()).ratio() for name in names}
-    ordered = sorted(names, key=lambda name: -likeness[name])
+    ordered = sorted(enumerate(names), key=lambda place_and_name: -likeness[place_and_name[1]])
+    shown = [repr(name) if name else f"position {place} (without a name)" for place, name in ordered[:_LISTED]]
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(map(repr, ordered[:_LISTED])) + more
+    return ", ".join(shown) + more
 
 
 def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:

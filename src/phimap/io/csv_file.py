@@ -23,6 +23,7 @@ from phimap.io.source import Source
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
+_TAIL_BYTES = 256
 
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _UNREADABLE = re.compile(r"column #(\d+): (?:Row #(\d+): )?CSV conversion error to ([^:]+): invalid value '(.*)'", re.S)
@@ -61,6 +62,7 @@ class CsvFile:
     def __init__(self, source: Source, encoding: str | None = None) -> None:
         self.where = source.where
         self._path = source.path
+        self._open_row: int | None = None
         with self._explained():
             head, whole = self._read_head()
         self.dialect: Dialect = recognise(self.where, head, whole=whole, encoding=encoding)
@@ -100,7 +102,34 @@ class CsvFile:
                 ),
             ) as reader,
         ):
-            yield from reader
+            block = None
+            for block in reader:
+                yield block
+            if block is not None:
+                self._check_end(block)
+
+    def _check_end(self, block: pa.RecordBatch) -> None:
+        """Refuse a last cell that holds the rest of the file, because its quote is never closed."""
+        name, packed = self.dialect.names[-1], self._path.suffix.lower() in (".gz", ".zip")
+        cell = block.column(name)[-1].as_py() if name in block.schema.names and block.num_rows else None
+        if packed or not isinstance(cell, str):
+            return
+        width = len(self.dialect.names)
+        if not any(line.count(self.dialect.separator) == width - 1 for line in cell.splitlines()[1:]):
+            return
+        with self._path.open("rb") as stream:
+            stream.seek(-min(_TAIL_BYTES, self._path.stat().st_size), 2)
+            tail = stream.read().replace(b"\0", b"").rstrip()
+        if not tail.endswith(str(self.dialect.quote).encode()):
+            raise DataError(
+                self._open_quote(f"the cell that begins {one_line(cell.splitlines()[0])!r} in the last row")
+            )
+
+    def _open_quote(self, row: str) -> str:
+        return (
+            f"{self.where}: {row} opens a quote that is not closed, and holds all rows below it. Close the quote or "
+            "remove it."
+        )
 
     def _handler(self, skipped: Skipped | None) -> Callable[[Any], str]:
         """What the parser asks about rows of another width; comments are no rows."""
@@ -111,9 +140,14 @@ class CsvFile:
             if row.text.lstrip().startswith("#"):
                 n_comments += 1
                 return "skip"
+            number = row.number - self.dialect.lines_before - n_comments
+            if "\n" in row.text and row.text.count(str(self.dialect.quote)) % 2:
+                # The parser knows no error but its own, which `_explain` puts into words.
+                self._open_row = number
+                return "error"
             if skipped is None:
                 return "error"
-            skipped.ragged(row.number - self.dialect.lines_before - n_comments)
+            skipped.ragged(number)
             return "skip"
 
         return handle
@@ -155,6 +189,8 @@ class CsvFile:
 
     def _explain(self, error: Exception) -> NoReturn:
         where, text = self.where, str(error)
+        if self._open_row is not None:
+            raise DataError(self._open_quote(f"data row {self._open_row}")) from None
         if match := _RAGGED.search(text):
             raise DataError(
                 f"{where}: data row {self._row(match[1])} has {match[3]} values, {match[2]} expected. Correct the row."

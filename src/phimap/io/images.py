@@ -44,7 +44,9 @@ class ImageTable(Table):
 
     def __init__(self, source: Source) -> None:
         if source.target not in (None, LABEL):
-            raise DataError(f"{source.where}: images in folders have the target {LABEL!r} only, got {source.target!r}.")
+            raise DataError(
+                f"{source.where}: images in folders have one target, {LABEL!r}, got {source.target!r}. Leave it out."
+            )
         if source.columns is not None:
             raise DataError(f"{source.where}: images have no columns to choose from. Leave columns=... out.")
         if source.drop:

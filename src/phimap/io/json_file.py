@@ -70,6 +70,11 @@ def _records(where: str, text: str) -> list[dict[str, Any]]:
     other = next((n for n, record in enumerate(found, start=1) if not isinstance(record, dict)), None)
     if other is not None:
         raise DataError(f"{where}: record {other} is no object with named values. Save a list of records.")
+    if len(found) == 1 and found[0] and all(isinstance(value, dict | list) for value in found[0].values()):
+        raise DataError(
+            f"{where}: holds one object of whole columns. Save a list of records, as pandas does by "
+            "to_json(orient='records')."
+        )
     return found
 
 

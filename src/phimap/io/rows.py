@@ -69,6 +69,11 @@ class Rows(ABC):
         self._where = source.where
 
     @property
+    def where(self) -> str:
+        """The file, as messages call it."""
+        return self._where
+
+    @property
     def n_features(self) -> int:
         """Number of columns of `X`, or of values in an image."""
         return len(self.feature_names)

@@ -15,7 +15,7 @@ from phimap.learn.data.batches import Batch
 from phimap.learn.data.scaling import check_standardisation
 from phimap.ops import Array
 from phimap.tables import EncodedColumn, TableEncoder
-from phimap.tables.frames import cells_of, is_frame, is_numbers
+from phimap.tables.frames import cells_of, check_frame, is_frame, is_numbers
 
 
 class FrameRows:
@@ -90,6 +90,7 @@ class FrameRows:
 
         An array as wide as encoded rows is taken for such.
         """
+        check_frame(X)
         if self.encoder_ is not None:
             return self.encoder_.transform(X) if is_frame(X) else self._encoded_rows(X)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import date
 from typing import Any, Self
 
 import numpy as np
@@ -222,9 +223,16 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         return mean, self._decode(self._standard_deviations(X)).astype(mean.dtype, copy=False)
 
     def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
-        y = check_array(
-            y, ensure_2d=False, allow_nd=False, dtype="numeric", ensure_all_finite=False, input_name="y"
-        ).astype(np.float64, copy=False)
+        try:
+            targets = check_array(
+                y, ensure_2d=False, allow_nd=False, dtype="numeric", ensure_all_finite=False, input_name="y"
+            )
+            if targets.dtype.kind in "mM":
+                _refuse_labels(targets.astype(str), None)
+            y = targets.astype(np.float64, copy=False)
+        except (ValueError, TypeError) as error:
+            _refuse_labels(y, error)
+            raise
         if y.ndim not in (1, 2) or y.shape[0] != n_rows:
             raise ValueError(
                 f"`y` must have one row per sample, got shape {y.shape} for inconsistent numbers of samples: "
@@ -298,3 +306,13 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def _refuse_labels(y: Any, cause: Exception | None) -> None:
+    """Raise an error that names the first target that is text or a time, if there is one."""
+    for row, target in enumerate(np.asarray(y, dtype=object).ravel()):
+        if isinstance(target, str | bytes | date):
+            raise ValueError(
+                f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it, or use KernelClassifier for "
+                "labels."
+            ) from cause

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from matplotlib.ticker import NullFormatter
 
+from phimap._number_text import number_text
 from phimap.comparison import Comparison
 from phimap.comparison.result import OURS
 from phimap.report.page import environment
@@ -64,16 +65,16 @@ def _tiles(found: Comparison) -> list[tuple[str, str, str]]:
     tiles = []
     if found.results:
         best = found.results[0]
-        tiles.append((f"Best: {best.name}", f"{best.error:.4g}", found.measure))
+        tiles.append((f"Best: {best.name}", number_text(best.error, 4), found.measure))
         tiles += [
-            ("phimap", f"{one.error:.4g}", f"{found.beside_best(OURS)}, default settings")
+            ("phimap", number_text(one.error, 4), f"{found.beside_best(OURS)}, default settings")
             for one in found.results[1:]
             if one.name == OURS
         ]
     constant = "the mean" if found.task == "regression" else "the commonest class"
     return [
         *tiles,
-        ("Baseline", f"{found.baseline:.4g}", constant),
+        ("Baseline", number_text(found.baseline, 4), constant),
         ("Rows", f"{found.n_rows:,}", f"of {found.n_all:,}; {found.n_columns:,} columns"),
         ("Splits", str(found.n_splits), "each tests other rows"),
     ]

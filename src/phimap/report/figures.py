@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.ticker import NullFormatter
 
+from phimap._number_text import number_text
 from phimap.report.curves import Curve
 from phimap.report.style import INK, MAIN, PAPER, SECOND, SEQUENCE, Plot, legend_above, plain
 
@@ -59,7 +60,7 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
     """Histogram of the errors, with the middle 80 percent marked."""
     errors = predicted - true
     low, high = np.quantile(errors, [0.1, 0.9])
-    alt = f"Histogram of residuals of {name}; 80 percent lie between {low:.3g} and {high:.3g}."
+    alt = f"Histogram of residuals of {name}; 80 percent lie between {number_text(low, 3)} and {number_text(high, 3)}."
     with Plot("residuals", alt, size=(5.4, 4.5)) as plot:
         axes = plot.axes
         # The outermost thousandth would squeeze all others into a few bars.
@@ -68,7 +69,10 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
         bins = int(np.clip(2 * errors.size ** (1 / 3), 5, _MOST_BARS))
         axes.hist(errors, bins=bins, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
         axes.axvline(0, color=INK, linewidth=1)
-        for edge, label, side in ((low, f"10 %: {low:.3g}", "right"), (high, f"90 %: {high:.3g}", "left")):
+        for edge, label, side in (
+            (low, f"10 %: {number_text(low, 3)}", "right"),
+            (high, f"90 %: {number_text(high, 3)}", "left"),
+        ):
             axes.axvline(edge, color=SECOND, linewidth=1.2, linestyle=(0, (4, 3)))
             axes.annotate(
                 label,
@@ -140,7 +144,7 @@ def against_alpha(
     same_unit = error == "RMSE"
     rows = 1 if same_unit or path is None or alphas.size <= 1 else 2
     name = {"gcv": "GCV", "held-out": "validation rows"}.get(criterion, criterion)
-    alt = f"Error against regularisation; the chosen value is {chosen:.3g}."
+    alt = f"Error against regularisation; the chosen value is {number_text(chosen, 3)}."
     with Plot("alpha", alt, rows=rows, head=0.3) as plot:
         top, bottom = plot.panels[0], plot.panels[-1]
         if alphas.size > 1:
@@ -151,7 +155,7 @@ def against_alpha(
         for axes in plot.panels:
             axes.axvline(chosen, color=INK, linewidth=1)
             axes.locator_params(axis="y", nbins=6 // rows + 1)
-        _beside_line(top, chosen, f"{'chosen' if alphas.size > 1 else 'given'}: {chosen:.3g}")
+        _beside_line(top, chosen, f"{'chosen' if alphas.size > 1 else 'given'}: {number_text(chosen, 3)}")
         if same_unit:
             top.set_ylabel("RMSE")
             legend_above(top)
@@ -169,7 +173,8 @@ def against_alpha(
 
 def against_width(curve: Curve, error: str) -> Plot:
     """Held-out error of the model and of its narrower forms."""
-    alt = f"Held-out error against the number of features, from {curve.y[0]:.3g} at {curve.x[0]} to {curve.y[-1]:.3g}."
+    first, last = number_text(curve.y[0], 3), number_text(curve.y[-1], 3)
+    alt = f"Held-out error against the number of features, from {first} at {curve.x[0]} to {last}."
     with Plot("width", alt) as plot:
         axes = plot.axes
         axes.plot(curve.x, curve.y, "o-", color=MAIN)

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.ticker import NullFormatter
 
+from phimap._number_text import number_text
 from phimap.learn.search.search import SearchLog
 from phimap.report.dependence import Dependence
 from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, legend_above, plain
@@ -20,7 +21,7 @@ _MARKS = {"none": ("o", MUTED, "no metric"), "diagonal": ("s", MAIN, "diagonal")
 def along_column(found: Dependence, place: int, label: str, limits: tuple[float, float]) -> Plot:
     """Mean prediction along one column; `limits` of the axis are those of the neighbouring figure, too."""
     grid, mean = found.grids[0], found.mean
-    alt = f"Mean {label} against {found.names[0]}, from {mean.min():.3g} to {mean.max():.3g}."
+    alt = f"Mean {label} against {found.names[0]}, from {number_text(mean.min(), 3)} to {number_text(mean.max(), 3)}."
     with Plot(f"along-{place}", alt, size=(5.4, 3.2)) as plot:
         axes = plot.axes
         axes.plot(grid, mean, color=MAIN, marker="o" if len(grid) < 12 else "")
@@ -34,7 +35,8 @@ def along_column(found: Dependence, place: int, label: str, limits: tuple[float,
 def along_pair(found: Dependence, label: str) -> Plot:
     """Mean prediction by the values of two columns, as shades."""
     first, second = found.names
-    alt = f"Mean {label} by {first} and {second}, from {found.mean.min():.3g} to {found.mean.max():.3g}."
+    low, high = number_text(found.mean.min(), 3), number_text(found.mean.max(), 3)
+    alt = f"Mean {label} by {first} and {second}, from {low} to {high}."
     with Plot("along-pair", alt, size=(5.4, 4.4)) as plot:
         axes = plot.axes
         shades = axes.pcolormesh(
@@ -58,7 +60,9 @@ def search(log: SearchLog) -> Plot:
     errors, n_rows = log.errors, log.n_rows
     last = np.flatnonzero((n_rows == n_rows.max()) & np.isfinite(errors))
     best = int(last[np.argmin(errors[last])]) if last.size else 0
-    alt = f"Held-out error of {errors.size} trials; the best is {log.kernels[best]} with {errors[best]:.3g}."
+    alt = (
+        f"Held-out error of {errors.size} trials; the best is {log.kernels[best]} with {number_text(errors[best], 3)}."
+    )
     order = np.arange(errors.size)
     metrics = np.array(log.metrics)
     with Plot("search", alt, size=(7.4, 3.8), head=0.62) as plot:

@@ -2,6 +2,7 @@
 
 - ``frames``, ``cells``, ``parsing``: data frames of any library as Arrow columns; the last two alone need pyarrow.
 - ``targets``, ``tallies``, ``tally``: what one pass over a column keeps of it, in bounded memory.
+- ``bad_cell``: the error that names the cell.
 - ``encoding``, and a file for each form of it: ``numbers``, ``levels``, ``dates``, ``text``.
 - ``kinds``: what a column is, by what was kept of it.
 - ``table_pass``, ``encoder``: the pass over all columns, and the transformer.

@@ -22,7 +22,12 @@ def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
     """Name and cells of each column of a frame, or of an array of two dimensions, whose columns are ``x0, x1, ...``."""
     if hasattr(X, "iloc"):
         for place, name in enumerate(X.columns):
-            yield str(name), _of_objects(X.iloc[:, place])
+            column = X.iloc[:, place]
+            if getattr(column.dtype, "kind", "O") == "c":
+                raise ValueError(
+                    f"`X` must not be complex, got {column.dtype} in column {str(name)!r}. Split its parts."
+                )
+            yield str(name), _of_objects(column)
     elif hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
         table = X if isinstance(X, pa.Table | pa.RecordBatch) else pa.table(X)
         for name, column in zip(table.schema.names, table.columns, strict=True):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._validation import check_choice, check_integer
 from phimap.tables.columns import EncodedColumns
-from phimap.tables.frames import cells_of, is_frame, n_rows_of, slices
+from phimap.tables.frames import cells_of, check_frame, is_frame, n_rows_of, slices
 from phimap.tables.levels import training_folds
 from phimap.tables.table_pass import Options, TablePass, checked_types, found_in
 
@@ -311,13 +311,13 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         X = _checked(X, getattr(self, "n_features_in_", None))
         used = [column for column in self._columns if column.encoding is not None]
         n_rows = n_rows_of(X)
-        sparse_parts = []
+        sparse_parts, first = [], first_row or 0
         out = None if self.is_sparse_ else np.empty((n_rows, self.n_columns_out_), np.float32)
         for part, rows in slices(X):
             columns = cells_of(rows)
             folds = None if first_row is None else training_folds(first_row + part.start, part.stop - part.start)
             found = [
-                column.encoding.apply(found_in(columns, column.name), part.start, folds)  # pyright: ignore
+                column.encoding.apply(found_in(columns, column.name), first + part.start, folds)  # pyright: ignore
                 for column in used
             ]
             if out is None:
@@ -341,6 +341,7 @@ def _checked(X: Any, n_columns: int | None = None) -> Any:
     """A frame as it is, and all else as an array of two dimensions."""
     if sparse.issparse(X):
         raise TypeError("`X` must be a data frame or a dense array, got a sparse matrix. Use X.toarray().")
+    check_frame(X)
     if is_frame(X):
         return X
     X = np.asarray(X)

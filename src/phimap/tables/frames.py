@@ -22,6 +22,14 @@ def is_frame(X: Any) -> bool:
     )
 
 
+def check_frame(X: Any) -> None:
+    """Refuse frames without columns, and those that do not hold their rows yet."""
+    if hasattr(X, "collect_schema") and not hasattr(X, "__arrow_c_stream__"):
+        raise TypeError(f"`X` must hold its rows, got a {type(X).__name__}. Use X.collect().")
+    if is_frame(X) and not getattr(X, "shape", (0, 1))[1]:
+        raise ValueError(f"`X` must have a column, got a frame with 0 feature(s) (shape={X.shape}). Give one or more.")
+
+
 def n_rows_of(X: Any) -> int:
     """Rows of a frame or an array."""
     return X.num_rows if hasattr(X, "num_rows") else len(X)

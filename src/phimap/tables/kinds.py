@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phimap._number_text import number_text
 from phimap.tables.dates import DateEncoding
 from phimap.tables.encoding import EncodedColumn, Encoding
 from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
@@ -97,7 +98,7 @@ def _wanted(tally: ColumnTally, wanted: str, max_levels: int) -> str:
 def _kind_of_numbers(tally: ColumnTally) -> str:
     found = _best(tally.numbers)[1]
     if found.n == tally.n_rows and not found.deviation:
-        return f"left out: constant ({found.mean:.6g})"
+        return f"left out: constant ({number_text(found.mean, 6)})"
     if found.n == tally.n_rows and tally.form != "boolean" and _numbers_rows(found):
         return "left out: numbers the rows"
     return "boolean" if tally.form == "boolean" else "number"

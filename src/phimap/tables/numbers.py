@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from phimap.tables.bad_cell import BadCell
 from phimap.tables.encoding import Encoding
 from phimap.tables.tallies import NumberTally, check_range
 
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
+
+# Numbers of so many standard deviations have squares that float32 holds.
+_LARGEST = 1e18
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ class NumberEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
-        check_range(cells.name, values, first_row)
+        # What is no float32 once it is standardised would be infinite for the kernel.
+        check_range(cells.name, values, first_row, _LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:
             check_text(cells, missing, first_row)
@@ -78,7 +83,4 @@ def check_text(cells: Cells, unread: np.ndarray, first_row: int) -> None:
     bad = np.flatnonzero(unread & ~cells.missing)
     if bad.size:
         text = cells.texts[cells.codes[bad[0]]]
-        raise ValueError(
-            f"X has {text!r} in column {cells.name!r} at row {first_row + int(bad[0])}, where the training rows had "
-            "numbers. Correct the cell, or empty it if its value is not known."
-        )
+        raise BadCell(f"has {text!r}", cells.name, first_row + int(bad[0]), ", where the training rows had numbers")

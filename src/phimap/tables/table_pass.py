@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from phimap.tables.levels import training_folds
 from phimap.tables.tallies import sample_keys
 from phimap.tables.tally import ColumnTally
 from phimap.tables.targets import Targets
+
+# Columns that a message names.
+_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,7 @@ class TablePass:
     def _start(self, columns: Mapping[str, Any], has_names: bool) -> None:
         unknown = [name for name in self._options.types if name not in columns]
         if unknown:
-            raise ValueError(
-                f"`types` must name columns of X, got {unknown[0]!r}. Name one of {', '.join(map(repr, columns))}."
-            )
+            raise ValueError(f"`types` must name columns of X, got {unknown[0]!r}. Name one of {_some(columns)}.")
         self.has_names = has_names
         self._tallies = {name: ColumnTally(name, self._options.types.get(name)) for name in columns}
 
@@ -101,9 +102,13 @@ def found_in(columns: Mapping[str, Any], name: str) -> Any:
     if name not in columns:
         raise ValueError(
             f"X must have the columns seen in fit, got none called {name!r} among "
-            f"{', '.join(map(repr, list(columns)[:20]))}. Add it, empty where its values are not known."
+            f"{_some(columns)}. Add it, empty where its values are not known."
         )
     return columns[name]
+
+
+def _some(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, list(names)[:_LISTED]))
 
 
 def checked_types(types: Any) -> dict[str, str]:

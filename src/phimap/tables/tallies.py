@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from phimap._random import row_uniforms
+from phimap.tables.bad_cell import BadCell
 from phimap.tables.targets import TargetSums
 
 #: Distinct levels that are counted; beyond them the rarest are forgotten.
@@ -106,16 +107,14 @@ class NumberTally:
         return self._sample.values
 
 
-def check_range(name: str, values: np.ndarray, first_row: int) -> None:
-    """Raise unless all numbers (r,) of a column are NaN, or so small that their squares can be added up."""
-    bad = np.flatnonzero(np.abs(values) > _LARGEST)
+def check_range(name: str, values: np.ndarray, first_row: int, largest: float = _LARGEST) -> None:
+    """Raise unless all numbers (r,) of a column are NaN or at most `largest`, whose squares can be added up."""
+    bad = np.flatnonzero(np.abs(values) > largest)
     if bad.size:
         value, row = values[bad[0]], first_row + int(bad[0])
-        what = "infinity (inf)" if np.isinf(value) else f"{value:g}, beyond {_LARGEST:g},"
-        raise ValueError(
-            f"Input X contains {what} in column {name!r} at row {row}. Correct the cell, or empty it if its value is "
-            "not known."
-        )
+        if np.isinf(value):
+            raise BadCell("contains infinity (inf)", name, row)
+        raise BadCell(f"contains {value:g}", name, row, f", beyond {largest:.3g}")
 
 
 class LevelTally:

@@ -10,8 +10,8 @@ import numpy as np
 FOLDS = 5
 # More classes or targets than this are not encoded: each would be one more column.
 _MOST_TARGETS = 10
-# Whole numbers with more distinct values than this are amounts and no labels.
-_MOST_LABELS = 20
+#: Whole numbers with more distinct values than this are amounts; fewer are labels: a scale of ratings, a code, digits.
+MOST_CODES = 20
 
 
 class Targets:
@@ -99,7 +99,7 @@ def _kind_of(y: np.ndarray) -> str:
         return "classes"
     distinct = np.unique(y)
     whole = y.dtype.kind != "f" or bool((distinct == np.floor(distinct)).all())
-    return "classes" if whole and distinct.size <= _MOST_LABELS else "continuous"
+    return "classes" if whole and distinct.size <= MOST_CODES else "continuous"
 
 
 def padded(array: np.ndarray, size: int) -> np.ndarray:

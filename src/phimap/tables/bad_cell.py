@@ -1,0 +1,31 @@
+"""The error for a cell that cannot be encoded."""
+
+from __future__ import annotations
+
+
+class BadCell(ValueError):
+    """A cell that cannot be encoded.
+
+    Parameters
+    ----------
+    fault : str
+        What it is, such as ``"has 'x'"``.
+    column : str
+    row : int
+        Its row among those that the encoder was given, from 0.
+    why : str
+        The end of the sentence.
+    """
+
+    _remedy = "Correct the cell, or empty it if its value is not known."
+
+    def __init__(self, fault: str, column: str, row: int, why: str = "") -> None:
+        super().__init__(f"Input X {fault} in column {column!r} at row {row}{why}. {self._remedy}")
+        self.fault = fault
+        self.column = column
+        self.row = row
+        self.why = why
+
+    def in_data_row(self, number: int) -> str:
+        """The message for a cell of a file, whose data rows are counted from 1."""
+        return f"data row {number}, column {self.column!r} {self.fault}{self.why}. {self._remedy}"
