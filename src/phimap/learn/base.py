@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._progress import Stages
@@ -17,6 +16,7 @@ from phimap.kernels import Kernel
 from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, batch_rows, require_reiterable
 from phimap.learn.data.weights import check_weights, positive_rows
 from phimap.learn.frames import EncodedBatches, frames_in
+from phimap.learn.html import FittedHTML
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.streamed import StreamedFit
 from phimap.ops import Array, ops_for
@@ -26,7 +26,7 @@ from phimap.tables import TableEncoder
 from phimap.tables.frames import rows_at
 
 
-class KernelModel(StreamedFit, BaseEstimator):
+class KernelModel(StreamedFit, FittedHTML):
     """Ridge regression on the features of a kernel.
 
     Subclasses turn targets into numbers and scores into predictions.

@@ -23,6 +23,13 @@ _ROWS = 512
 _LEAST_JUDGES = 100
 # Arrays (rows, m) in float64 that are held meanwhile.
 _ARRAYS = 4
+# Why a model has no sums over its rows, by the form of its solution, or else.
+_NO_SUMS = {
+    "cg": "was solved by conjugate gradients, which factorise nothing. Use solver='cholesky', with more memory or "
+    "fewer components",
+    "quasi-newton": "minimises Huber's loss, which has none. Use loss='squared'",
+}
+_NOT_SAVED = "was saved without its statistics. Save it with save(model, path, statistics=True)"
 
 
 class StandardDeviations(StreamedFit):
@@ -43,12 +50,7 @@ class StandardDeviations(StreamedFit):
         if not hasattr(self, "_predictive"):
             solution = self._current_solution()
             if not hasattr(self, "solver_"):
-                reason = (
-                    "was solved by conjugate gradients, which factorise nothing. Use solver='cholesky', with more "
-                    "memory or fewer components"
-                    if solution.form == "cg"
-                    else "was saved without its statistics. Save it with save(model, path, statistics=True)"
-                )
+                reason = _NO_SUMS.get(solution.form, _NOT_SAVED)
                 raise ValueError(f"`return_std` needs the sums over the training rows, and this model {reason}.")
             self._check_memory()
             self._predictive = self._new_predictive()

@@ -7,6 +7,7 @@ from typing import Protocol
 from phimap.learn.data.reservoir import CAPACITY
 from phimap.learn.margin.losses.logistic import Logistic
 from phimap.learn.margin.losses.squared_hinge import SquaredHinge
+from phimap.learn.margin.robust import RobustMinimiser
 from phimap.learn.margin.solver import LossMinimiser
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.solver import RidgeSolver
@@ -34,10 +35,13 @@ MEMBERS: dict[tuple[str, str], Member] = {
     ("squared", "cg"): ConjugateGradientRidge(),
     ("logistic", "quasi-newton"): LossMinimiser(Logistic()),
     ("squared_hinge", "quasi-newton"): LossMinimiser(SquaredHinge()),
+    ("huber", "quasi-newton"): RobustMinimiser(),
 }
 
-#: The losses of classification.
-LOSSES = tuple(dict.fromkeys(loss for loss, _ in MEMBERS))
+#: The losses of regression, which see numbers.
+REGRESSION_LOSSES = tuple(loss for (loss, _), member in MEMBERS.items() if not member.takes_signs)
+#: The losses of classification: those of signs, and squared errors of labels as numbers.
+LOSSES = ("squared", *(loss for (loss, _), member in MEMBERS.items() if member.takes_signs))
 
 
 def memory_in_passes(m: int) -> int:

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import warnings
+<<<<<<< HEAD
 from datetime import date
+||||||| ee10f7f
+=======
+from dataclasses import replace
+>>>>>>> huber
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
-from phimap._validation import check_finite
+from phimap._validation import check_choice, check_finite
+from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.data.first_pass import FirstPass
+from phimap.learn.data.robust_targets import RobustTargets
 from phimap.learn.data.target_units import TargetUnits, check_range
 from phimap.learn.deviations import StandardDeviations
+from phimap.learn.registry import REGRESSION_LOSSES
+from phimap.learn.search.sample import SearchSample
+from phimap.random_map import RandomMap
 from phimap.records import equal_records
+from phimap.tables import TableEncoder
 
 # Sums of squares of larger targets overflow, so that no error could be told.
 _LARGEST = 1e150
+# Robust standard deviations from the median beyond which targets are moved to there with Huber's loss: for the solver
+# so far out that no prediction comes near, where that changes no slope of the loss and so not the solution; for the
+# search of the kernel, which knows squared errors alone, so near that a few of them do not blind it.
+_FARTHEST, _FARTHEST_SEARCHED = 1000.0, 5.0
 
 
 class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
@@ -38,11 +53,15 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     n_components : int or "auto", default="auto"
         Number m of features. ``"auto"`` doubles it while the held-out error falls by 2 % or more, up to 8,192 and to
         what the byte budget allows; up to 2,048 rows it takes as many landmarks as rows where landmarks serve.
+    loss : {"squared", "huber"}, default="squared"
+        ``"squared"`` is ridge regression. ``"huber"`` counts errors beyond 1.35 times their scale by their absolute
+        value, so that a few wild targets do not matter; the scale is estimated, see the notes.
     alpha : float or "auto", default="auto"
         Regularisation, in the units of ``sklearn.linear_model.Ridge`` on the features. ``"auto"`` minimises the exact
         leave-one-out error for up to 2,048 rows, and beyond the squared error on up to 4,096 rows (a tenth at most)
         that are held out meanwhile and, where the rows outnumber the features, the leave-one-out errors of the 128
-        rows farthest from the mean in scaled inputs; the model is then fitted on all rows.
+        rows farthest from the mean in scaled inputs; the model is then fitted on all rows. With ``loss="huber"`` it
+        minimises the held-out loss on a sample of at most 16,384 rows.
     length_scale : float, "auto" or "median", default="auto"
         Width of a stationary kernel named by text, in the units of the metric. ``"auto"`` chooses it by held-out error;
         ``"median"`` is the median distance between random rows, in the distance of the kernel (city-block for
@@ -58,7 +77,7 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         ``"auto"`` adds to the linear model, region by region, an exact kernel model of what it leaves of the targets,
         where that lowers the error on held-out rows by 2 % of its square. It is tried where ``kernel="auto"`` chooses a
         stationary kernel, for dense rows, 8,000 of them or more and two a feature, that fit a quarter of the byte
-        budget. None adds nothing.
+        budget, with the squared loss. None adds nothing.
     standardize : {"auto", "columns", "global"} or None, default="auto"
         Scale every column to mean 0 and variance 1; or all columns by one factor, for inputs in one unit such as
         pixels; or not at all. ``"auto"`` scales columns, but none where the first rows are CSR: their entries, such
@@ -80,7 +99,9 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     solver : {"auto", "cholesky", "cg"}, default="auto"
         ``"cholesky"`` factorises the m x m Gram matrix, or that of the rows where these are fewer. ``"cg"`` goes
         through the rows several times instead, by preconditioned conjugate gradients, and never holds such a matrix.
-        Both choose alpha by the same criterion. ``"auto"`` factorises where the byte budget allows it.
+        Both choose alpha by the same criterion. ``"auto"`` factorises where the byte budget allows it. Huber's loss has
+        a solver of its own, which goes through the rows several times and keeps no sums for `partial_fit`, `merge` or
+        standard deviations.
     verbose : bool, default=False
         Show progress on standard error.
 
@@ -95,7 +116,8 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
     intercept_ : float or ndarray of shape (n_targets,)
     solution_ : LinearSolution
-        Coefficients with the path of the regularisation, `status`, `n_passes` and `residual`.
+        Coefficients with the path of the regularisation, `status`, `n_passes` and `residual`; with ``loss="huber"``
+        `scale`, that of the errors.
     corrections_ : Corrections or None
         What is added to the linear model; more rows (`partial_fit`, `merge`) take it away.
     metric_ : ndarray of shape (d,) or (d, d)
@@ -134,6 +156,12 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000 with
     ``"thorough"``.
 
+    With ``loss="huber"`` the problem is to minimise ``sum_i 2 s^2 l(e_i / s) + alpha |W|^2``, l being half the square
+    up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``, as that
+    of `sklearn.linear_model.HuberRegressor` does, whose alpha is this one over s. With a given alpha the errors are
+    those of the fit, where alpha is chosen those of rows left out. Targets farther from their median than 1,000 robust
+    standard deviations are moved to there, and to 5 of them for the search.
+
     **Cost.** n m^2 flops for the Gram matrix, O(m^3) for the solution, and the features: never the n x n kernel
     matrix, and the n x m feature matrix only where n < m. float32 input is mapped in float32 and summed in float64.
 
@@ -155,6 +183,52 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     >>> bool(model.score(X[300:], y[300:]) > 0.45)
     True
     """
+
+    #: Where targets lie; None with the squared loss, which takes them as they are.
+    _robust: RobustTargets | None = None
+
+    def __init__(
+        self,
+        kernel: str | Kernel | RandomMap = "auto",
+        n_components: int | str = "auto",
+        *,
+        loss: str = "squared",
+        alpha: float | str = "auto",
+        length_scale: float | str = "auto",
+        metric: str | None = "auto",
+        effort: str = "normal",
+        corrections: str | None = "auto",
+        standardize: str | bool | None = "auto",
+        encode: str | TableEncoder | None = "auto",
+        solver: str = "auto",
+        device: str = "auto",
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ):
+        super().__init__(
+            kernel,
+            n_components,
+            alpha=alpha,
+            length_scale=length_scale,
+            metric=metric,
+            effort=effort,
+            corrections=corrections,
+            standardize=standardize,
+            encode=encode,
+            solver=solver,
+            device=device,
+            memory=memory,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.loss = loss
+
+    @property
+    def _loss(self) -> str:
+        return check_choice("loss", self.loss, REGRESSION_LOSSES)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predict targets, and how sure that is.
@@ -256,13 +330,30 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     def _learn_targets(self, first_pass: FirstPass) -> None:
         assert first_pass.low is not None
         assert first_pass.high is not None
-        if (told := first_pass.extremes.message("`y`")) is not None:
-            warnings.warn(told, ExtremeTargetWarning, stacklevel=5)
-        units = TargetUnits.of_range(first_pass.low, first_pass.high)
+        low, high = first_pass.low, first_pass.high
+        if self._loss == "huber":
+            sample = first_pass.sample
+            self._robust = RobustTargets.of_sample(sample.y, sample.weights)
+            low, high = (self._robust.clipped(end, _FARTHEST) for end in (low, high))
+        else:
+            self._robust = None
+            if (told := first_pass.extremes.message("`y`")) is not None:
+                warnings.warn(f"{told} With loss='huber' it does not.", ExtremeTargetWarning, stacklevel=5)
+        units = TargetUnits.of_range(low, high)
         self.target_units_ = None if units.plain else units
+
+    def _search_sample(self, first_pass: FirstPass) -> SearchSample:
+        sample = super()._search_sample(first_pass)
+        if self._robust is None:
+            return sample
+        return replace(
+            sample, Y=RobustTargets.of_sample(sample.Y, sample.weights).clipped(sample.Y, _FARTHEST_SEARCHED)
+        )
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         y = y.reshape(y.shape[0], -1)
+        if self._robust is not None:
+            y = self._robust.clipped(y, _FARTHEST)
         return check_range(y) if self.target_units_ is None else self.target_units_.apply(y)
 
     def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:

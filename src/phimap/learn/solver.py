@@ -56,7 +56,7 @@ class LinearSolution(Record):
         Regularisations that were tried; empty where alpha was given.
     scores : ndarray of shape (g,)
         The criterion at each: for ridge regression an estimate of the mean squared error on new rows, summed over
-        targets, else of the mean loss.
+        targets, else of the mean loss; Huber's is that of errors over their scale.
     criterion : str
         ``"held-out"``, ``"leave-one-out"``, ``"gcv"`` or ``"given"``.
     residual : float
@@ -70,6 +70,8 @@ class LinearSolution(Record):
         Passes over the rows, those for scales and classes not counted.
     held_out : HeldOutScores or None
         Predictions for rows that took no part in them; None where there are none. Model files do not keep them.
+    scale : ndarray of shape (t,) or None
+        Of the errors, for Huber's loss, which counts those beyond 1.35 of it less; None for other losses.
     """
 
     coef: np.ndarray
@@ -83,6 +85,7 @@ class LinearSolution(Record):
     status: str = "solved"
     n_passes: int = 1
     held_out: HeldOutScores | None = field(default=None, metadata={NOT_SAVED: True})
+    scale: np.ndarray | None = None
 
 
 class Solver(ABC):

@@ -28,7 +28,7 @@ def fitted_with_folds(model, X, y, monkeypatch):
             super().__init__(*arguments)
             samples.append(self)
 
-    monkeypatch.setattr("phimap.learn.margin.solver.Sample", Recorded)
+    monkeypatch.setattr("phimap.learn.margin.preparation.Sample", Recorded)
     model.fit(X, y)
     (sample,) = samples
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from phimap.learn.margin.losses.base import Loss
+from phimap.learn.margin.losses.huber import Huber, scale_ratio, scale_step
 from phimap.learn.margin.losses.logistic import Logistic, log_probabilities
 from phimap.learn.margin.losses.squared_hinge import SquaredHinge
 
@@ -17,7 +18,7 @@ def rows(t, n=40, seed=0):
     return scores, signs
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Huber()])
 @pytest.mark.parametrize("t", [1, 3])
 def test_slopes_are_those_of_the_values(loss: Loss, t):
     scores, signs = rows(t)
@@ -28,7 +29,7 @@ def test_slopes_are_those_of_the_values(loss: Loss, t):
         np.testing.assert_allclose(loss.slopes(scores, signs)[:, k], expected, atol=1e-8)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()])
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Huber()])
 @pytest.mark.parametrize("t", [1, 3])
 def test_curvatures_are_those_of_the_slopes(loss: Loss, t):
     scores, signs = rows(t)
@@ -54,3 +55,23 @@ def test_probabilities_are_those_of_the_loss():
         found = log_probabilities(scores)
         np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
         np.testing.assert_allclose(-found[np.arange(len(classes)), classes], Logistic().values(scores, signs))
+
+
+def test_judges_count_the_farthest_errors_alike():
+    errors = np.array([[0.5], [5.0], [1e3], [1e9]])
+    zeros = np.zeros_like(errors)
+    judged, values = Huber().judged(errors, zeros), Huber().values(errors, zeros)
+    np.testing.assert_array_equal(judged[:2], values[:2])
+    assert judged[1] < judged[2] == judged[3] < values[2]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.45])
+@pytest.mark.parametrize("start", [1e-6, 1.0, 1e6])
+def test_scale_makes_the_mean_of_bounded_squares_one(rng, share, start):
+    errors = rng.standard_normal((2000, 1))
+    errors[: int(2000 * share)] *= 1e5
+    weights, scale = rng.uniform(0.5, 2, 2000), np.array([start])
+    for _ in range(60):
+        scale = scale * scale_ratio(scale_step(errors / scale, weights))
+    bounded = np.minimum(np.square(errors[:, 0] / scale), 1.35**2)
+    assert np.average(bounded, weights=weights) == pytest.approx(1.0)

@@ -64,15 +64,20 @@ class TargetUnits(Record):
     def restore(self, solution: Solution) -> Solution:
         """A linear model of targets in these units as one of the targets: any record with the fields named here."""
         coef, intercept = (np.ldexp(part, self.exponent) for part in (solution.coef, solution.intercept))
-        # The criterion is a square, as far as float64 goes.
-        scores = np.ldexp(solution.scores, 2 * self.exponent)
+        # The criterion is a square, as far as float64 goes, unless its errors have a scale.
+        scores, scale = solution.scores, solution.scale
+        if scale is None:
+            scores = np.ldexp(scores, 2 * self.exponent)
+        else:
+            scale = np.ldexp(scale, self.exponent)
         held_out = solution.held_out
         if held_out is not None:
             predictions, targets = (
                 np.ldexp(part, self.exponent) + self.shift for part in (held_out.predictions, held_out.targets)
             )
             held_out = replace(held_out, predictions=predictions, targets=targets)
-        return replace(solution, coef=coef, intercept=intercept + self.shift, scores=scores, held_out=held_out)
+        intercept = intercept + self.shift
+        return replace(solution, coef=coef, intercept=intercept, scores=scores, held_out=held_out, scale=scale)
 
 
 def check_range(y: np.ndarray) -> np.ndarray:

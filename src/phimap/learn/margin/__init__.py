@@ -1,1 +1,1 @@
-"""Losses of classification, minimised by preconditioned gradients over streams."""
+"""Losses other than squared errors, minimised by preconditioned gradients over streams."""

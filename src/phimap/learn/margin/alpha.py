@@ -59,7 +59,7 @@ def choose_alpha(loss: Loss, sample: Sample, path: Callable[[Stream], Path], sca
         solutions = [path.solve(float(alpha)) for path in paths]
         judged = _judged(solutions, judges, paths[0].n_jobs)
         assert judged.weights is not None
-        scores.append(float(weighted_mean(loss.values(judged.predictions, judged.targets), judged.weights)))
+        scores.append(float(weighted_mean(loss.judged(judged.predictions, judged.targets), judged.weights)))
         if len(scores) == 1 or scores[-1] < (1 - _GAIN) * scores[best]:
             best, held_out, start = len(scores) - 1, judged, _mean(solutions)
         if len(scores) - 1 - best >= _PATIENCE or scores[-1] > (1 + _RISE) * min(scores):

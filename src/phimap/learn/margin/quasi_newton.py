@@ -104,7 +104,7 @@ class QuasiNewton(Solver):
         direction = -steps.solve(gradient, precondition)
         # The gradient's square norm by the matrix is twice the excess of the objective.
         size = float(-(gradient * direction).sum())
-        while size > self._tolerance**2 * value and self.n_passes < self.passes - 1:
+        while size > self._tolerance**2 * min(value, self._loss.typical * n) and self.n_passes < self.passes - 1:
             slope, step = float((gradient * direction).sum()), 1.0
             for _ in range(_MOST_HALVINGS):
                 there = point + step * direction
@@ -122,6 +122,7 @@ class QuasiNewton(Solver):
                 steps.forget()
                 direction = -precondition(gradient)
             size = float(-(gradient * direction).sum())
+        value = min(value, self._loss.typical * n)
         residual = float(np.sqrt(max(size, 0.0) / value)) if value > 0 else 0.0
         status = "solved" if residual <= self._tolerance else "stopped"
         W = point[:-1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
 
 import numpy as np
 
@@ -57,6 +58,12 @@ class Sample:
         counts = np.bincount(np.concatenate([np.empty(0, np.intp), *(part[3] for part in self._blocks)]))
         usable = [fold for fold, count in enumerate(counts) if 0 < count < self.n_rows]
         return usable if self.n_rows <= _FEW_ROWS else usable[:1]
+
+    def with_targets(self, change: Callable[[np.ndarray], np.ndarray]) -> Sample:
+        """The same rows, whose targets (r, t) are changed."""
+        other = copy(self)
+        other._blocks = [(Z, change(targets), weights, folds) for Z, targets, weights, folds in self._blocks]
+        return other
 
     @property
     def training_share(self) -> float:

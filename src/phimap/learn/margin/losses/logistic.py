@@ -11,15 +11,15 @@ from phimap.learn.margin.losses.base import Loss
 class Logistic(Loss):
     """Minus the logarithm of the probability of the class: binomial for one score, multinomial for several."""
 
-    def values(self, scores: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if scores.shape[1] == 1:
-            return -log_expit(signs[:, 0] * scores[:, 0])
-        return -log_softmax(scores, axis=1)[signs > 0]
+            return -log_expit(targets[:, 0] * scores[:, 0])
+        return -log_softmax(scores, axis=1)[targets > 0]
 
-    def slopes(self, scores: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    def slopes(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if scores.shape[1] == 1:
-            return -signs * expit(-signs * scores)
-        return np.exp(log_softmax(scores, axis=1)) - (signs > 0)
+            return -targets * expit(-targets * scores)
+        return np.exp(log_softmax(scores, axis=1)) - (targets > 0)
 
     def curvatures(self, slopes: np.ndarray) -> np.ndarray:
         # A slope is a probability of a class, or minus that of all others.
