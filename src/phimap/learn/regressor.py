@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import warnings
-<<<<<<< HEAD
-from datetime import date
-||||||| ee10f7f
-=======
 from dataclasses import replace
->>>>>>> huber
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +16,7 @@ from phimap.learn.base import KernelModel
 from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.robust_targets import RobustTargets
-from phimap.learn.data.target_units import TargetUnits, check_range
+from phimap.learn.data.target_units import TargetUnits, check_range, refuse_labels
 from phimap.learn.deviations import StandardDeviations
 from phimap.learn.registry import REGRESSION_LOSSES
 from phimap.learn.search.sample import SearchSample
@@ -302,10 +297,10 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
                 y, ensure_2d=False, allow_nd=False, dtype="numeric", ensure_all_finite=False, input_name="y"
             )
             if targets.dtype.kind in "mM":
-                _refuse_labels(targets.astype(str), None)
+                refuse_labels(targets.astype(str), None)
             y = targets.astype(np.float64, copy=False)
         except (ValueError, TypeError) as error:
-            _refuse_labels(y, error)
+            refuse_labels(y, error)
             raise
         if y.ndim not in (1, 2) or y.shape[0] != n_rows:
             raise ValueError(
@@ -397,13 +392,3 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags
-
-
-def _refuse_labels(y: Any, cause: Exception | None) -> None:
-    """Raise an error that names the first target that is text or a time, if there is one."""
-    for row, target in enumerate(np.asarray(y, dtype=object).ravel()):
-        if isinstance(target, str | bytes | date):
-            raise ValueError(
-                f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it, or use KernelClassifier for "
-                "labels."
-            ) from cause

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, TypeVar
 
 import numpy as np
@@ -88,3 +89,13 @@ def check_range(y: np.ndarray) -> np.ndarray:
             "Fit on all rows at once, or rescale y."
         )
     return y
+
+
+def refuse_labels(y: Any, cause: Exception | None) -> None:
+    """Raise an error that names the first target that is text or a time, if there is one."""
+    for row, target in enumerate(np.asarray(y, dtype=object).ravel()):
+        if isinstance(target, str | bytes | date):
+            raise ValueError(
+                f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it, or use KernelClassifier for "
+                "labels."
+            ) from cause
