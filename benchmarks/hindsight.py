@@ -26,7 +26,18 @@ import phimap as pm
 from phimap.bench.tabular.tables import load
 from phimap.ops import ops_for
 
-TABLES = ("kin8nm", "cpu_act", "wind", "puma8NH", "abalone", "bike", "satimage", "magic04", "spambase", "waveform-noise")
+TABLES = (
+    "kin8nm",
+    "cpu_act",
+    "wind",
+    "puma8NH",
+    "abalone",
+    "bike",
+    "satimage",
+    "magic04",
+    "spambase",
+    "waveform-noise",
+)
 MEAN_EXCESS, MOST_EXCESS = 0.03, 0.15
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 KERNELS = {
