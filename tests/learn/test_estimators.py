@@ -154,6 +154,21 @@ def test_constant_columns_and_rows_give_no_nan(streamed):
     np.testing.assert_allclose(model.predict(same), y.mean(), atol=1e-6)
 
 
+def test_constant_columns_are_left_out_and_told(capsys):
+    X, y = problem(200)
+    X[:, 2] = 5.0
+    settings = {"n_components": 20, "random_state": 0, "verbose": True} | GAUSSIAN
+    model = pm.KernelRegressor(**settings).fit(X, y)
+    assert "note: left out as columns: 2 (constant).\n" in capsys.readouterr().err
+    # What new rows have there makes no difference; rows to come may tell of the column.
+    other = X.copy()
+    other[:, 2] = 7.0
+    np.testing.assert_array_equal(model.predict(other), model.predict(X))
+    part = pm.KernelRegressor(**settings).partial_fit(X, y)
+    assert np.abs(part.predict(other) - part.predict(X)).max() > 1e-3
+    assert "left out" not in capsys.readouterr().err
+
+
 def test_classes_of_any_kind():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 3))

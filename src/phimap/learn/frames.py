@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -12,10 +13,13 @@ from sklearn.base import clone
 
 from phimap._validation import check_finite, check_samples
 from phimap.learn.data.batches import Batch
-from phimap.learn.data.scaling import check_standardisation
+from phimap.learn.data.scaling import Scaling, check_standardisation
 from phimap.ops import Array
 from phimap.tables import EncodedColumn, TableEncoder
 from phimap.tables.frames import cells_of, check_frame, is_frame, is_numbers
+
+# Columns that are named in a note.
+_TOLD = 10
 
 
 class FrameRows:
@@ -29,6 +33,8 @@ class FrameRows:
 
     encode: str | TableEncoder | None
     standardize: str | bool
+    verbose: bool
+    scaling_: Scaling
     encoder_: TableEncoder | None = None
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -71,9 +77,15 @@ class FrameRows:
         return self.encoder_.transform_training(X)
 
     def _settled(self) -> Self:
-        """The model, whose encoder has served its training rows."""
+        """The model, whose encoder has served its training rows; if `verbose`, constant columns are told."""
         if self.encoder_ is not None:
+            # What it leaves out is in its summary.
             self.encoder_.forget_rows().forget_folds()
+        elif self.verbose and (constant := np.flatnonzero(self.scaling_.factor == 0)).size:
+            names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+            told = ", ".join(repr(names[column]) for column in constant[:_TOLD])
+            more = f" and {constant.size - _TOLD} more" if constant.size > _TOLD else ""
+            sys.stderr.write(f"note: left out as columns: {told}{more} (constant).\n")
         return self
 
     def _standardisation(self) -> str | bool:

@@ -98,7 +98,7 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
         a solver of its own, which goes through the rows several times and keeps no sums for `partial_fit`, `merge` or
         standard deviations.
     verbose : bool, default=False
-        Show progress on standard error.
+        Show progress on standard error, and which columns are left out since they are constant.
 
     Attributes
     ----------

@@ -156,7 +156,7 @@ class StreamedFit(LinearOutputs):
         self._forget_solution()
         vars(self).pop("solver_", None)
         self._learn_targets(first_pass)
-        self.scaling_ = first_pass.moments.scaling(self._standardisation())
+        self.scaling_ = first_pass.moments.scaling(self._standardisation(), complete=complete)
         self._sample = first_pass.sample
         self._outlying = OutlyingRows(self._sample.seed, centre=first_pass.moments.mean, factor=self.scaling_.factor)
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)

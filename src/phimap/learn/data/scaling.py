@@ -150,13 +150,13 @@ class Moments:
         spread = np.sqrt(self.squared_deviations / (self.n or 1))
         return np.flatnonzero(spread <= 8 * np.finfo(np.float64).eps * np.abs(self.mean))
 
-    def scaling(self, kind: str | bool) -> Scaling:
+    def scaling(self, kind: str | bool, *, complete: bool = False) -> Scaling:
         """The standardisation of this kind.
 
-        ``"columns"``: each column to mean 0 and variance 1; constant ones become 0. ``"global"``: one factor for
-        all columns, to a mean variance of 1 about their means: for inputs in one unit, such as pixels. False: none.
-        ``"auto"``: columns, but none of CSR rows, where rare columns would outweigh all others. ``"mean"``: mean 0, in
-        the scale that they have.
+        ``"columns"``: each column to mean 0 and variance 1; constant ones become 0, and if no more training rows are to
+        come (`complete`) so do all values that new rows have there. ``"global"``: one factor for all columns, to a mean
+        variance of 1 about their means: for inputs in one unit, such as pixels. False: none. ``"auto"``: columns, but
+        none of CSR rows, where rare columns would outweigh all others. ``"mean"``: mean 0, in the scale that they have.
         """
         d = self.mean.shape[0]
         if kind is False or (kind in ("auto", "mean") and self.sparse):
@@ -167,7 +167,8 @@ class Moments:
         variances[self.constant_columns()] = 0
         if kind == "global":
             variances = np.full(d, variances.mean())
-        factor = np.divide(1, np.sqrt(variances), out=np.ones(d), where=variances > 0)
+        constant = 0.0 if complete and kind != "global" else 1.0
+        factor = np.divide(1, np.sqrt(variances), out=np.full(d, constant), where=variances > 0)
         return Scaling(np.zeros(d) if self.sparse else self.mean.copy(), factor)
 
 
