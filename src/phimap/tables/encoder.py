@@ -81,8 +81,8 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     levels, the most frequent ones; the median is that of 16,384 random rows, and directions of texts are
     those of 5,000.
 
-    **Cost.** One pass over the rows in bounded memory. Texts are hashed in Python, some 20 microseconds for a distinct
-    one; all else runs in Arrow and NumPy.
+    **Cost.** One pass over the rows in bounded memory. Texts are hashed in Python, about a microsecond a
+    character; all else runs in Arrow and NumPy.
 
     **Differs from the source in** the folds, which follow from the numbers of the rows, so that batches do for them.
 

@@ -20,7 +20,7 @@ class Effort:
     decides : int or None
         Width at which the best of each kind of metric are compared in the end; None compares none.
     combines : bool
-        Whether sums and products of kernels are tried. On tables they gain a percent of the squared error or two.
+        Whether sums and products of kernels are tried.
     """
 
     n_components: tuple[int, ...]
