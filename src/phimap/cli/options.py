@@ -73,6 +73,18 @@ Data = Annotated[
         positional=True,
     ),
 ]
+Task = Annotated[
+    Literal["auto", "regression", "classification"],
+    Option("auto: classes are text, booleans, and whole numbers with at most 20 distinct values."),
+]
+Columns = Annotated[list[str] | None, Option("Feature columns, separated by commas. Default: all.", read=words)]
+Drop = Annotated[
+    list[str] | None, Option("Columns to leave out, by name or position, separated by commas.", read=words)
+]
+Types = Annotated[
+    dict[str, str] | None,
+    Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
+]
 Strict = Annotated[
     bool, Option("Refuse a table with rows that cannot be used, in place of leaving them out.", ("--strict",))
 ]
@@ -125,26 +137,16 @@ class FitOptions:
     alpha: Annotated[float | str, Option("Ridge regularisation, or auto (by held-out rows).", read=auto_or_number)] = (
         "auto"
     )
-    task: Annotated[
-        Literal["auto", "regression", "classification"],
-        Option("auto: classes are text, booleans, and whole numbers with at most 20 distinct values."),
-    ] = "auto"
+    task: Task = "auto"
     holdout: Annotated[float, Option("Share of the rows held out for the score; 0 for none.")] = 0.1
     seed: Annotated[int, Option("Seed of the split and of all random draws.")] = 0
     standardize: Annotated[
         Literal["auto", "columns", "global", "none"],
         Option("Scaling of the inputs; auto is global for images, else columns, heavy tails squashed where it pays."),
     ] = "auto"
-    columns: Annotated[list[str] | None, Option("Feature columns, separated by commas. Default: all.", read=words)] = (
-        None
-    )
-    drop: Annotated[
-        list[str] | None, Option("Columns to leave out, by name or position, separated by commas.", read=words)
-    ] = None
-    types: Annotated[
-        dict[str, str] | None,
-        Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
-    ] = None
+    columns: Columns = None
+    drop: Drop = None
+    types: Types = None
     strict: Strict = False
     size: Annotated[
         tuple[int, int] | None,
@@ -225,21 +227,11 @@ class CompareOptions:
     features: Annotated[
         int | str, Option("Number of features of ours, or auto: 2,048 with fixed kernels.", read=auto_or_count)
     ] = "auto"
-    task: Annotated[
-        Literal["auto", "regression", "classification"],
-        Option("auto: classes are text, booleans, and whole numbers with at most 20 distinct values."),
-    ] = "auto"
+    task: Task = "auto"
     seed: Annotated[int, Option("Seed of the rows, the splits and the methods.")] = 0
-    columns: Annotated[list[str] | None, Option("Feature columns, separated by commas. Default: all.", read=words)] = (
-        None
-    )
-    drop: Annotated[
-        list[str] | None, Option("Columns to leave out, by name or position, separated by commas.", read=words)
-    ] = None
-    types: Annotated[
-        dict[str, str] | None,
-        Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
-    ] = None
+    columns: Columns = None
+    drop: Drop = None
+    types: Types = None
     strict: Strict = False
     report: Annotated[Path | None, Option("File for an HTML report.")] = None
     force: Annotated[bool, Option("Let --report replace a file of any kind.", ("--force",))] = False

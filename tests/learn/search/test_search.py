@@ -91,6 +91,22 @@ def test_a_sum_of_kernels_serves_targets_of_two_scales(rng):
     assert level.best_combination(network, partners()) is network
 
 
+def test_only_a_thorough_search_combines_kernels(rng):
+    X = rng.uniform(-1, 1, (300, 2))
+    sample = SearchSample(X, np.sin(3 * X[:, :1]) + X[:, 1:], np.ones(len(X)))
+
+    def tried(combines):
+        entries = []
+        effort = replace(EFFORTS["fast"], n_components=(32,), combines=combines)
+        search(default_families((), 2), sample, effort, seed=0, n_jobs=1, most_components=32, entries=entries)
+        return "".join(entry[0] for entry in entries)
+
+    assert " + " in tried(True)
+    assert " * " in tried(True)
+    assert " + " not in tried(False)
+    assert EFFORTS["thorough"].combines
+
+
 def test_the_default_beats_boosting_where_few_columns_matter(rng):
     X, y = few_of_many(2500, rng)
     model = pm.KernelRegressor(n_components=256, effort="fast", random_state=0).fit(X[:2000], y[:2000])
