@@ -107,6 +107,20 @@ def test_only_a_thorough_search_combines_kernels(rng):
     assert EFFORTS["thorough"].combines
 
 
+def test_a_full_metric_of_many_columns_is_of_low_rank(rng, tmp_path):
+    d = 520
+    X = rng.standard_normal((900, d))
+    X[:, 3] *= 4
+    settings = {"metric": "full", "effort": "fast", "standardize": False, "random_state": 0}
+    model = pm.KernelRegressor("matern", 64, **settings).fit(X, X[:, 3] * (1 + X[:, 3]))
+    assert "full" in model.search_.metrics
+    assert model.metric_.shape == (d, d)
+    assert model.scaling_.root.shape == (d, 100)
+    assert np.argmax(model.relevances_) == 3
+    pm.save(model, tmp_path / "wide.phimap")
+    np.testing.assert_array_equal(pm.load(tmp_path / "wide.phimap").predict(X), model.predict(X))
+
+
 def test_the_default_beats_boosting_where_few_columns_matter(rng):
     X, y = few_of_many(2500, rng)
     model = pm.KernelRegressor(n_components=256, effort="fast", random_state=0).fit(X[:2000], y[:2000])
