@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.folds import AnyFold, Fold, fold_rows
 from phimap.learn.data.robust_targets import RobustTargets
 from phimap.learn.margin.alpha import Choice, choose_alpha
 from phimap.learn.margin.losses.huber import Huber, scale_ratio, scale_step
 from phimap.learn.margin.path import Model
 from phimap.learn.margin.preparation import Preparation, least_memory
 from phimap.learn.margin.quasi_newton import TOLERANCE
-from phimap.learn.solver import HeldOutScores, LinearSolution, Problem, Stream
+from phimap.learn.solver import HeldOutScores, LinearSolution, PassSums, Problem, Stream, Sums
 from phimap.ops import single_threaded_blas
 
 # Where alpha is chosen: relative to the noise, the excess of the objective is half its square.
@@ -61,9 +63,29 @@ class RowsInUnits:
     rows: Stream
     units: Units
 
-    def __iter__(self) -> Iterator[tuple[FeatureBlock, np.ndarray, np.ndarray]]:
-        for block, targets, weights in self.rows:
-            yield block, self.units.apply(targets), weights
+    def fold(self, start: Callable[[int], AnyFold]) -> AnyFold:
+        """One pass over them."""
+        return fold_rows(self.rows, lambda first_row: _FoldInUnits(start(first_row), self.units)).fold
+
+
+class _FoldInUnits(Fold):
+    """A fold that sees targets in other units."""
+
+    def __init__(self, fold: Any, units: Units):
+        self.fold, self._units = fold, units
+
+    def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
+        self.fold.update(rows, self._units.apply(targets), weights)
+
+    def merge(self, later: _FoldInUnits) -> None:
+        self.fold.merge(later.fold)
+
+    @property
+    def state(self) -> Any:
+        return self.fold.state
+
+    def resume(self, state: Any) -> None:
+        self.fold.resume(state)
 
 
 class RobustMinimiser:
@@ -173,8 +195,11 @@ def _scale_of(held_out: HeldOutScores) -> np.ndarray:
 
 def _scale_step_on(rows: Stream, solution: LinearSolution, n_jobs: int | None) -> np.ndarray:
     """The next scale (t,) of a solution's errors over the present one: one pass."""
-    sums = np.zeros((3, len(solution.intercept)))
+
+    def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+        return (scale_step(block.times(solution.coef, n_jobs) + solution.intercept - targets, weights),)
+
     with single_threaded_blas():
-        for block, targets, weights in rows:
-            sums += scale_step(block.times(solution.coef, n_jobs) + solution.intercept - targets, weights)
-    return scale_ratio(sums)
+        sums = fold_rows(rows, lambda first_row: PassSums(summand)).sums
+    assert sums is not None
+    return scale_ratio(sums[0])
