@@ -73,6 +73,8 @@ class LinearSolution(Record):
         Predictions for rows that took no part in them; None where there are none. Model files do not keep them.
     scale : ndarray of shape (t,) or None
         Of the errors, for Huber's loss, which counts those beyond 1.35 of it less; None for other losses.
+    centre : ndarray of shape (t,) or None
+        The mean of the outputs over the rows; None in files of earlier versions.
     """
 
     coef: np.ndarray
@@ -87,6 +89,7 @@ class LinearSolution(Record):
     n_passes: int = 1
     held_out: HeldOutScores | None = field(default=None, metadata={NOT_SAVED: True})
     scale: np.ndarray | None = None
+    centre: np.ndarray | None = None
 
 
 class PassSums(Fold):

@@ -125,6 +125,7 @@ class ConjugateGradients(Solver):
             status,
             self.n_passes,
             chosen.held_out,
+            centre=system.mean_y,
         )
 
     def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, Sketch]]:
