@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ def test_a_step_is_that_of_the_dense_formula(loss, n_targets):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_curvatures_stay_below_their_bounds(loss):
-    """Hessians of the loss by finite differences of its slopes; mutant: half of the bound, but for the logistic loss."""
+    """Hessians of the loss by finite differences of its slopes; a bound that is a fifth lower is rejected."""
     rng = np.random.default_rng(0)
     function, bound = LOSSES[loss]
     targets = np.where(np.arange(3) == rng.integers(3, size=2000)[:, None], 1.0, -1.0)
@@ -145,7 +146,7 @@ def test_curvatures_stay_below_their_bounds(loss):
     )
     largest = np.linalg.eigvalsh((hessians + hessians.transpose(0, 2, 1)) / 2).max()
     assert largest <= bound * (1 + 1e-6)
-    assert largest > bound * (0.9 if loss != "logistic" else 0.8)
+    assert largest > 0.8 * bound
 
 
 def test_every_row_comes_once_in_an_order_of_chance():
@@ -164,7 +165,7 @@ def test_every_row_comes_once_in_an_order_of_chance():
 @pytest.mark.parametrize("sizes", [[100], [7] * 15, [50, 3, 1, 40]])
 def test_a_stream_is_cut_into_batches_of_about_one_size(sizes):
     starts = np.cumsum([0, *sizes])
-    stream = [(np.arange(a, b)[:, None], np.arange(a, b), None) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    stream = [(np.arange(a, b)[:, None], np.arange(a, b), None) for a, b in pairwise(starts)]
     parts = list(in_order_of_stream(stream, 20))
     assert_array_equal(np.concatenate([y for _, y, _ in parts]), np.arange(starts[-1]))
     assert max(len(y) for _, y, _ in parts) <= 20

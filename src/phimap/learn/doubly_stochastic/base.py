@@ -23,7 +23,7 @@ from phimap.learn.data.reservoir import Reservoir
 from phimap.learn.data.scaling import Scaling, check_standardisation
 from phimap.learn.data.weights import check_mean_weight, check_weights, positive_rows, total_weight
 from phimap.learn.doubly_stochastic.blocks import WIDTH, BlockedMap
-from phimap.learn.doubly_stochastic.preconditioner import JUDGING_ROWS, SAMPLE_ROWS, Preconditioner
+from phimap.learn.doubly_stochastic.preconditioner import ROWS, Preconditioner
 from phimap.learn.doubly_stochastic.rows import in_order_of_stream, in_random_order, rows_of_batch
 from phimap.learn.doubly_stochastic.steps import Problem
 from phimap.learn.search.kernel import STATIONARY
@@ -168,7 +168,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         self.weight_seen_ += total_weight(weights, rows.shape[0])
         if not hasattr(self, "solver_"):
             # Not kept in model files: made of the rows at hand.
-            self.solver_ = self._preconditioner(self._scaled(rows[: SAMPLE_ROWS + JUDGING_ROWS]))
+            self.solver_ = self._preconditioner(self._scaled(rows[:ROWS]))
         mean_weight = self.weight_seen_ / self.n_samples_seen_
         for batch in in_order_of_stream([(rows, targets, weights)], rows_of_batch(rows.shape[0])):
             damping = min(1.0, (_FULL_STEPS / (self.n_steps_ + 1)) ** 0.5)
@@ -214,7 +214,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         self.scaling_ = first_pass.moments.scaling(check_standardisation(self.standardize), complete=complete)
         self._intercept = self._learn_targets(first_pass)
         sample: Reservoir = first_pass.sample
-        rows, _, weights = sample.first(SAMPLE_ROWS + JUDGING_ROWS)
+        rows, _, weights = sample.first(ROWS)
         scaled = self._scaled(rows)
         d, m = self.n_features_in_, self.n_components
         few = None if weights is None else weights[:_LENGTH_SCALE_ROWS]
@@ -274,8 +274,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         return make(median_length_scale(rows, make(1.0), weights) if isinstance(scale, str) else float(scale))
 
     def _check_memory(self, m: int, t: int, itemsize: int) -> None:
-        rows = SAMPLE_ROWS + JUDGING_ROWS
-        needed = 16 * m * t + 24 * rows**2 + itemsize * (rows + _ROWS) * (WIDTH + self.n_features_in_)
+        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + _ROWS) * (WIDTH + self.n_features_in_)
         if needed > memory_budget():
             raise MemoryError(
                 f"a fit of `n_components`={m} with {t} targets needs {size_text(needed)}, over the budget of "

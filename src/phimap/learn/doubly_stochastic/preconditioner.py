@@ -14,6 +14,8 @@ from phimap.records import Record
 
 #: Rows of the sample, and others on which its level is judged.
 SAMPLE_ROWS, JUDGING_ROWS = 2048, 1024
+#: Random rows that a preconditioner can use.
+ROWS = SAMPLE_ROWS + JUDGING_ROWS
 # Half decades of the level.
 _STEP = 10**-0.5
 # What the rows that judge may say against a level: above it, the sample knows too little of the directions below.

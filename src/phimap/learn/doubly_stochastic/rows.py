@@ -14,7 +14,7 @@ from phimap.ops import Array, ops_for
 
 # Rows of a batch: enough that products are at full speed and a step costs little beside its features; and steps of an
 # epoch, which fewer rows get by smaller batches.
-_MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 256, 16
+_MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 512, 8
 
 
 def rows_of_batch(n_rows: int) -> int:
