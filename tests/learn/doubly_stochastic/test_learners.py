@@ -35,7 +35,6 @@ WEIGHTS = {
     [
         pm.DoublyStochasticRegressor(n_components=64, random_state=0),
         pm.DoublyStochasticClassifier(n_components=64, random_state=0),
-        pm.DoublyStochasticClassifier("laplacian", n_components=64, loss="hinge", random_state=0),
     ],
     expected_failed_checks=lambda estimator: WEIGHTS,
 )
@@ -104,7 +103,7 @@ def peak(n: int, m: int) -> int:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 3)).astype(np.float32)
     y = X[:, 0].astype(np.float64)
-    model = pm.DoublyStochasticRegressor(n_components=m, n_epochs=1, n_jobs=1, random_state=0)
+    model = pm.DoublyStochasticRegressor(n_components=m, projection="gaussian", n_epochs=1, n_jobs=1, random_state=0)
     tracemalloc.start()
     model.fit(X, y).predict(X[:5000])
     found = tracemalloc.get_traced_memory()[1]
@@ -117,11 +116,11 @@ def test_memory_is_flat_in_rows_and_features(monkeypatch):
 
     Blocks, samples and batches are small, so that a few rows and features are many of them.
     """
-    for name, value in (("base._ROWS", 1024), ("rows._MOST_ROWS", 1024), ("blocks.WIDTH", 256)):
+    for name, value in (("base._ROWS", 512), ("rows._MOST_ROWS", 512), ("blocks.WIDTH", 256)):
         monkeypatch.setattr(f"phimap.learn.doubly_stochastic.{name}", value)
-    peak(9000, 256)
-    small, many_rows, many_features = peak(9000, 256), peak(36_000, 256), peak(9000, 2048)
-    block = 1024 * 256 * 4
+    peak(5000, 256)
+    small, many_rows, many_features = peak(5000, 256), peak(20_000, 256), peak(5000, 2048)
+    block = 512 * 256 * 4
     assert abs(many_rows - small) < block / 10
     assert abs(many_features - small) < block / 10
 
@@ -157,23 +156,21 @@ def test_streams_and_parts_come_near_a_fit():
 
 def test_weights_count_like_repeated_rows():
     """In what is learned, not to the bit; mutant: weights left out."""
-    X, y = problem(2000)
-    rng = np.random.default_rng(1)
-    y = y + 3 * (X[:, 3] > 0) * rng.choice([-1, 1], 2000)
-    weights = np.where(rng.random(2000) < 0.5, 4, 0)
-    shifted = y + weights
-    settings = {"n_components": 200, "alpha": 1.0, "n_epochs": 30, "length_scale": 2.0, "random_state": 0}
+    X, y = problem(1000)
+    counts = np.where(np.random.default_rng(1).random(1000) < 0.5, 9, 1)
+    y = y + counts / 2
+    settings = {"n_components": 100, "alpha": 1.0, "n_epochs": 20, "length_scale": 2.0, "random_state": 0}
     weighted, repeated, plain = (
-        pm.DoublyStochasticRegressor(**settings).fit(rows, targets, counts).predict(X)
-        for rows, targets, counts in (
-            (X, shifted, weights + 0.5),
-            (np.repeat(X, 2 * weights + 1, axis=0), np.repeat(shifted, 2 * weights + 1), None),
-            (X, shifted, None),
+        pm.DoublyStochasticRegressor(**settings).fit(rows, targets, weights).predict(X)
+        for rows, targets, weights in (
+            (X, y, counts),
+            (np.repeat(X, counts, axis=0), np.repeat(y, counts), None),
+            (X, y, None),
         )
     )
     spread = np.std(repeated)
     assert np.abs(weighted - repeated).mean() < 0.05 * spread
-    assert np.abs(plain - repeated).mean() > 0.2 * spread
+    assert np.abs(plain - repeated).mean() > 0.5 * spread
 
 
 def test_labels_in_parts_must_be_named():
