@@ -157,8 +157,9 @@ class GreedyDesign(BaseEstimator):
         if self.feature_map is None:
             self.feature_map_ = None
             return ops.to_host(ops.dense(X))
-        self.feature_map_: RandomMap | None = clone(self.feature_map).fit(X)
-        return feature_block(self.feature_map_.transform(X)).to_host()
+        fitted: Any = clone(self.feature_map)
+        self.feature_map_ = fitted.fit(X)
+        return feature_block(fitted.transform(X)).to_host()
 
 
 def _check_rows(initial: Any, n_rows: int) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import qr
 
 from phimap.learn.data.triangle import BlockTriangle, packed_entries
 from phimap.ops import host, run_tasks, single_threaded_blas
@@ -64,7 +63,7 @@ class Residual:
     def __init__(self, Z: np.ndarray, alpha: float, n_picks: int, n_jobs: int | None):
         if Z.shape[1] > Z.shape[0]:
             with single_threaded_blas():
-                Z = qr(Z.T, mode="r", check_finite=False)[0][: Z.shape[0]].T
+                Z = np.linalg.qr(Z.T, mode="r").T
         self._Z, self._alpha, self._n_jobs = np.ascontiguousarray(Z), alpha, n_jobs
         m = self._Z.shape[1]
         self._gram = BlockTriangle.zeros(m)

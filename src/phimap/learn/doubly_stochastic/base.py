@@ -47,6 +47,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
     blocks_: BlockedMap
     solver_: Preconditioner
     scaling_: Scaling
+    n_features_in_: int
     loss: str
 
     def __init__(
@@ -220,7 +221,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         few = None if weights is None else weights[:_LENGTH_SCALE_ROWS]
         kernel = self._chosen_kernel(scaled[:_LENGTH_SCALE_ROWS], few)
         self._check_memory(m, self._intercept.size, ops_for(scaled).dtype.itemsize)
-        seed = self._streams()["blocks"].bit_generator.seed_seq
+        seed: Any = self._streams()["blocks"].bit_generator.seed_seq
         self.blocks_ = BlockedMap.of(kernel, d, m, self.projection, seed)
         self._coef = np.zeros((m, self._intercept.size))
         self.n_samples_seen_, self.weight_seen_ = first_pass.n_rows, float(first_pass.moments.n)
@@ -268,7 +269,8 @@ class DoublyStochasticModel(BaseEstimator, ABC):
 
     def _chosen_kernel(self, rows: Array, weights: np.ndarray | None) -> StationaryKernel:
         if not isinstance(self.kernel, str):
-            return clone(self.kernel)
+            copied: Any = clone(self.kernel)
+            return copied
         make = STATIONARY[kernel_name(self.kernel, STATIONARY)]
         scale = self.length_scale
         return make(median_length_scale(rows, make(1.0), weights) if isinstance(scale, str) else float(scale))
