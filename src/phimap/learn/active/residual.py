@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,8 @@ class Residual:
     def __init__(self, Z: np.ndarray, alpha: float, n_picks: int, n_jobs: int | None):
         if Z.shape[1] > Z.shape[0]:
             with single_threaded_blas():
-                Z = np.linalg.qr(Z.T, mode="r").T
+                triangle: Any = np.linalg.qr(Z.T, mode="r")
+                Z = triangle.T
         self._Z, self._alpha, self._n_jobs = np.ascontiguousarray(Z), alpha, n_jobs
         m = self._Z.shape[1]
         self._gram = BlockTriangle.zeros(m)

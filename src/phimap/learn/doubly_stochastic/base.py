@@ -56,7 +56,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         n_components: int = 8192,
         *,
         loss: str,
-        alpha: float = 0.01,
+        alpha: float = 0.001,
         length_scale: float | str = "median",
         projection: str = "auto",
         standardize: str | bool | None = "auto",

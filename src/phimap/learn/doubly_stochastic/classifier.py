@@ -70,7 +70,7 @@ weight_seen_
         n_components: int = 8192,
         *,
         loss: str = "logistic",
-        alpha: float = 0.01,
+        alpha: float = 0.001,
         length_scale: float | str = "median",
         projection: str = "auto",
         standardize: str | bool | None = "auto",
