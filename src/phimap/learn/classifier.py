@@ -14,7 +14,7 @@ from phimap.learn.base import KernelModel
 from phimap.learn.calibration import Calibration
 from phimap.learn.data.class_weights import class_factors
 from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.labels import check_labels, decode_scores, encode_labels
+from phimap.learn.data.label_targets import check_labels, decode_scores, encode_labels
 from phimap.learn.margin.losses.logistic import log_probabilities
 from phimap.learn.registry import LOSSES
 from phimap.learn.solver import HeldOutScores

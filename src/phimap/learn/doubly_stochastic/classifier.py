@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from phimap._validation import check_choice
 from phimap.kernels import StationaryKernel
 from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.labels import check_labels, decode_scores, encode_labels
+from phimap.learn.data.label_targets import check_labels, decode_scores, encode_labels
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
 from phimap.learn.margin.losses.logistic import log_probabilities
 
