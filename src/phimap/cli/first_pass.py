@@ -187,7 +187,7 @@ class _ArrayColumns:
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
         self._low, self._high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-        self._moments = Moments(len(names)) if len(names) <= _MOST_DESCRIBED else None
+        self._moments = Moments.empty(len(names)) if len(names) <= _MOST_DESCRIBED else None
 
     def update(self, X: np.ndarray) -> None:
         """Add the rows of `X` (r, ...)."""
@@ -245,7 +245,7 @@ class _Target:
                 self.labels = None
         if y.dtype.kind in "fiu":
             if self._moments is None:
-                self._moments = Moments(1)
+                self._moments = Moments.empty(1)
             # Targets whose squares overflow are refused by the learner.
             with np.errstate(over="ignore", invalid="ignore"):
                 self._moments.update(y.astype(np.float64)[:, None])

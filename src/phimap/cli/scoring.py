@@ -57,7 +57,7 @@ class Scores:
         self._unseen: Counter = Counter()
         self._n_unseen = 0
         self._wrong = 0.0
-        self._moments = Moments(1)
+        self._moments = Moments.empty(1)
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
         self._decisions: list[np.ndarray] = []
         self._room = _KEPT

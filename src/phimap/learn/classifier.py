@@ -149,7 +149,8 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         return check_labels(y, n_rows)
 
     def _learn_targets(self, first_pass: FirstPass) -> None:
-        labels = first_pass.labels
+        assert first_pass.labels is not None
+        labels, label_weights = first_pass.labels.values, first_pass.labels.weights
         if labels is None or labels.size < 2:
             raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
         # Told of all rows at once: a short batch may hold many classes.
@@ -160,7 +161,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
                 stacklevel=2,
             )
         self.classes_ = labels
-        self._class_factors = class_factors(self.class_weight, labels, first_pass.label_weights)
+        self._class_factors = class_factors(self.class_weight, labels, label_weights)
 
     def _learn_held_out(self, held_out: HeldOutScores | None) -> None:
         self.calibration_ = None if held_out is None or not self._calibrates else Calibration.of(held_out)

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 
-from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.blocks import FeatureBlock, WeightedBlock
+from phimap.learn.data.folds import Fold, Folding, fold_rows
 from phimap.ops import single_threaded_blas
 from phimap.records import NOT_SAVED, Record
 
@@ -21,8 +22,8 @@ Sums = tuple[np.ndarray, ...]
 Summand = Callable[[FeatureBlock, np.ndarray, np.ndarray], Sums]
 #: An algorithm in passes: it yields the summand of its next pass and is sent the sums over all rows.
 Passes = Generator[Summand, Sums, "LinearSolution"]
-#: Blocks of features with their targets and weights, to be gone through once a pass.
-Stream = Iterable[tuple[FeatureBlock, np.ndarray, np.ndarray]]
+#: Blocks to be gone through once a pass.
+Stream = Iterable[WeightedBlock] | Folding
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,43 @@ class LinearSolution(Record):
     scale: np.ndarray | None = None
 
 
+class PassSums(Fold):
+    """Sums of a pass over blocks of features.
+
+    Attributes
+    ----------
+    sums : tuple of ndarray or None
+        None before the first block.
+    """
+
+    def __init__(self, summand: Summand):
+        self._summand = summand
+        self.sums: Sums | None = None
+
+    def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
+        self.sums = _added(self.sums, self._summand(rows, targets, weights))
+
+    def merge(self, later: PassSums) -> None:
+        if later.sums is not None:
+            self.sums = _added(self.sums, later.sums)
+
+    @property
+    def state(self) -> Sums | None:
+        return self.sums
+
+    def resume(self, state: Sums | None) -> None:
+        self.sums = state
+
+
+def _added(total: Sums | None, part: Sums) -> Sums:
+    """`part` added to `total`, whose arrays are changed; a copy of it where there is none."""
+    if total is None:
+        return tuple(np.array(one, dtype=np.float64) for one in part)
+    for one, added in zip(total, part, strict=True):
+        one += added
+    return total
+
+
 class Solver(ABC):
     """Finds a linear model from a stream of blocks, in passes.
 
@@ -109,25 +147,23 @@ class Solver(ABC):
 
     #: Sums of the current pass so far, to be merged elsewhere; None before its first block.
     sums: Sums | None
+    #: What one block adds to them.
+    summand: Summand
 
     def start(self, m: int, t: int, eps: float) -> None:
         """Begin with the first pass, over blocks of m features of the machine epsilon `eps`."""
         self._algorithm = self._passes(m, t, eps)
-        self._summand = next(self._algorithm)
+        self.summand = next(self._algorithm)
         self.sums = None
         self.n_passes = 0
 
     def update(self, block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
         """Add one block of the current pass."""
-        self.merge(self._summand(block, targets, weights))
+        self.merge(self.summand(block, targets, weights))
 
     def merge(self, sums: Sums) -> None:
         """Add sums of the current pass over other rows."""
-        if self.sums is None:
-            self.sums = tuple(np.array(part, dtype=np.float64) for part in sums)
-            return
-        for total, part in zip(self.sums, sums, strict=True):
-            total += part
+        self.sums = _added(self.sums, sums)
 
     def finish(self) -> LinearSolution | None:
         """End the current pass: the solution, or None where there is to be another pass."""
@@ -136,10 +172,14 @@ class Solver(ABC):
         self.n_passes += 1
         sums, self.sums = self.sums, None
         try:
-            self._summand = self._algorithm.send(sums)
+            self.summand = self._algorithm.send(sums)
         except StopIteration as end:
             return end.value
         return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the algorithm, so that a summand, which may know its solver, can be sent elsewhere."""
+        return {name: value for name, value in vars(self).items() if name not in ("_algorithm", "summand", "sums")}
 
 
 def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearSolution:
@@ -148,8 +188,7 @@ def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearS
     with single_threaded_blas():
         solver.start(m, t, eps)
         while True:
-            for block, targets, weights in stream:
-                solver.update(block, targets, weights)
+            solver.sums = fold_rows(stream, lambda first_row: PassSums(solver.summand)).sums
             solution = solver.finish()
             if solution is not None:
                 return solution
@@ -161,8 +200,8 @@ class Problem:
 
     Attributes
     ----------
-    stream : iterable of (FeatureBlock, targets, weights)
-        Iterable once a pass.
+    stream : iterable of (FeatureBlock, targets, weights), or Folding
+        Gone through once a pass.
     n, m, t : int
         Rows, features and targets.
     eps : float

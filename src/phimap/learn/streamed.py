@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from phimap._progress import Stage, Stages
@@ -18,34 +17,37 @@ from phimap._validation import check_choice, check_integer, is_none
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
-from phimap.learn.data.batch_features import BatchFeatures
+from phimap.learn.choice import KernelChoice
 from phimap.learn.data.batches import Batch, memory_message, smallest_batch
-from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
+from phimap.learn.data.blocks import WeightedBlock
+from phimap.learn.data.feature_stream import FeatureStream
 from phimap.learn.data.first_pass import FirstPass
+from phimap.learn.data.folds import Folding, fold_rows
+from phimap.learn.data.mapped_rows import Mapped, MappedRows
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
-from phimap.learn.data.scaling import Scaling, Squash
 from phimap.learn.data.weights import check_mean_weight
-from phimap.learn.linear import LinearOutputs
 from phimap.learn.regions.fit import corrections_memory, learn_corrections
 from phimap.learn.regions.remainder import Outputs, Remainder
 from phimap.learn.registry import Member, member_for
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
+from phimap.learn.ridge.gathering import Gathering
 from phimap.learn.ridge.judges import Judges, n_held_out
 from phimap.learn.ridge.left_out_rows import LeftOutRows
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.search.effort import EFFORTS
-from phimap.learn.search.families import Family
-from phimap.learn.search.kernel import Wish, map_of_family, median_kernel
-from phimap.learn.search.metric import inverse_root, metric_of
-from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import Found, SearchLog, best_scaling, is_open, search
+from phimap.learn.search.kernel import map_of_family
+from phimap.learn.search.metric import inverse_root
+from phimap.learn.search.search import SearchLog
 from phimap.learn.search.width import choose_width, most_components
 from phimap.learn.solver import HeldOutScores, LinearSolution, Problem
 from phimap.ops import Array, ops_for, single_threaded_blas
 from phimap.random_map import FIT_ROWS, RandomMap
+
+#: What a fit goes through once a pass.
+TrainingRows = Iterable[Batch] | Folding
 
 _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
@@ -55,7 +57,7 @@ _LENGTH_SCALE_ROWS = 1000
 _LEAST_ROWS_TO_CORRECT = 8000
 
 
-class StreamedFit(LinearOutputs):
+class StreamedFit(KernelChoice):
     """The training half of a learner: what it makes of checked batches, with the parameters of `KernelModel`."""
 
     solver_: RidgeSolver
@@ -83,14 +85,6 @@ class StreamedFit(LinearOutputs):
     def _learn_targets(self, first_pass: FirstPass) -> None:
         """Store what the whole training set tells about the targets."""
 
-    @abstractmethod
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        """Checked targets as numbers (r, t)."""
-
-    @abstractmethod
-    def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
-        """What rows with these targets count in the fit, for their own weights (r,); None where all count one."""
-
     @property
     @abstractmethod
     def _has_labels(self) -> bool:
@@ -111,7 +105,7 @@ class StreamedFit(LinearOutputs):
         """Whether held-out scores are of use beyond the choice of alpha."""
         return False
 
-    def _fit(self, batches: Iterable[Batch]) -> Self:
+    def _fit(self, batches: TrainingRows) -> Self:
         stages = Stages(bool(self.verbose))
         with stages.stage("scales"):
             first_pass = self._first_pass(batches)
@@ -119,7 +113,7 @@ class StreamedFit(LinearOutputs):
             self._prepare(first_pass, complete=True)
         member = self._member(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize)
         if member is None:
-            self._gather(self._empty_solver(first_pass.n_rows), batches, stages, first_pass.n_rows)
+            self._gather(None, batches, stages, first_pass.n_rows)
             self._solve(stages)
             self._correct(batches, stages)
         else:
@@ -127,7 +121,7 @@ class StreamedFit(LinearOutputs):
         self.stages_: list[Stage] = stages.finished
         return self
 
-    def _first_pass(self, batches: Iterable[Batch], classes: Any = None) -> FirstPass:
+    def _first_pass(self, batches: TrainingRows, classes: Any = None) -> FirstPass:
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
@@ -140,25 +134,28 @@ class StreamedFit(LinearOutputs):
         map_rows += CAPACITY if map_rows > FIT_ROWS else 0
         if wish.may_search() or self.n_components == "auto":
             map_rows = max(map_rows, effort.n_rows[-1])
-        first_pass = FirstPass(
-            batches, seed, collect_labels=self._has_labels, map_rows=map_rows, map_bytes=memory_budget(self.memory) // 4
-        )
-        if classes is not None:
-            first_pass.add_labels(classes)
+        settings = {"seed": seed, "collect_labels": self._has_labels, "map_rows": map_rows}
+        start = partial(FirstPass.start, map_bytes=memory_budget(self.memory) // 4, **settings)
+        first_pass = fold_rows(batches, start)
+        if not first_pass.n_rows:
+            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
+        if classes is not None and first_pass.labels is not None:
+            first_pass.labels.expect(classes)
         return first_pass
 
     def _prepare(self, first_pass: FirstPass, *, complete: bool = False) -> None:
         """Fix scaling, targets and feature map; `complete` says that no rows but those of the pass are to come."""
-        n_rows = first_pass.n_rows
+        n_rows, moments = first_pass.n_rows, first_pass.moments
+        assert moments is not None
         if n_rows < 2:
             raise ValueError(f"Found array with n_samples={n_rows}, 1 sample: a fit needs at least 2. Give more rows.")
-        check_mean_weight(first_pass.moments.n, n_rows)
+        check_mean_weight(moments.n, n_rows)
         self._forget_solution()
         vars(self).pop("solver_", None)
         self._learn_targets(first_pass)
-        self.scaling_ = first_pass.moments.scaling(self._standardisation(), complete=complete)
+        self.scaling_ = moments.scaling(self._standardisation(), complete=complete)
         self._sample = first_pass.sample
-        self._outlying = OutlyingRows(self._sample.seed, centre=first_pass.moments.mean, factor=self.scaling_.factor)
+        self._outlying = OutlyingRows(self._sample.seed, centre=moments.mean, factor=self.scaling_.factor)
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
         self._origin = fingerprint(rows, targets)
         rows = self._scaled(rows)
@@ -180,60 +177,6 @@ class StreamedFit(LinearOutputs):
         sample = first_pass.map_sample.behind(CAPACITY, max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
         self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(self._scaled(sample.X))
 
-    def _choose_kernel(self, first_pass: FirstPass, rows: Array, weights: np.ndarray | None) -> Found:
-        """The kernel of the model; a metric that is found becomes part of the scaling."""
-        d, is_sparse = rows.shape[1], sparse.issparse(rows)
-        wish = self._wish()
-        metrics = wish.metrics(d, sparse=is_sparse, image=getattr(self, "image_shape_", None) is not None)
-        families = wish.families(metrics, d, sparse=is_sparse)
-        if is_open(families):
-            seed = int(self._streams()["search"].integers(2**31))
-            entries: list[tuple] = []
-            sample = self._squashed(first_pass, families, seed, entries)
-            found = search(
-                families,
-                sample,
-                EFFORTS[self.effort],
-                seed=seed,
-                n_jobs=self.n_jobs,
-                most_components=self._new_width(),
-                entries=entries,
-            )
-        else:
-            found = Found(median_kernel(families[0], rows, weights), families[0], None, None)
-        self.search_, self.metric_ = found.log, metric_of(found.root, d)
-        self.scaling_ = self.scaling_.rooted(found.root)
-        return found
-
-    def _squashed(
-        self, first_pass: FirstPass, families: Sequence[Family], seed: int, entries: list[tuple]
-    ) -> SearchSample:
-        """The sample to search on; heavy tails are squashed, then and ever after, where that lowers the error."""
-        plain, X = self._search_sample(first_pass), first_pass.map_sample.X
-        free = self.standardize == "auto" and isinstance(self.kernel, str) and self.kernel == "auto"
-        if not free or sparse.issparse(X) or not any(family.metrics for family in families):
-            return plain
-        squash = Squash.of_sample(X, None if self.encoder_ is None else self.encoder_.amounts_)
-        if squash is None:
-            return plain
-        before, self.scaling_ = self.scaling_, Scaling.squashed(squash, X)
-        other = self._search_sample(first_pass)
-        effort = EFFORTS[self.effort]
-        if best_scaling(families, [plain, other], effort, seed=seed, n_jobs=self.n_jobs, entries=entries):
-            return other
-        self.scaling_ = before
-        return plain
-
-    def _search_sample(self, first_pass: FirstPass) -> SearchSample:
-        """What a search sees of the training rows, in the scales that are known so far."""
-        X, y, weights = first_pass.map_sample.first(EFFORTS[self.effort].n_rows[-1])
-        targets, counted = self._encode(y), self._row_weights(y, weights)
-        counted = np.ones(len(targets)) if counted is None else counted
-        return SearchSample(self._scaled(X), targets, counted, None if self.encoder_ is None else self.encoder_.parts_)
-
-    def _wish(self) -> Wish:
-        return Wish.of(self.kernel, self.length_scale, self.metric)
-
     def _n_outputs(self) -> int:
         """Targets t of the linear model."""
         return self._encode(self._sample.first(1)[1]).shape[1]
@@ -248,18 +191,27 @@ class StreamedFit(LinearOutputs):
         solver = check_choice("solver", self.solver, ("auto", "cholesky", "cg"))
         return member_for(self._loss, solver, n_rows, m, budget - smallest_batch(m, itemsize))
 
-    def _gather(self, solver: RidgeSolver, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
-        """Give the solver the features of all batches."""
-        work = "features" if solver.form == "dual" else "features and Gram matrix"
-        with stages.stage(work, n_rows) as advance:
-            features = self._features()
-            for X, y, weights in batches:
-                solver.update(features(X), self._encode(y), self.n_jobs, self._row_weights(y, weights))
-                self._outlying.update(X, y, weights)
-                advance(X.shape[0])
-        self.solver_ = solver
-        self.n_samples_seen_ = solver.n_rows
+    def _gather(self, solver: RidgeSolver | None, batches: TrainingRows, stages: Stages, n_rows: int) -> None:
+        """Give the features of all batches to `solver`, or to a new one to which no others are to come."""
+        empty = partial(RidgeSolver.start, self._width(), self._n_outputs(), n_rows)
+        dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
+        with stages.stage("features" if dual else "features and Gram matrix", n_rows) as advance:
+
+            def start(first_row: int) -> MappedRows:
+                gathering = Gathering(empty() if solver is None else solver, self.n_jobs)
+                outlying = self._outlying.begun(first_row) if solver is None else self._outlying
+                return MappedRows(self._mapping(), gathering, outlying, advance)
+
+            found = fold_rows(batches, start)
+        assert found.outlying is not None
+        self.solver_, self._outlying = found.fold.solver, found.outlying
+        self.n_samples_seen_ = self.solver_.n_rows
         self._forget_solution()
+
+    def _mapping(self) -> Mapped:
+        """What makes features of rows, and numbers of their targets; with a buffer of its own."""
+        features = self._features()
+        return lambda X, y, weights: (features(X), self._encode(y), self._row_weights(y, weights))
 
     def _solve(self, stages: Stages) -> None:
         with stages.stage("regularisation"):
@@ -271,10 +223,10 @@ class StreamedFit(LinearOutputs):
         """What the solver sees of some rows."""
         return Rows(self._features()(X), self._encode(y), self._row_weights(y, weights))
 
-    def _correct(self, batches: Iterable[Batch], stages: Stages) -> None:
+    def _correct(self, batches: TrainingRows, stages: Stages) -> None:
         """Learn region by region what the solution leaves of the targets, where that lowers the error."""
         kernel, n_rows = self.kernel_, self.n_samples_seen_
-        if not kernel.is_stationary or not self._may_correct(n_rows):
+        if isinstance(batches, Folding) or not kernel.is_stationary or not self._may_correct(n_rows):
             return
         held_out = self._sample.first(n_held_out(n_rows))
         keys = np.sort(self._sample.keys)[: len(held_out.y)]
@@ -314,7 +266,7 @@ class StreamedFit(LinearOutputs):
         n_bytes = n_rows * (self._row_width * 8 + self._n_outputs() * 48)
         return n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * m) and n_bytes <= min(spare, budget // 4)
 
-    def _solve_in_passes(self, member: Member, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
+    def _solve_in_passes(self, member: Member, batches: TrainingRows, stages: Stages, n_rows: int) -> None:
         """Solve by going through the batches several times; nothing is kept of them."""
         m, t, dtype = self._width(), self._n_outputs(), ops_for(self._sample.X).dtype
         kept = member.memory(n_rows, m, t)
@@ -322,17 +274,22 @@ class StreamedFit(LinearOutputs):
         if spare < 0:
             raise MemoryError(memory_message(m, kept + smallest_batch(m, dtype.itemsize), self.memory))
 
-        def mapped(features: BatchFeatures, X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
-            targets, counted = self._encode(y), self._row_weights(y, weights)
-            signs = np.where(targets > 0, 1.0, -1.0) if member.takes_signs else targets
-            return features(X), signs, np.ones(len(targets)) if counted is None else counted
+        def mapping() -> Mapped:
+            mapped = self._mapping()
+
+            def with_signs(X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
+                block, targets, counted = mapped(X, y, weights)
+                signs = np.where(targets > 0, 1.0, -1.0) if member.takes_signs else targets
+                return block, signs, np.ones(len(targets)) if counted is None else counted
+
+            return with_signs
 
         def left_out() -> LeftOutRows:
             held_out, outlying = Judges(self._sample, self._outlying, self._mapped).of(n_rows)
             assert held_out is not None
             return LeftOutRows(held_out, outlying)
 
-        stream = FeatureStream(batches, partial(mapped, self._features()), spare, visit=self._outlying.update)
+        stream = FeatureStream(batches, mapping, spare, self._outlying)
         problem = Problem(
             stream,
             n_rows,

@@ -6,6 +6,7 @@ import numpy as np
 
 from phimap.learn.data.blocks import feature_block
 from phimap.learn.data.feature_stream import FeatureStream
+from phimap.learn.data.outlying import OutlyingRows
 
 ROWS, WIDTH = 10, 6
 
@@ -22,7 +23,7 @@ def stream_of(memory, n_batches=4):
         return feature_block(buffer), y[:, None], np.ones(len(y))
 
     return (
-        FeatureStream(batches, mapped, memory, visit=lambda X, y, weights: None),
+        FeatureStream(batches, lambda: mapped, memory, OutlyingRows(0, centre=np.zeros(2), factor=np.ones(2))),
         [X @ W for X, _, _ in batches],
         formed,
     )

@@ -13,7 +13,7 @@ EPS = np.finfo(np.float64).eps
 
 
 def moments(*batches):
-    result = Moments(batches[0].shape[1])
+    result = Moments.empty(batches[0].shape[1])
     for batch in batches:
         result.update(batch)
     return result
@@ -89,7 +89,7 @@ def test_sparse_rows_are_scaled_and_not_shifted(rng):
 
 
 def test_nothing_seen_gives_the_identity():
-    scaling = Moments(3).scaling("columns")
+    scaling = Moments.empty(3).scaling("columns")
     np.testing.assert_array_equal(scaling.shift, np.zeros(3))
     np.testing.assert_array_equal(scaling.factor, np.ones(3))
 
@@ -98,14 +98,14 @@ def test_nothing_seen_gives_the_identity():
 def test_weights_are_repeated_rows(layout, rng):
     X = rng.standard_normal((200, 4)) * (rng.random((200, 4)) < 0.6) + [0, 3, 0, -7]
     weights = rng.integers(1, 5, 200)
-    found, expected = Moments(4), moments(np.repeat(X, weights, axis=0))
+    found, expected = Moments.empty(4), moments(np.repeat(X, weights, axis=0))
     for part in (slice(0, 30), slice(30, 200)):
         found.update(layout(X[part]), weights[part].astype(float))
     assert found.n == expected.n
     np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=1e-13)
     np.testing.assert_allclose(found.squared_deviations, expected.squared_deviations, rtol=1e-12)
     # Weights that add up to less than one row.
-    small = Moments(4)
+    small = Moments.empty(4)
     small.update(layout(X), weights / 1e6)
     np.testing.assert_allclose(small.scaling("columns").factor, expected.scaling("columns").factor, rtol=1e-12)
 

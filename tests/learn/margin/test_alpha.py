@@ -33,7 +33,7 @@ def fitted_with_folds(model, X, y, monkeypatch):
     (sample,) = samples
 
     def rows(fold, held_out):
-        blocks, signs, _ = zip(*sample.fold(fold, held_out=held_out), strict=True)
+        blocks, signs, _ = zip(*sample.part(fold, held_out=held_out), strict=True)
         return np.concatenate([block.to_host() for block in blocks]), np.concatenate(signs).argmax(axis=1)
 
     return model.solution_, rows

@@ -15,7 +15,7 @@ def sampled(cuts, memory=10**9, seed=3):
     Z = np.arange(N * M, dtype=float).reshape(N, M)
     sample = Sample(N, memory, seed)
     for rows in np.split(np.arange(N), cuts):
-        sample.visit(feature_block(Z[rows]), Z[rows, :1], Z[rows, 0] + 1)
+        sample.update(feature_block(Z[rows]), Z[rows, :1], Z[rows, 0] + 1)
     return sample
 
 
@@ -38,17 +38,17 @@ def test_the_cut_of_the_stream_changes_nothing():
     one, other = sampled([1, 1700]), sampled([10, 20, 30])
     for held_out in (False, True):
         np.testing.assert_array_equal(
-            indices(one.fold(2, held_out=held_out)), indices(other.fold(2, held_out=held_out))
+            indices(one.part(2, held_out=held_out)), indices(other.part(2, held_out=held_out))
         )
 
 
 def test_folds_are_a_partition():
     """Sizes within five standard deviations: a false-alarm rate below 1e-5. Mutant: twice as many folds."""
     sample = sampled([900])
-    parts = [indices(sample.fold(fold, held_out=True)) for fold in range(FOLDS)]
+    parts = [indices(sample.part(fold, held_out=True)) for fold in range(FOLDS)]
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(N))
     for fold, part in enumerate(parts):
-        others = indices(sample.fold(fold, held_out=False))
+        others = indices(sample.part(fold, held_out=False))
         np.testing.assert_array_equal(np.sort(np.concatenate([part, others])), np.arange(N))
         slack = 5 * np.sqrt(N * (1 / FOLDS) * (1 - 1 / FOLDS))
         assert abs(len(part) - N / FOLDS) < slack

@@ -98,6 +98,10 @@ class FeatureBlock(ABC):
         """The rows, of `weights` (r,), less their mean, for the dual form of a problem."""
 
 
+#: Features (r, m) with their targets (r, t) and what the rows count (r,).
+WeightedBlock = tuple[FeatureBlock, np.ndarray, np.ndarray]
+
+
 def feature_block(features: Features | FeatureBlock) -> FeatureBlock:
     """The block of some features; a block is itself."""
     if isinstance(features, FeatureBlock):

@@ -2,91 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
-from phimap.learn.data.batches import Batch
 from phimap.learn.data.extreme_targets import ExtremeTargets
+from phimap.learn.data.folds import Fold
+from phimap.learn.data.labels import Labels
 from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.data.scaling import Moments
+from phimap.ops import Array
+from phimap.records import Record
 
 
-class FirstPass:
+@dataclass
+class FirstPass(Record, Fold):
     """What one pass over batches ``(X, y, weights)`` tells.
-
-    Parameters
-    ----------
-    batches : iterable of (X, y, weights)
-    seed : int
-        Seed of the sample.
-    collect_labels : bool
-        Whether targets are labels.
-    map_rows : int, default=0
-        Rows that the map wants to see, where they are more than the sample has.
-    map_bytes : int, default=0
-        Bytes that they may take.
 
     Attributes
     ----------
-    moments : Moments
     sample : Reservoir
+    wider_sample : Reservoir or None
+        The same rows and more, where the map wants to see more; they are not kept beyond its fit.
+    labels : Labels or None
+        None where targets are no labels.
+    moments : Moments or None
+        None before the first batch.
     n_rows : int
         Rows seen.
-    map_sample : Reservoir
-        The same rows or more: those for the map, which are not kept beyond its fit.
-    labels : ndarray or None
-        The distinct targets, sorted; None unless they are labels.
-    label_weights : ndarray or None
-        What the rows of each label count.
     low, high : ndarray of shape (t,) or None
         Range of the targets; None where they are labels.
     extremes : ExtremeTargets
         Empty where they are labels.
     """
 
-    def __init__(
-        self, batches: Iterable[Batch], seed: int, *, collect_labels: bool, map_rows: int = 0, map_bytes: int = 0
-    ):
-        self.sample = self.map_sample = Reservoir(seed)
+    sample: Reservoir
+    wider_sample: Reservoir | None
+    labels: Labels | None
+    extremes: ExtremeTargets
+    moments: Moments | None = None
+    n_rows: int = 0
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+    @classmethod
+    def start(
+        cls, first_row: int, *, seed: int, collect_labels: bool, map_rows: int = 0, map_bytes: int = 0
+    ) -> FirstPass:
+        """Return the pass over rows from `first_row` of a stream on, which has seen none.
+
+        Parameters
+        ----------
+        first_row : int
+        seed : int
+            Seed of the sample.
+        collect_labels : bool
+            Whether targets are labels.
+        map_rows : int, default=0
+            Rows that the map wants to see, where they are more than the sample has.
+        map_bytes : int, default=0
+            Bytes that they may take.
+        """
+        wider = None
         if map_rows > CAPACITY:
             # One seed gives one order: these rows begin with those of the sample.
-            self.map_sample = Reservoir(seed, most_rows=map_rows, most_bytes=map_bytes)
-        self.n_rows = 0
-        self.low = self.high = None
-        self.extremes = ExtremeTargets()
-        labels: list[np.ndarray] = []
-        counts: list[np.ndarray] = []
-        moments = None
-        for X, y, weights in batches:
-            moments = Moments(X.shape[1]) if moments is None else moments
-            moments.update(X, weights)
-            self.sample.update(X, y, weights)
-            if self.map_sample is not self.sample:
-                self.map_sample.update(X, y, weights)
-            self.n_rows += X.shape[0]
-            if collect_labels:
-                found, index = np.unique(y, return_inverse=True)
-                labels.append(found)
-                counts.append(np.bincount(index.ravel(), weights))
-            else:
-                low, high = (np.atleast_1d(end(y, axis=0)) for end in (np.min, np.max))
-                self.low = low if self.low is None else np.minimum(self.low, low)
-                self.high = high if self.high is None else np.maximum(self.high, high)
-                self.extremes.update(y)
-        if moments is None:
-            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
-        self.moments = moments
-        self.labels = self.label_weights = None
-        if collect_labels:
-            self._count_labels(labels, counts)
+            wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=map_bytes)
+        return cls(Reservoir(seed, first_row), wider, Labels() if collect_labels else None, ExtremeTargets())
 
-    def add_labels(self, labels: Any) -> None:
-        """Add labels that are to come."""
-        labels, known = np.asarray(labels), self.labels
-        self._count_labels([labels, known], [np.zeros(labels.size), self.label_weights])  # pyright: ignore
+    @property
+    def map_sample(self) -> Reservoir:
+        """The rows for the map."""
+        return self.sample if self.wider_sample is None else self.wider_sample
 
-    def _count_labels(self, labels: list[np.ndarray], counts: list[np.ndarray]) -> None:
-        self.labels, index = np.unique(np.concatenate(labels), return_inverse=True)
-        self.label_weights = np.bincount(index.ravel(), np.concatenate(counts))
+    def update(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
+        """Add rows (r, d) with their checked targets and weights (r,)."""
+        if self.moments is None:
+            self.moments = Moments.empty(rows.shape[1])
+        self.moments.update(rows, weights)
+        self.sample.update(rows, targets, weights)
+        if self.wider_sample is not None:
+            self.wider_sample.update(rows, targets, weights)
+        self.n_rows += rows.shape[0]
+        if self.labels is not None:
+            self.labels.update(targets, weights)
+        else:
+            self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))
+            self.extremes.update(targets)
+
+    def merge(self, later: Self) -> None:
+        if later.moments is None:
+            return
+        if self.moments is None:
+            self.moments = Moments.empty(later.moments.mean.size)
+        self.moments.merge(later.moments)
+        self.sample.join(later.sample)
+        if self.wider_sample is not None and later.wider_sample is not None:
+            self.wider_sample.join(later.wider_sample)
+        self.n_rows += later.n_rows
+        if self.labels is not None and later.labels is not None:
+            self.labels.merge(later.labels)
+        if later.low is not None and later.high is not None:
+            self._widen(later.low, later.high)
+        self.extremes.merge(later.extremes)
+
+    @property
+    def state(self) -> FirstPass:
+        return self
+
+    def resume(self, state: FirstPass) -> None:
+        for field in fields(state):
+            setattr(self, field.name, getattr(state, field.name))
+
+    def _widen(self, low: np.ndarray, high: np.ndarray) -> None:
+        """Widen the range of the targets to (t,) values."""
+        self.low = low if self.low is None else np.minimum(self.low, low)
+        self.high = high if self.high is None else np.maximum(self.high, high)

@@ -78,6 +78,12 @@ class KeptRows(Record, ABC):
             weights = None if other.weights is None else other.weights[new]
             self._take(other.X[new], other.y[new], weights, other.keys[new], other.ranks[new])
 
+    def join(self, later: Self) -> None:
+        """Offer the rows that the record of the rest of the same stream has: one begun with ``n_seen`` of this one."""
+        self.n_seen = later.n_seen
+        if later.X is not None:
+            self._take(later.X, later.y, later.weights, later.keys, later.ranks)
+
     def _take(self, X: Array, y: np.ndarray, weights: np.ndarray | None, keys: np.ndarray, ranks: np.ndarray) -> None:
         """Keep those of the rows offered that rank among the least, and of the others as many as stay so."""
         ranks, n_held = np.concatenate([self.ranks, ranks]), self.keys.size

@@ -31,6 +31,10 @@ class OutlyingRows(KeptRows):
     factor: np.ndarray = field(kw_only=True)
     distances: np.ndarray = field(default_factory=lambda: np.empty(0))
 
+    def begun(self, first_row: int) -> OutlyingRows:
+        """A record for the rows of the same stream from `first_row` on, which has seen none."""
+        return OutlyingRows(self.seed, first_row, centre=self.centre, factor=self.factor)
+
     @property
     def ranks(self) -> np.ndarray:
         return -self.distances

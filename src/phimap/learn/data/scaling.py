@@ -94,7 +94,7 @@ class Scaling(Record):
     @classmethod
     def squashed(cls, squash: Squash, X: np.ndarray) -> Scaling:
         """Squashed columns to mean 0 and variance 1, as far as random rows `X` (n, d) tell."""
-        moments = Moments(X.shape[1])
+        moments = Moments.empty(X.shape[1])
         moments.update(squash.apply(ops_for(X), X).astype(np.float64))
         scaling = replace(moments.scaling("columns"), squash=squash)
         return scaling if squash.others is None else replace(scaling, factor=np.where(squash.others, 1, scaling.factor))
@@ -106,18 +106,31 @@ class Scaling(Record):
         return replace(self, factor=self.factor * root) if root.ndim == 1 else replace(self, root=root)
 
 
-class Moments:
+@dataclass
+class Moments(Record):
     """Weight, means and sums of squared deviations of columns, batch by batch.
 
     The weight of rows that have none is their number. Batches are merged by the update of Chan, Golub and LeVeque
     (1983), which does not cancel.
+
+    Attributes
+    ----------
+    mean, squared_deviations : ndarray of shape (d,)
+    n : float
+        The weight.
+    sparse : bool
+        Whether CSR rows were among them.
     """
 
-    def __init__(self, n_features: int):
-        self.n: float = 0
-        self.mean = np.zeros(n_features)
-        self.squared_deviations = np.zeros(n_features)
-        self.sparse = False
+    mean: np.ndarray
+    squared_deviations: np.ndarray
+    n: float = 0
+    sparse: bool = False
+
+    @classmethod
+    def empty(cls, n_features: int) -> Moments:
+        """Return the moments of no rows."""
+        return cls(np.zeros(n_features), np.zeros(n_features))
 
     def update(self, X: Array, weights: np.ndarray | None = None) -> None:
         """Add the rows of `X` (r, d), dense, CSR or tensor, with positive `weights` (r,)."""
@@ -139,10 +152,20 @@ class Moments:
             host = ops_for(X).to_host(X)
             mean = host.mean(axis=0, dtype=np.float64)
             deviations = np.square(host - mean).sum(axis=0)
+        self._add(rows, mean, deviations)
+
+    def merge(self, other: Moments) -> None:
+        """Add the rows of another."""
+        self.sparse = self.sparse or other.sparse
+        if other.n:
+            self._add(other.n, other.mean, other.squared_deviations)
+
+    def _add(self, rows: float, mean: np.ndarray, deviations: np.ndarray) -> None:
+        """Add rows of this weight with their means and squared deviations from these."""
         total = self.n + rows
         step = mean - self.mean
-        self.squared_deviations += deviations + step**2 * (self.n * rows / total)
-        self.mean += step * (rows / total)
+        self.squared_deviations = self.squared_deviations + (deviations + step**2 * (self.n * rows / total))
+        self.mean = self.mean + step * (rows / total)
         self.n = total
 
     def constant_columns(self) -> np.ndarray:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phimap.learn.data.blocks import WeightedBlock
 from phimap.learn.data.weights import weighted_mean
 from phimap.learn.margin.losses.base import Loss
 from phimap.learn.margin.path import Model, Path
 from phimap.learn.margin.sample import Sample
-from phimap.learn.solver import HeldOutScores, LinearSolution, Stream
+from phimap.learn.solver import HeldOutScores, LinearSolution
 
 # Alphas, as multiples of the mean square of a centred row: from where all is shrunk, by half decades.
 _LARGEST, _FACTOR, _MOST_ALPHAS = 100.0, 10.0**-0.5, 19
@@ -45,15 +46,24 @@ def alphas_from(scale: float, least: float = 0.0) -> np.ndarray:
     return np.append(alphas[alphas > least / _FACTOR], least) if least else alphas
 
 
-def choose_alpha(loss: Loss, sample: Sample, path: Callable[[Stream], Path], scale: float) -> Choice:
+def choose_alpha(
+    loss: Loss,
+    sample: Sample,
+    path: Callable[[list[WeightedBlock]], Path],
+    scale: float,
+    *,
+    largest: float = np.inf,
+) -> Choice:
     """The alpha of the least held-out loss; `path` makes one of the rows that a fold leaves.
 
     The objective is a sum over rows, so that alpha is the inverse of a prior variance: the sample's serves all rows.
+    The search goes down from `largest`, where that is below the alpha that shrinks all.
     """
     paths, judges = _folds(sample, path)
     if not paths:
         return Choice(scale, np.empty(0), np.empty(0), None)
     alphas = alphas_from(scale)
+    alphas = alphas[alphas <= max(largest, alphas[-1])]
     best, scores, start, held_out = 0, [], None, None
     for alpha in alphas:
         solutions = [path.solve(float(alpha)) for path in paths]
@@ -67,7 +77,7 @@ def choose_alpha(loss: Loss, sample: Sample, path: Callable[[Stream], Path], sca
     return Choice(float(alphas[best]), alphas[: len(scores)], np.array(scores), start, held_out)
 
 
-def score_alpha(sample: Sample, path: Callable[[Stream], Path], alpha: float, scale: float) -> Choice:
+def score_alpha(sample: Sample, path: Callable[[list[WeightedBlock]], Path], alpha: float, scale: float) -> Choice:
     """A given alpha, with held-out scores at it where the sample has rows enough."""
     paths, judges = _folds(sample, path)
     solutions: list[LinearSolution] = []
@@ -79,11 +89,11 @@ def score_alpha(sample: Sample, path: Callable[[Stream], Path], alpha: float, sc
     return Choice(alpha, np.empty(0), np.empty(0), _mean(solutions), held_out)
 
 
-def _folds(sample: Sample, path: Callable[[Stream], Path]) -> tuple[list[Path], list[Stream]]:
+def _folds(sample: Sample, path: Callable[[list[WeightedBlock]], Path]) -> tuple[list[Path], list[list[WeightedBlock]]]:
     """Paths of the rows that each fold leaves, and the rows of the folds."""
     folds = sample.folds
-    paths = [path(sample.fold(fold, held_out=False)) for fold in folds]
-    return paths, [sample.fold(fold, held_out=True) for fold in folds]
+    paths = [path(sample.part(fold, held_out=False)) for fold in folds]
+    return paths, [sample.part(fold, held_out=True) for fold in folds]
 
 
 def _mean(solutions: list[LinearSolution]) -> Model:
@@ -93,7 +103,7 @@ def _mean(solutions: list[LinearSolution]) -> Model:
     )
 
 
-def _judged(solutions: list[LinearSolution], judges: list[Stream], n_jobs: int | None) -> HeldOutScores:
+def _judged(solutions: list[LinearSolution], judges: list[list[WeightedBlock]], n_jobs: int | None) -> HeldOutScores:
     """Scores of solutions for the rows that each of them left out."""
     parts = [
         (block.times(solution.coef, n_jobs) + solution.intercept, signs, counted)

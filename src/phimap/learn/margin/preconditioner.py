@@ -9,11 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.folds import AnyFold, Both, fold_rows
 from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from phimap.learn.ridge.gathering import Gathering
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
-from phimap.learn.ridge.statistics import RidgeStatistics
-from phimap.learn.solver import Problem
+from phimap.learn.solver import PassSums, Problem, Sums
 from phimap.ops import single_threaded_blas
 
 # A factor serves shifts within this factor of its own, three half decades: a factorisation costs more than the few
@@ -80,10 +81,6 @@ class SharedPreconditioner:
         return self.whole.solve(R, shift / self.share) / self.share
 
 
-#: What the pass of a preconditioner shows its rows to: a block with targets (r, t) and weights (r,).
-Visitor = Callable[[FeatureBlock, np.ndarray, np.ndarray], None]
-
-
 def factor_memory(m: int) -> int:
     """Bytes of the sums and of their factor, both packed triangles."""
     return 2 * 4 * m * m
@@ -94,30 +91,30 @@ def sketch_memory(m: int) -> int:
     return 8 * m * ARRAYS * NystroemPreconditioner.rank_of(m)
 
 
-def preconditioner_of(problem: Problem, visit: Visitor) -> tuple[Preconditioner, np.ndarray]:
-    """The preconditioner for a problem's rows and their mean (m,), from one pass in which `visit` sees every block.
+def preconditioner_of(problem: Problem, start: Callable[[int], AnyFold]) -> tuple[Preconditioner, np.ndarray, AnyFold]:
+    """The preconditioner for a problem's rows and their mean (m,), and in the same pass the fold that `start` begins.
 
     It is a factor of the centred Gram matrix where that fits the problem's memory, else a sketch.
     """
     if factor_memory(problem.m) <= problem.memory:
-        statistics = RidgeStatistics.empty(problem.m, problem.t)
-        for block, targets, weights in problem.stream:
-            # Weighted rows are copied, those of weight one are not.
-            counted = None if (weights == 1).all() else weights
-            statistics.update(block, targets, problem.n_jobs, weights=counted)
-            visit(block, targets, weights)
+        both = fold_rows(
+            problem.stream,
+            lambda first_row: Both(Gathering.start(problem.m, problem.t, None, problem.n_jobs), start(first_row)),
+        )
+        statistics = both.one.solver.statistics
+        assert statistics is not None
         factor = FactorPreconditioner(statistics.centred_gram(), statistics.eps, problem.n_jobs)
-        return factor, statistics.sum_z / statistics.weight
-    test = test_matrix(problem.m, NystroemPreconditioner.rank_of(problem.m), problem.rng)
-    n, sketch, sums = 0.0, np.zeros(test.shape), np.zeros(problem.m)
+        return factor, statistics.sum_z / statistics.weight, both.other
+    test, n_jobs = test_matrix(problem.m, NystroemPreconditioner.rank_of(problem.m), problem.rng), problem.n_jobs
+
+    def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+        image, _ = block.cross_products(weights[:, None] * block.times(test, n_jobs), n_jobs)
+        return image, block.cross_products(weights[:, None], n_jobs)[0][:, 0], np.array([weights.sum()])
+
     with single_threaded_blas():
-        for block, targets, weights in problem.stream:
-            images = block.times(test, problem.n_jobs)
-            added, _ = block.cross_products(weights[:, None] * images, problem.n_jobs)
-            sketch += added
-            sums += block.cross_products(weights[:, None], problem.n_jobs)[0][:, 0]
-            n += weights.sum()
-            visit(block, targets, weights)
+        both = fold_rows(problem.stream, lambda first_row: Both(PassSums(summand), start(first_row)))
+        assert both.one.sums is not None
+        sketch, sums, (n,) = both.one.sums
         rounding = problem.eps * float(np.linalg.norm(sketch))
         sketch -= np.outer(sums, (sums @ test) / n)
-        return NystroemPreconditioner.of_sketch(test, sketch, rounding), sums / n
+        return NystroemPreconditioner.of_sketch(test, sketch, rounding), sums / n, both.other

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -44,10 +45,10 @@ class Preparation:
         """Go through the rows of a problem once."""
         left = max(problem.memory - _models_memory(problem.m, problem.t), 0)
         spent = left // _SAMPLE_SHARE
-        sample = Sample(problem.n, spent, int(problem.rng.integers(2**63)))
+        sample = partial(Sample, problem.n, spent, int(problem.rng.integers(2**63)))
         problem = replace(problem, memory=left - 2 * spent)
-        preconditioner, mean = preconditioner_of(problem, sample.visit)
-        return cls(problem, sample, preconditioner, mean, Steps())
+        preconditioner, mean, rows = preconditioner_of(problem, sample)
+        return cls(problem, rows, preconditioner, mean, Steps())
 
     @property
     def scale(self) -> float:
@@ -64,9 +65,9 @@ class Preparation:
         shared, problem = SharedPreconditioner(self.preconditioner, share), self.problem
         return Path(loss, rows, shared, self.mean, problem.t, problem.eps, problem.n_jobs, self.steps)
 
-    def path_of_others(self, loss: Loss, rows: Stream) -> Path:
-        """A path on the rows that a fold of the sample leaves."""
-        return self.path(loss, rows, self.sample.share * self.sample.training_share)
+    def path_of_others(self, loss: Loss, rows: Stream, start: Model | None = None) -> Path:
+        """A path on the rows that a fold of the sample leaves, from `start` on."""
+        return replace(self.path(loss, rows, self.sample.share * self.sample.training_share), start=start)
 
     def solve(
         self, loss: Loss, alpha: float, rows: Stream, start: Model | None, tolerance: float, share: float = 1.0

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.folds import AnyFold, Fold, fold_rows
 from phimap.learn.data.robust_targets import RobustTargets
 from phimap.learn.margin.alpha import Choice, choose_alpha
 from phimap.learn.margin.losses.huber import Huber, scale_ratio, scale_step
 from phimap.learn.margin.path import Model
 from phimap.learn.margin.preparation import Preparation, least_memory
 from phimap.learn.margin.quasi_newton import TOLERANCE
-from phimap.learn.solver import HeldOutScores, LinearSolution, Problem, Stream
+from phimap.learn.solver import HeldOutScores, LinearSolution, PassSums, Problem, Stream, Sums
 from phimap.ops import single_threaded_blas
 
 # Where alpha is chosen: relative to the noise, the excess of the objective is half its square.
 _CHOSEN_TOLERANCE = 1e-2
 # The scale is settled when it moves by less; the solution then moves by a tenth of that or less.
 _SETTLED, _MOST_ROUNDS = 1e-3, 20
+# The second search for alpha begins at the alpha of the first times this: a decade above.
+_ABOVE = 10.0
 # Steps of the scale of errors that are in memory.
 _MOST_STEPS = 50
 
@@ -61,9 +65,29 @@ class RowsInUnits:
     rows: Stream
     units: Units
 
-    def __iter__(self) -> Iterator[tuple[FeatureBlock, np.ndarray, np.ndarray]]:
-        for block, targets, weights in self.rows:
-            yield block, self.units.apply(targets), weights
+    def fold(self, start: Callable[[int], AnyFold]) -> AnyFold:
+        """One pass over them."""
+        return fold_rows(self.rows, lambda first_row: _FoldInUnits(start(first_row), self.units)).fold
+
+
+class _FoldInUnits(Fold):
+    """A fold that sees targets in other units."""
+
+    def __init__(self, fold: Any, units: Units):
+        self.fold, self._units = fold, units
+
+    def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
+        self.fold.update(rows, self._units.apply(targets), weights)
+
+    def merge(self, later: _FoldInUnits) -> None:
+        self.fold.merge(later.fold)
+
+    @property
+    def state(self) -> Any:
+        return self.fold.state
+
+    def resume(self, state: Any) -> None:
+        self.fold.resume(state)
 
 
 class RobustMinimiser:
@@ -98,8 +122,11 @@ class RobustMinimiser:
         choice = self._choice(prepared, units)
         if choice.held_out is None:
             return self._in_turns(prepared, choice.alpha, units)
-        units = replace(units, scale=units.scale * _scale_of(choice.held_out))
-        choice = self._choice(prepared, units)
+        ratio = _scale_of(choice.held_out)
+        units = replace(units, scale=units.scale * ratio)
+        # Beside a small scale nearly all rows look like outliers until a model fits: the search goes on from one that
+        # does, and not from zero.
+        choice = self._choice(prepared, units, largest=choice.alpha * _ABOVE, start=_over(choice.start, ratio))
         rows = RowsInUnits(prepared.rows, units)
         solution = prepared.solve(self._loss, choice.alpha, rows, choice.start, _CHOSEN_TOLERANCE)
         return units.restore(
@@ -113,10 +140,13 @@ class RobustMinimiser:
             )
         )
 
-    def _choice(self, prepared: Preparation, units: Units) -> Choice:
-        """The alpha of the least held-out loss in these units."""
+    def _choice(
+        self, prepared: Preparation, units: Units, largest: float = np.inf, start: Model | None = None
+    ) -> Choice:
+        """The alpha of the least held-out loss in these units, `largest` at the most; solutions begin at `start`."""
         sample = prepared.sample.with_targets(units.apply)
-        return choose_alpha(self._loss, sample, partial(prepared.path_of_others, self._loss), prepared.scale)
+        path = partial(prepared.path_of_others, self._loss, start=start)
+        return choose_alpha(self._loss, sample, path, prepared.scale, largest=largest)
 
     def _in_turns(self, prepared: Preparation, alpha: float, units: Units) -> LinearSolution:
         """The solution with a given alpha, on the sample first."""
@@ -143,8 +173,13 @@ class RobustMinimiser:
             if (np.abs(ratio - 1) < _SETTLED).all():
                 return solution, units
             if turn < _MOST_ROUNDS - 1:
-                start, units = (solution.coef / ratio, solution.intercept / ratio), replace(units, scale=scale)
+                start, units = _over((solution.coef, solution.intercept), ratio), replace(units, scale=scale)
         return replace(solution, status="stopped"), units
+
+
+def _over(model: Model | None, ratio: np.ndarray) -> Model | None:
+    """A model in units whose scale is `ratio` (t,) times as large."""
+    return None if model is None else (model[0] / ratio, model[1] / ratio)
 
 
 def _first_units(prepared: Preparation) -> Units:
@@ -173,8 +208,11 @@ def _scale_of(held_out: HeldOutScores) -> np.ndarray:
 
 def _scale_step_on(rows: Stream, solution: LinearSolution, n_jobs: int | None) -> np.ndarray:
     """The next scale (t,) of a solution's errors over the present one: one pass."""
-    sums = np.zeros((3, len(solution.intercept)))
+
+    def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+        return (scale_step(block.times(solution.coef, n_jobs) + solution.intercept - targets, weights),)
+
     with single_threaded_blas():
-        for block, targets, weights in rows:
-            sums += scale_step(block.times(solution.coef, n_jobs) + solution.intercept - targets, weights)
-    return scale_ratio(sums)
+        sums = fold_rows(rows, lambda first_row: PassSums(summand)).sums
+    assert sums is not None
+    return scale_ratio(sums[0])

@@ -10,10 +10,12 @@ import numpy as np
 
 from phimap._random import RandomState, seed_sequence
 from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.folds import fold_rows
 from phimap.learn.data.outlying import OUTLYING_CAPACITY
 from phimap.learn.data.reservoir import CAPACITY
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.columns import Columns, relative_size
+from phimap.learn.ridge.gathering import Gathering
 from phimap.learn.ridge.left_out_rows import LeftOutRows
 from phimap.learn.ridge.normal_equations import Moments, NormalEquations, gram_times, moments_of
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, Sketch
@@ -251,9 +253,8 @@ class ConjugateGradientRidge:
 
 def _left_out_one_by_one(problem: Problem) -> LinearSolution:
     """The solution of few rows by factorisation, with alpha as given or by the exact leave-one-out error."""
-    rows = RidgeSolver.start(problem.m, problem.t, problem.n)
-    for block, targets, weights in problem.stream:
-        rows.update(block, targets, problem.n_jobs, weights)
+    size = (problem.m, problem.t, problem.n, problem.n_jobs)
+    rows = fold_rows(problem.stream, lambda first_row: Gathering.start(*size)).solver
     alpha = problem.alpha
     while True:
         try:

@@ -53,19 +53,19 @@ class RidgeSolver(Record):
         In primal form these are packed triangles: of the sums, of those without the held-out rows, of a factor; in
         dual form the features and triangles of the order of the rows.
         """
-        if n_rows is not None and cls._is_dual(n_rows, n_components):
+        if n_rows is not None and cls.is_dual(n_rows, n_components):
             return 8 * n_rows * n_components + 3 * 4 * n_rows**2
         return 3 * 4 * n_components**2
 
     @staticmethod
-    def _is_dual(n_rows: int, n_components: int) -> bool:
+    def is_dual(n_rows: int, n_components: int) -> bool:
         """Whether rows that are all known beforehand are kept themselves."""
         return n_rows < n_components or n_rows <= LEAVE_ONE_OUT_ROWS
 
     @classmethod
     def start(cls, n_components: int, n_targets: int, n_rows: int | None = None) -> RidgeSolver:
         """Return a solver that has seen nothing; `n_rows` are to come, None if that is not known."""
-        if n_rows is not None and cls._is_dual(n_rows, n_components):
+        if n_rows is not None and cls.is_dual(n_rows, n_components):
             return cls(None, n_expected=n_rows)
         return cls(RidgeStatistics.empty(n_components, n_targets))
 
@@ -93,6 +93,13 @@ class RidgeSolver(Record):
     def merge(self, other: RidgeSolver, n_jobs: int | None, *, sign: int = 1) -> None:
         """Add the rows of another solver, or with `sign` -1 take them away."""
         self.statistics = self._sums(n_jobs).merge(other._sums(n_jobs), sign=sign)
+
+    def join(self, later: RidgeSolver, n_jobs: int | None) -> None:
+        """Add, in place, the rows of the solver of the rows that follow; in dual form while they are as announced."""
+        if self.statistics is None and later.statistics is None and self.n_rows + later.n_rows <= self.n_expected:
+            self.rows = (*self.rows, *later.rows)
+        elif later.n_rows:
+            self._sums(n_jobs).absorb(later._sums(n_jobs))
 
     def finish(self, alpha: float | str, judges: Judges | None, rng: RandomState, n_jobs: int | None) -> LinearSolution:
         """Solve with `alpha`; ``"auto"`` is chosen by the rows kept in dual form, else by those of `judges`."""

@@ -121,13 +121,24 @@ class RidgeStatistics(Record):
         others.update(Z, Y, n_jobs, weights=weights, sign=-1)
         return others
 
-    def merge(self, other: RidgeStatistics, *, sign: int = 1) -> RidgeStatistics:
-        """Return the sums over the rows of both; with `sign` -1 those of `other` are taken away."""
+    def absorb(self, other: RidgeStatistics) -> None:
+        """Add the sums of `other`, in place."""
+        self._check_alike(other)
+        for name in ("cross", "sum_z", "sum_y", "sum_yy"):
+            getattr(self, name)[...] += getattr(other, name)
+        np.add(self.gram.data, other.gram.data, out=self.gram.data)
+        self.n, self.weight, self.eps = self.n + other.n, self.weight + other.weight, max(self.eps, other.eps)
+
+    def _check_alike(self, other: RidgeStatistics) -> None:
         if (self.n_components, self.cross.shape) != (other.n_components, other.cross.shape):
             raise ValueError(
                 f"`other` must have features and targets {self.cross.shape}, got {other.cross.shape}. "
                 "Merge statistics of the same feature map and targets."
             )
+
+    def merge(self, other: RidgeStatistics, *, sign: int = 1) -> RidgeStatistics:
+        """Return the sums over the rows of both; with `sign` -1 those of `other` are taken away."""
+        self._check_alike(other)
         return RidgeStatistics(
             self.n + sign * other.n,
             replace(self.gram, data=self.gram.data + sign * other.gram.data),

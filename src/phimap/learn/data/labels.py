@@ -1,0 +1,50 @@
+"""The distinct labels of a stream, and what each counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phimap.records import Record
+
+
+@dataclass
+class Labels(Record):
+    """Distinct labels in ascending order.
+
+    Attributes
+    ----------
+    values : ndarray of shape (k,) or None
+        None before the first batch.
+    weights : ndarray of shape (k,)
+        Sums of the weights of the rows of each.
+    """
+
+    values: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+    def update(self, labels: Any, weights: np.ndarray | None = None) -> None:
+        """Add labels (r,) of rows with these weights (r,); None stands for ones."""
+        values, index = np.unique(labels, return_inverse=True)
+        self.merge(Labels(values, np.bincount(index.ravel(), weights).astype(np.float64)))
+
+    def expect(self, labels: Any) -> None:
+        """Add labels that are to come."""
+        values = np.unique(np.asarray(labels))
+        self.merge(Labels(values, np.zeros(values.size)))
+
+    def merge(self, other: Labels) -> None:
+        """Add the labels of another."""
+        if other.values is None or other.weights is None:
+            return
+        if self.values is None or self.weights is None:
+            self.values, self.weights = other.values, other.weights
+            return
+        if np.array_equal(self.values, other.values):
+            self.weights = self.weights + other.weights
+            return
+        both, weights = np.concatenate([self.values, other.values]), np.concatenate([self.weights, other.weights])
+        self.values, index = np.unique(both, return_inverse=True)
+        self.weights = np.bincount(index.ravel(), weights)

@@ -1,0 +1,56 @@
+"""Training rows on their way into a fold of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phimap.learn.data.blocks import FeatureBlock
+from phimap.learn.data.folds import Fold
+from phimap.learn.data.outlying import OutlyingRows
+from phimap.ops import Array
+
+#: Gives, for rows (r, d), targets and weights, the block of features, targets (r, t) and what rows count (r,), or None.
+Mapped = Callable[[Array, Any, np.ndarray | None], tuple[FeatureBlock, np.ndarray, Any]]
+
+
+class MappedRows(Fold):
+    """A fold of the features of rows, and those of the rows that lie farthest out.
+
+    Attributes
+    ----------
+    fold : Fold
+        Of features.
+    outlying : OutlyingRows or None
+    """
+
+    def __init__(
+        self,
+        mapped: Mapped,
+        fold: Any,
+        outlying: OutlyingRows | None = None,
+        advance: Callable[[int], None] | None = None,
+    ):
+        self._mapped, self.fold, self.outlying, self._advance = mapped, fold, outlying, advance
+
+    def update(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
+        self.fold.update(*self._mapped(rows, targets, weights))
+        if self.outlying is not None:
+            self.outlying.update(rows, targets, weights)
+        if self._advance is not None:
+            self._advance(rows.shape[0])
+
+    def merge(self, later: MappedRows) -> None:
+        self.fold.merge(later.fold)
+        if self.outlying is not None and later.outlying is not None:
+            self.outlying.join(later.outlying)
+
+    @property
+    def state(self) -> tuple[Any, OutlyingRows | None]:
+        return self.fold.state, self.outlying
+
+    def resume(self, state: tuple[Any, OutlyingRows | None]) -> None:
+        self.fold.resume(state[0])
+        self.outlying = state[1]
