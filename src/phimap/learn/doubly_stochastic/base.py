@@ -19,6 +19,7 @@ from phimap.config import memory_budget, size_text, thread_count
 from phimap.kernels import Kernel, StationaryKernel
 from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, require_reiterable
 from phimap.learn.data.first_pass import FirstPass
+from phimap.learn.data.folds import fold_rows
 from phimap.learn.data.reservoir import Reservoir
 from phimap.learn.data.scaling import Scaling, check_standardisation
 from phimap.learn.data.weights import check_mean_weight, check_weights, positive_rows, total_weight
@@ -56,7 +57,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         n_components: int = 8192,
         *,
         loss: str,
-        alpha: float = 0.001,
+        alpha: float = 1e-4,
         length_scale: float | str = "median",
         projection: str = "auto",
         standardize: str | bool | None = "auto",
@@ -160,10 +161,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         first = not hasattr(self, "blocks_")
         rows, targets, weights = self._check_rows(X, y, sample_weight, reset=first)
         if first:
-            first_pass = self._first_pass(ArrayBatches(rows, targets, weights, _ROWS))
-            if classes is not None:
-                first_pass.add_labels(classes)
-            self._prepare(first_pass, complete=False)
+            self._prepare(self._first_pass(ArrayBatches(rows, targets, weights, _ROWS), classes), complete=False)
             self.n_samples_seen_, self.weight_seen_, self.n_steps_ = 0, 0.0, 0
         self.n_samples_seen_ += rows.shape[0]
         self.weight_seen_ += total_weight(weights, rows.shape[0])
@@ -180,7 +178,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
     def _fit(self, first_pass: FirstPass, epoch: Callable[[], Iterable[Batch]]) -> Self:
         n_epochs = check_integer("n_epochs", self.n_epochs, least=1)
         self._prepare(first_pass, complete=True)
-        self.n_samples_seen_, self.weight_seen_, self.n_steps_ = first_pass.n_rows, float(first_pass.moments.n), 0
+        self.n_steps_ = 0
         mean_weight = self.weight_seen_ / self.n_samples_seen_
         stages, losses, done = Stages(bool(self.verbose)), [], 0
         with stages.stage("epochs", n_epochs * first_pass.n_rows) as advance:
@@ -198,12 +196,17 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         self.losses_ = np.array(losses)
         return self
 
-    def _first_pass(self, batches: Iterable[Batch]) -> FirstPass:
+    def _first_pass(self, batches: Iterable[Batch], classes: Any = None) -> FirstPass:
         # What no data could make right is refused before they are gone through.
         self._check_parameters()
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
-        return FirstPass(batches, seed, collect_labels=self._has_labels)
+        first_pass = fold_rows(batches, partial(FirstPass.start, seed=seed, collect_labels=self._has_labels))
+        if not first_pass.n_rows:
+            raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
+        if classes is not None and first_pass.labels is not None:
+            first_pass.labels.expect(classes)
+        return first_pass
 
     def _prepare(self, first_pass: FirstPass, *, complete: bool) -> None:
         """Fix scaling, kernel and preconditioner; coefficients are zero. `complete`: no rows but these are to come."""
@@ -211,8 +214,10 @@ class DoublyStochasticModel(BaseEstimator, ABC):
             raise ValueError(
                 f"Found array with n_samples={first_pass.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
             )
-        check_mean_weight(first_pass.moments.n, first_pass.n_rows)
-        self.scaling_ = first_pass.moments.scaling(check_standardisation(self.standardize), complete=complete)
+        moments = first_pass.moments
+        assert moments is not None
+        check_mean_weight(moments.n, first_pass.n_rows)
+        self.scaling_ = moments.scaling(check_standardisation(self.standardize), complete=complete)
         self._intercept = self._learn_targets(first_pass)
         sample: Reservoir = first_pass.sample
         rows, _, weights = sample.first(ROWS)
@@ -224,7 +229,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         seed: Any = self._streams()["blocks"].bit_generator.seed_seq
         self.blocks_ = BlockedMap.of(kernel, d, m, self.projection, seed)
         self._coef = np.zeros((m, self._intercept.size))
-        self.n_samples_seen_, self.weight_seen_ = first_pass.n_rows, float(first_pass.moments.n)
+        self.n_samples_seen_, self.weight_seen_ = first_pass.n_rows, float(moments.n)
         self.solver_ = self._preconditioner(scaled)
 
     def _preconditioner(self, scaled: Array) -> Preconditioner:

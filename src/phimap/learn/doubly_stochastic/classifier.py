@@ -70,7 +70,7 @@ weight_seen_
         n_components: int = 8192,
         *,
         loss: str = "logistic",
-        alpha: float = 0.001,
+        alpha: float = 1e-4,
         length_scale: float | str = "median",
         projection: str = "auto",
         standardize: str | bool | None = "auto",
@@ -100,7 +100,7 @@ weight_seen_
         return check_labels(y, n_rows)
 
     def _learn_targets(self, first_pass: FirstPass) -> np.ndarray:
-        labels = first_pass.labels
+        labels = None if first_pass.labels is None else first_pass.labels.values
         if labels is None or labels.size < 2:
             raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
         self.classes_ = labels

@@ -28,7 +28,7 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
     n_components : int, default=8192
         Number m of features.
     loss : {"squared"}, default="squared"
-    alpha : float, default=0.001
+    alpha : float, default=1e-4
         Regularisation, at least 0, in the units of `KernelRegressor`. It is not chosen; with a small one the number of
         epochs regularises.
     length_scale : float or "median", default="median"
@@ -106,7 +106,7 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
         n_components: int = 8192,
         *,
         loss: str = "squared",
-        alpha: float = 0.001,
+        alpha: float = 1e-4,
         length_scale: float | str = "median",
         projection: str = "auto",
         standardize: str | bool | None = "auto",
