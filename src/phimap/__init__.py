@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from phimap.features import TernaryFeatures as TernaryFeatures
     from phimap.io.model import load as load
     from phimap.io.model import save as save
+    from phimap.learn import DoublyStochasticClassifier as DoublyStochasticClassifier
+    from phimap.learn import DoublyStochasticRegressor as DoublyStochasticRegressor
+    from phimap.learn import GreedyDesign as GreedyDesign
     from phimap.learn import KernelClassifier as KernelClassifier
     from phimap.learn import KernelRegressor as KernelRegressor
     from phimap.packed import PackedArray as PackedArray
