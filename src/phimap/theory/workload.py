@@ -1,0 +1,154 @@
+"""The sizes of a fit, from which its cost follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from phimap._validation import check_choice, check_integer, check_real
+from phimap.theory.machine import FORMATS
+
+#: What solves a problem: see `phimap.learn.registry`. "passes" is any other loss than the squared one.
+SOLVERS = ("auto", "cholesky", "cg", "passes")
+# What learners hold; `tests/theory/test_cost.py` compares each with theirs. Rows of a batch of features and bytes that
+# it may take, the side of a block of the Gram matrix, and the widest strip of it that is multiplied at a time.
+_MOST_ROWS, _LEAST_ROWS, _BATCH_BYTES = 4096, 256, 256 * 2**20
+BLOCK, STRIP = 512, 2048
+# Rows that choose the regularisation, at random and far out, and the share of all rows that the former may be.
+HELD_OUT, OUTLYING, _HELD_OUT_SHARE = 4096, 128, 10
+# Directions of the preconditioner of conjugate gradients, solutions that are followed at once, arrays that each holds.
+LEAST_RANK, MOST_RANK, FOLLOWED, COLUMN_ARRAYS = 1024, 2048, 20, 6
+# Bytes of the rows of a part of a table that is one task of a cluster: what Dask's readers take by themselves.
+PARTITION_BYTES = 128 * 2**20
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is to be fitted, where, and with what.
+
+    Attributes
+    ----------
+    n_rows, n_columns, n_components, n_targets : int
+        n, d, m and t.
+    dtype : {"float32", "float64"}
+        Of the features.
+    solver : {"cholesky", "cg", "passes"}
+    file_format : {"memory", "csv", "parquet", "npy"}
+    search : bool
+        Whether kernel, width and metric are searched for.
+    holdout : float or None
+        Share of the rows that the command line holds out for the score; None is a fit in Python, without its checks.
+    workers, threads : int
+        Processes, and threads of each.
+    memory : int or None
+        Byte budget of a process; None is no limit.
+    """
+
+    n_rows: int
+    n_columns: int
+    n_components: int
+    n_targets: int = 1
+    dtype: str = "float32"
+    solver: str = "auto"
+    file_format: str = "memory"
+    search: bool = False
+    holdout: float | None = None
+    workers: int = 1
+    threads: int = 1
+    memory: int | None = None
+
+    def __post_init__(self):
+        check_integer("n_rows", self.n_rows, least=2)
+        for name in ("n_columns", "n_components", "n_targets", "workers", "threads"):
+            check_integer(name, getattr(self, name), least=1)
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("file_format", self.file_format, tuple(FORMATS))
+        if self.holdout is not None and not check_real("holdout", self.holdout, least=0.0) < 1:
+            raise ValueError(f"`holdout` must be below 1, got {self.holdout:g}. Use for example 0.1.")
+        if self.memory is not None:
+            check_integer("memory", self.memory, least=1)
+        if self.solver == "auto":
+            object.__setattr__(self, "solver", self._fitting_solver())
+
+    def _fitting_solver(self) -> str:
+        """The factorisation where its triangles fit the budget beside the smallest batch."""
+        least_batch = _LEAST_ROWS * self.n_components * self.itemsize
+        fits = self.memory is None or 12 * self.n_components**2 <= self.memory - least_batch
+        return "cholesky" if fits else "cg"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a feature."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def cores(self) -> int:
+        """Threads of all workers."""
+        return self.workers * self.threads
+
+    @property
+    def n_train(self) -> int:
+        """Rows that are trained on."""
+        return max(2, round(self.n_rows * (1 - (self.holdout or 0.0))))
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the table in memory, the target being one number."""
+        return self.n_columns * self.itemsize + 8
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows whose features are held at a time; fewer where the byte budget asks for it."""
+        m, size = self.n_components, self.itemsize
+        rows = int(np.clip(_BATCH_BYTES // (m * size), _LEAST_ROWS, _MOST_ROWS))
+        kept = 12 * m**2 if self.solver == "cholesky" else 0
+        while self.memory is not None and rows > _LEAST_ROWS and kept + rows * m * size > self.memory:
+            rows //= 2
+        return min(rows, self.n_train)
+
+    @property
+    def n_judges(self) -> int:
+        """Rows that choose the regularisation."""
+        return min(self.n_train // _HELD_OUT_SHARE, HELD_OUT) + min(OUTLYING, self.n_train // 16)
+
+    @property
+    def triangle_bytes(self) -> int:
+        """Bytes of the upper half of the Gram matrix, whose blocks on the diagonal are whole."""
+        m = self.n_components
+        return 4 * m * (m + min(m, BLOCK))
+
+    @property
+    def rank(self) -> int:
+        """Directions of the preconditioner: twice those that it begins with, which mostly are too few."""
+        m = self.n_components
+        return min(m, LEAST_RANK if m <= 2 * LEAST_RANK else MOST_RANK)
+
+    @property
+    def solver_bytes(self) -> int:
+        """Bytes that the solver holds at the most, a batch of features not counted."""
+        m, t = self.n_components, self.n_targets
+        judges = self.itemsize * m * self.n_judges
+        if self.solver == "cholesky":
+            # Sums, those without the rows that judge, and a factor; the images of some 24 Lanczos steps.
+            return 3 * self.triangle_bytes + judges + 8 * 24 * t * self.n_judges + 6 * 8 * m * (t + OUTLYING)
+        followed = FOLLOWED if self.solver == "cg" else 3
+        return 8 * m * (4 * self.rank + COLUMN_ARRAYS * followed * t) + 2 * judges
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of features that are kept between passes, in all workers: those that half of the spare budget holds."""
+        if self.solver == "cholesky":
+            return 0
+        whole = self.n_train * self.n_components * self.itemsize
+        if self.memory is None:
+            return whole
+        spare = self.memory - self.solver_bytes - self.batch_rows * self.n_components * self.itemsize
+        return min(whole, self.workers * max(0, spare // 2))
+
+    @property
+    def n_partitions(self) -> int:
+        """Parts of the table that a cluster works on one by one; one process has none."""
+        return 0 if self.workers == 1 else max(self.cores, ceil(self.n_rows * self.row_bytes / PARTITION_BYTES))
