@@ -77,15 +77,15 @@ class Machine:
 #: The machine of the figures in the documentation. Written by ``benchmarks/cost.py --machine``.
 REFERENCE = Machine(
     name="AMD EPYC (Zen 4), one of two cores, 2026-11-22",
-    single=96.6,
-    double=51.7,
-    bandwidth=10e9,
-    dense=1.6e-9,
-    structured=2e-9,
-    ntk=4e-9,
-    csv=66e-9,
+    single=91.1,
+    double=50.5,
+    bandwidth=19.0e9,
+    dense=1.3e-9,
+    structured=1.3e-9,
+    ntk=4.2e-9,
+    csv=60e-9,
     parquet=12.4e-9,
-    npy=4.5e-9,
+    npy=4.6e-9,
     network=1.25e9,
     process=300e6,
 )

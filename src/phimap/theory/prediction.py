@@ -128,6 +128,7 @@ def cost(
     workers: int = 1,
     threads: int = 1,
     memory: int | str | None = None,
+    passes: int | None = None,
     machine: Machine = REFERENCE,
 ) -> Cost:
     """Predict what a fit costs, from sizes and a few measured constants of a machine.
@@ -156,6 +157,8 @@ def cost(
         Processes, and threads of each.
     memory : int or str, optional
         Byte budget of each process, such as ``"4GB"``; None sets no limit.
+    passes : int, optional
+        Passes over the features of a solver that holds no Gram matrix, which its convergence decides; None is 12.
     machine : Machine, optional
         By default the machine of the documentation; ``pm.measure_machine()`` gives this one.
 
@@ -171,9 +174,9 @@ def cost(
     Notes
     -----
     The parts of a pass are decoding, ``c_f n d``; features, ``c_m n m``; the Gram matrix, ``n m^2`` operations in the
-    dtype of the features and ``4 m (m + 512)`` bytes of sums that each batch reads and writes; sums, ``16 n m`` bytes.
+    dtype of the features and ``4 m (m + 512)`` bytes of sums that each batch reads and writes; sums, ``32 n m`` bytes.
     The solution takes ``m^3 / 3 + 1024 m^2`` operations in float64 for each of two factorisations or some more.
-    Conjugate gradients take ``4 n m k`` operations in a pass with k columns, the first with k = 1,024 or more.
+    Conjugate gradients take ``4 n m k`` operations in a pass with k columns, the first with k = 1,024.
     Stages that go over rows are divided by the cores; one thread of a process reads, while the others compute.
 
     A cluster adds a tree: every worker sends its triangle once, ``4 m (m + 512)`` bytes on each of ``log2(workers)``
@@ -218,6 +221,7 @@ def cost(
         workers=workers,
         threads=threads,
         memory=budget,
+        passes=passes,
     )
     return predict(work, machine, feature_seconds)
 

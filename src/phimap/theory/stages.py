@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log2
 
 from phimap.theory.machine import Machine
@@ -14,24 +14,28 @@ _TASK_SECONDS = 1e-3
 # Tasks of a part of a table in a pass: read, sum, join.
 _TASKS_A_PARTITION = 3
 # Bytes that the first pass moves for each number: moments in float64, of the row and of its square, and keys.
-_MOMENT_BYTES = 70
+_MOMENT_BYTES = 150
 # Operations for each number of the table and feature that drawing a map takes; points of least energy take most.
 _DRAW_OPERATIONS = 1e7
+# Bytes that sums over a batch move for each feature, beside reading it twice: they are formed in float64, and a core
+# converts numbers as fast as it moves so many bytes.
+_SUM_BYTES = 24
 # Operations of a search of normal effort: three levels on samples of at most 8,000 rows, and so much for each column.
 # Measured on synthetic tables of 28 and 90 columns; a table of real data takes between a half and twice of it.
 _SEARCH_OPERATIONS, _SEARCH_OPERATIONS_A_COLUMN = 8e11, 1.3e10
 # Order of the problem that begins the search for the regularisation, and operations of its eigenvectors in float64:
-# 9 orders cubed, at a third of the speed of products.
+# 9 orders cubed at some 0.3 times the speed of products, with what is read from them.
 _EXACT_ORDER = 768
-_EXACT_OPERATIONS = 3 * 9 * _EXACT_ORDER**3
-# Factorisations that the search takes, and Lanczos steps with each.
-_WINDOWS, _STEPS, _OUTLYING_STEPS = 1.25, 16, 4
-# Passes with the search for the regularisation, after the sketch, and passes of the other losses.
-_CG_PASSES, _LOSS_PASSES = 4, 10
+_EIGENVECTORS = 33.0
+# Factorisations that the search takes, Lanczos steps with each, and how much longer these take than their operations.
+_WINDOWS, _STEPS, _OUTLYING_STEPS, _STEP_FACTOR = 1.5, 16, 4, 2.0
 # A product with a few columns runs at such a part of the speed of others: BLAS is made for more.
-_NARROW = 6.0
-# Columns that a pass multiplies: five regularisations, with outlying rows and without them.
-_CG_COLUMNS = 10
+_NARROW = 4.0
+# Columns that a pass multiplies in the mean: at first five regularisations with outlying rows and without, then one.
+_CG_COLUMNS, _LOSS_COLUMNS = 6, 2
+# Operations that a preconditioner of rank r for m features takes: orthonormal directions, products, eigenvectors of
+# order r. Where the regularisation is chosen, it is made twice.
+_DIRECTIONS, _PRODUCTS, _RANK_EIGENVECTORS = 8, 2 * 8, 2 * 22
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ class Clock:
         # A batch reads and writes the sums, and the product that is added to them.
         triangles = n / work.batch_rows * work.triangle_bytes * (2 + 2 * size / 8)
         # Sums of the features in float64 read a batch, and so does its product with the targets.
-        batches = n * m * (2 * size + 8) + n * work.n_columns * 3 * size
+        batches = n * m * (2 * size + _SUM_BYTES) + n * work.n_columns * 3 * size
         core_seconds = {
             "features": self._features(n),
             "Gram matrix": machine.products(operations, size) + machine.moves(triangles),
@@ -151,11 +155,11 @@ class Clock:
         m, t, size, r = work.n_components, work.n_targets, work.itemsize, work.n_judges
         single = float(r) * m**2 + 2.0 * r * m * t * _STEPS
         exact = m <= _EXACT_ORDER
-        eigenvectors = 3 * 9.0 * m**3 if exact else float(_EXACT_OPERATIONS)
+        eigenvectors = _EIGENVECTORS * min(m, _EXACT_ORDER) ** 3
         windows = 0.0 if exact else _WINDOWS
-        steps = windows * (_STEPS * (t + 1) + _OUTLYING_STEPS * OUTLYING) * 2.0 * m**2
+        steps = windows * (_STEPS * (t + 1) + _OUTLYING_STEPS * OUTLYING) * _STEP_FACTOR * 2.0 * m**2
         double = eigenvectors + (windows + 1) * self._factorisation() + steps
-        moved = 3.0 * work.triangle_bytes + windows * _STEPS * 2 * work.triangle_bytes
+        moved = 3.0 * work.triangle_bytes + windows * _STEPS * 2 * (work.triangle_bytes + r * m * size)
         parts = {
             "rows that judge": (self._features(r) + machine.products(single, size)) / work.threads,
             "factorisations": (machine.products(double - eigenvectors, 8) + machine.moves(moved)) / work.threads,
@@ -168,17 +172,16 @@ class Clock:
         """All passes of a solver that holds no Gram matrix, and its preconditioner."""
         work, machine, n = self.work, self.machine, float(self.work.n_train)
         m, t, size, rank = work.n_components, work.n_targets, work.itemsize, work.rank
-        is_ridge = work.solver == "cg"
-        n_passes = (_CG_PASSES if is_ridge else _LOSS_PASSES) + ceil(rank / min(m, 1024))
-        columns = (_CG_COLUMNS if is_ridge else 2) * t
-        operations = 4.0 * n * m * (rank + (n_passes - 1) * columns)
+        n_passes = work.n_passes
+        columns = (_CG_COLUMNS if work.solver == "cg" else _LOSS_COLUMNS) * t
+        wide, narrow = 4.0 * n * m * rank, 4.0 * n * m * (n_passes - 1) * columns
         share = 1 - work.kept_bytes / (n * m * size)
         formed = n * (1 + share * (n_passes - 1))
-        preconditioner = 2 * 10.0 * m * rank**2
-        moved = n_passes * n * m * 2 * size
+        preconditioner = (_DIRECTIONS + _PRODUCTS) * float(m) * rank**2 + _RANK_EIGENVECTORS * float(rank) ** 3
+        moved = n_passes * n * m * (2 * size + _SUM_BYTES)
         parts = {
             "features": self._features(formed),
-            "products": machine.products(operations, size) + machine.moves(moved),
+            "products": machine.products(wide + _NARROW * narrow, size) + machine.moves(moved),
         }
         alone = machine.products(preconditioner, 8) / work.threads
         readings = 1 + (n_passes - 1) * share
@@ -187,20 +190,12 @@ class Clock:
             work.n_train,
             parts,
             readings=readings,
-            operations=operations + preconditioner,
+            operations=wide + narrow + preconditioner,
             moved=moved,
             tree=8.0 * m * (rank + n_passes * columns) * 2,
             n_passes=n_passes,
         )
-        return StageCost(
-            stage.name,
-            (*stage.parts, ("preconditioner", alone)),
-            stage.seconds + alone,
-            stage.operations,
-            stage.bytes_read,
-            stage.bytes_moved,
-            stage.bytes_sent,
-        )
+        return replace(stage, parts=(*stage.parts, ("preconditioner", alone)), seconds=stage.seconds + alone)
 
     def _held_out_rows(self) -> StageCost:
         work = self.work

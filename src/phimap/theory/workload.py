@@ -19,7 +19,10 @@ BLOCK, STRIP = 512, 2048
 # Rows that choose the regularisation, at random and far out, and the share of all rows that the former may be.
 HELD_OUT, OUTLYING, _HELD_OUT_SHARE = 4096, 128, 10
 # Directions of the preconditioner of conjugate gradients, solutions that are followed at once, arrays that each holds.
-LEAST_RANK, MOST_RANK, FOLLOWED, COLUMN_ARRAYS = 1024, 2048, 20, 6
+RANK, MOST_RANK, FOLLOWED, COLUMN_ARRAYS = 1024, 2048, 20, 6
+# Passes of a solver in passes where nobody says how many: conjugate gradients took 4 to 24 on the cases of
+# `benchmarks/cost.py`.
+_PASSES = 12
 # Bytes of the rows of a part of a table that is one task of a cluster: what Dask's readers take by themselves.
 PARTITION_BYTES = 128 * 2**20
 
@@ -44,6 +47,8 @@ class Workload:
         Processes, and threads of each.
     memory : int or None
         Byte budget of a process; None is no limit.
+    passes : int or None
+        Passes of a solver that holds no Gram matrix; None is 12.
     """
 
     n_rows: int
@@ -58,6 +63,7 @@ class Workload:
     workers: int = 1
     threads: int = 1
     memory: int | None = None
+    passes: int | None = None
 
     def __post_init__(self):
         check_integer("n_rows", self.n_rows, least=2)
@@ -68,8 +74,9 @@ class Workload:
         check_choice("file_format", self.file_format, tuple(FORMATS))
         if self.holdout is not None and not check_real("holdout", self.holdout, least=0.0) < 1:
             raise ValueError(f"`holdout` must be below 1, got {self.holdout:g}. Use for example 0.1.")
-        if self.memory is not None:
-            check_integer("memory", self.memory, least=1)
+        for name in ("memory", "passes"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), least=1)
         if self.solver == "auto":
             object.__setattr__(self, "solver", self._fitting_solver())
 
@@ -122,9 +129,13 @@ class Workload:
 
     @property
     def rank(self) -> int:
-        """Directions of the preconditioner: twice those that it begins with, which mostly are too few."""
-        m = self.n_components
-        return min(m, LEAST_RANK if m <= 2 * LEAST_RANK else MOST_RANK)
+        """Directions of the preconditioner to begin with."""
+        return min(self.n_components, RANK)
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over the features."""
+        return 1 if self.solver == "cholesky" else (self.passes or _PASSES)
 
     @property
     def solver_bytes(self) -> int:
@@ -135,7 +146,7 @@ class Workload:
             # Sums, those without the rows that judge, and a factor; the images of some 24 Lanczos steps.
             return 3 * self.triangle_bytes + judges + 8 * 24 * t * self.n_judges + 6 * 8 * m * (t + OUTLYING)
         followed = FOLLOWED if self.solver == "cg" else 3
-        return 8 * m * (4 * self.rank + COLUMN_ARRAYS * followed * t) + 2 * judges
+        return 8 * m * (4 * min(m, MOST_RANK) + COLUMN_ARRAYS * followed * t) + 2 * judges
 
     @property
     def kept_bytes(self) -> int:
