@@ -1,8 +1,8 @@
 """Predicted cost of fits against measured ones, stage by stage; and the page that extrapolates from them.
 
 Prints, for fits of several sizes, predicted over measured seconds of each stage and of the whole, and the same of the
-memory of the process. Beside them the aim: within 1.3 times in seconds of the whole and 1.15 times in memory. The form of
-the model was found on the cases of "tuning"; those "aside" took no part. Every fit runs in a process of its own.
+memory of the process. Beside them the aim: within 1.3 times in seconds of the whole and 1.15 times in memory. The form
+of the model was found on the cases of "tuning"; those "aside" took no part. Every fit runs in a process of its own.
 
     python benchmarks/cost.py [--cases tuning aside] [--scale 1.0] [--threads 1]
     python benchmarks/cost.py --machine                        # the constants of this machine, as Python

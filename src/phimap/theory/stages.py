@@ -23,6 +23,8 @@ _SUM_BYTES = 24
 # Operations of a search of normal effort: three levels on samples of at most 8,000 rows, and so much for each column.
 # Measured on synthetic tables of 28 and 90 columns; a table of real data takes between a half and twice of it.
 _SEARCH_OPERATIONS, _SEARCH_OPERATIONS_A_COLUMN = 8e11, 1.3e10
+# Operations of exact models of regions, for each number of the table; as uncertain.
+_CORRECTION_OPERATIONS = 2.7e5
 # Order of the problem that begins the search for the regularisation, and operations of its eigenvectors in float64:
 # 9 orders cubed at some 0.3 times the speed of products, with what is read from them.
 _EXACT_ORDER = 768
@@ -96,6 +98,8 @@ class Clock:
             yield self._regularisation()
         else:
             yield self._passes()
+        if work.corrects:
+            yield self._corrections()
         if work.holdout:
             yield self._held_out_rows()
 
@@ -103,7 +107,7 @@ class Clock:
         """A pass that looks at each number of the table."""
         numbers = float(n_rows) * self.work.n_columns
         moved = bytes_a_number * numbers
-        return self._stage(name, n_rows, {"sums": self.machine.moves(moved)}, moved=moved)
+        return self._stage(name, {"sums": self.machine.moves(moved)}, moved=moved)
 
     def _feature_map(self) -> StageCost:
         """The draw of the map, and the search before it; one process does both."""
@@ -126,7 +130,7 @@ class Clock:
         # A batch reads and writes the sums, and the product that is added to them.
         triangles = n / work.batch_rows * work.triangle_bytes * (2 + 2 * size / 8)
         # Sums of the features in float64 read a batch, and so does its product with the targets.
-        batches = n * m * (2 * size + _SUM_BYTES) + n * work.n_columns * 3 * size
+        batches = n * m * (2 * size + _SUM_BYTES) + n * work.n_columns * _MOMENT_BYTES
         core_seconds = {
             "features": self._features(n),
             "Gram matrix": machine.products(operations, size) + machine.moves(triangles),
@@ -137,7 +141,6 @@ class Clock:
         core_seconds["joining sums"] = machine.moves(joined)
         return self._stage(
             "features and Gram matrix",
-            work.n_train,
             core_seconds,
             operations=operations + 2 * n * m * t,
             moved=triangles + batches + joined,
@@ -168,6 +171,12 @@ class Clock:
         }
         return StageCost("regularisation", tuple(parts.items()), sum(parts.values()), single + double, 0.0, moved)
 
+    def _corrections(self) -> StageCost:
+        work = self.work
+        operations = _CORRECTION_OPERATIONS * work.n_train * work.n_columns
+        parts = {"regions": self.machine.products(operations, 4) / work.threads}
+        return self._stage("corrections", parts, operations=operations)
+
     def _passes(self) -> StageCost:
         """All passes of a solver that holds no Gram matrix, and its preconditioner."""
         work, machine, n = self.work, self.machine, float(self.work.n_train)
@@ -187,7 +196,6 @@ class Clock:
         readings = 1 + (n_passes - 1) * share
         stage = self._stage(
             "passes over the features",
-            work.n_train,
             parts,
             readings=readings,
             operations=wide + narrow + preconditioner,
@@ -201,13 +209,11 @@ class Clock:
         work = self.work
         n, m, t = float(work.n_rows - work.n_train), work.n_components, work.n_targets
         seconds = self._features(n) + self.machine.products(_NARROW * 2 * n * m * t, work.itemsize)
-        # The file is read whole, and what was trained on is passed over.
-        return self._stage("held-out rows", work.n_rows, {"features": seconds}, operations=2 * n * m * t)
+        return self._stage("held-out rows", {"features": seconds}, operations=2 * n * m * t)
 
     def _stage(
         self,
         name: str,
-        n_rows: int,
         core_seconds: dict[str, float],
         *,
         readings: float = 1.0,
@@ -221,7 +227,8 @@ class Clock:
         `tree` are the bytes that every worker sends once, to another that joins them with its own.
         """
         work, machine = self.work, self.machine
-        numbers = n_rows * (work.n_columns + 1.0) * readings
+        # Rows that are held out are read and passed over.
+        numbers = work.n_rows * (work.n_columns + 1.0) * readings
         reading = machine.reads(numbers, work.file_format)
         computing = sum(core_seconds.values())
         readers = work.cores if work.workers > 1 else 1

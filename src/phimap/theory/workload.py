@@ -18,11 +18,14 @@ _MOST_ROWS, _LEAST_ROWS, _BATCH_BYTES = 4096, 256, 256 * 2**20
 BLOCK, STRIP = 512, 2048
 # Rows that choose the regularisation, at random and far out, and the share of all rows that the former may be.
 HELD_OUT, OUTLYING, _HELD_OUT_SHARE = 4096, 128, 10
-# Directions of the preconditioner of conjugate gradients, solutions that are followed at once, arrays that each holds.
-RANK, MOST_RANK, FOLLOWED, COLUMN_ARRAYS = 1024, 2048, 20, 6
+# Directions of the preconditioner of conjugate gradients, arrays for each; solutions that are followed at once, arrays
+# for each.
+RANK, LEAST_RANK, MOST_RANK, SKETCH_ARRAYS, FOLLOWED, COLUMN_ARRAYS = 1024, 256, 2048, 4, 20, 6
 # Passes of a solver in passes where nobody says how many: conjugate gradients took 4 to 24 on the cases of
 # `benchmarks/cost.py`.
 _PASSES = 12
+# Rows that corrections of a searched kernel need at the least, and bytes of a target that they hold beside the columns.
+_LEAST_CORRECTED, _CORRECTED_BYTES = 8000, 48
 # Bytes of the rows of a part of a table that is one task of a cluster: what Dask's readers take by themselves.
 PARTITION_BYTES = 128 * 2**20
 
@@ -107,6 +110,14 @@ class Workload:
         return self.n_columns * self.itemsize + 8
 
     @property
+    def corrects(self) -> bool:
+        """Whether corrections are tried: of a searched kernel, where the rows fit a quarter of the budget."""
+        n_bytes = self.n_train * (8 * self.n_columns + _CORRECTED_BYTES * self.n_targets)
+        fits = self.workers == 1 and (self.memory is None or n_bytes <= self.memory // 4)
+        enough = self.n_train >= max(_LEAST_CORRECTED, 2 * self.n_components)
+        return self.search and self.solver == "cholesky" and fits and enough
+
+    @property
     def batch_rows(self) -> int:
         """Rows whose features are held at a time; fewer where the byte budget asks for it."""
         m, size = self.n_components, self.itemsize
@@ -145,8 +156,12 @@ class Workload:
         if self.solver == "cholesky":
             # Sums, those without the rows that judge, and a factor; the images of some 24 Lanczos steps.
             return 3 * self.triangle_bytes + judges + 8 * 24 * t * self.n_judges + 6 * 8 * m * (t + OUTLYING)
-        followed = FOLLOWED if self.solver == "cg" else 3
-        return 8 * m * (4 * min(m, MOST_RANK) + COLUMN_ARRAYS * followed * t) + 2 * judges
+        followed = 8 * m * COLUMN_ARRAYS * t * (FOLLOWED if self.solver == "cg" else 3)
+        sketch = 8 * m * SKETCH_ARRAYS * min(m, MOST_RANK)
+        if self.memory is not None:
+            # A sketch has as many directions as the budget leaves room for.
+            sketch = max(8 * m * SKETCH_ARRAYS * min(m, LEAST_RANK), min(sketch, self.memory - judges - followed))
+        return sketch + judges + followed
 
     @property
     def kept_bytes(self) -> int:
