@@ -22,7 +22,6 @@ from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.names import kernel_name
 from phimap.theory import REFERENCE, Cost, Machine, cost
 
-
 # Kernels whose maps are no Fourier features, by the constant of a machine that comes closest.
 _KINDS = {"ntk": "ntk", "nngp": "ntk", "cntk": "ntk"}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil, log2
 
 from phimap.theory.machine import Machine
-from phimap.theory.workload import BLOCK, OUTLYING, Workload
+from phimap.theory.workload import BLOCK, EXACT_ORDER, OUTLYING, Workload
 
 # Seconds in which a scheduler places a task, whatever the cores: the figure that Dask's documentation gives.
 _TASK_SECONDS = 1e-3
@@ -25,9 +25,8 @@ _SUM_BYTES = 24
 _SEARCH_OPERATIONS, _SEARCH_OPERATIONS_A_COLUMN = 8e11, 1.3e10
 # Operations of exact models of regions, for each number of the table; as uncertain.
 _CORRECTION_OPERATIONS = 2.7e5
-# Order of the problem that begins the search for the regularisation, and operations of its eigenvectors in float64:
-# 9 orders cubed at some 0.3 times the speed of products, with what is read from them.
-_EXACT_ORDER = 768
+# Operations of eigenvectors in float64, times the order cubed: 9 at some 0.3 times the speed of products, with what is
+# read from them.
 _EIGENVECTORS = 33.0
 # Factorisations that the search takes, Lanczos steps with each, and how much longer these take than their operations.
 _WINDOWS, _STEPS, _OUTLYING_STEPS, _STEP_FACTOR = 1.5, 16, 4, 2.0
@@ -157,8 +156,8 @@ class Clock:
         work, machine = self.work, self.machine
         m, t, size, r = work.n_components, work.n_targets, work.itemsize, work.n_judges
         single = float(r) * m**2 + 2.0 * r * m * t * _STEPS
-        exact = m <= _EXACT_ORDER
-        eigenvectors = _EIGENVECTORS * min(m, _EXACT_ORDER) ** 3
+        exact = m <= EXACT_ORDER
+        eigenvectors = _EIGENVECTORS * min(m, EXACT_ORDER) ** 3
         windows = 0.0 if exact else _WINDOWS
         steps = windows * (_STEPS * (t + 1) + _OUTLYING_STEPS * OUTLYING) * _STEP_FACTOR * 2.0 * m**2
         double = eigenvectors + (windows + 1) * self._factorisation() + steps

@@ -18,6 +18,8 @@ _MOST_ROWS, _LEAST_ROWS, _BATCH_BYTES = 4096, 256, 256 * 2**20
 BLOCK, STRIP = 512, 2048
 # Rows that choose the regularisation, at random and far out, and the share of all rows that the former may be.
 HELD_OUT, OUTLYING, _HELD_OUT_SHARE = 4096, 128, 10
+# Order of the problem that begins the search for the regularisation.
+EXACT_ORDER = 768
 # Directions of the preconditioner of conjugate gradients, arrays for each; solutions that are followed at once, arrays
 # for each.
 RANK, LEAST_RANK, MOST_RANK, SKETCH_ARRAYS, FOLLOWED, COLUMN_ARRAYS = 1024, 256, 2048, 4, 20, 6
@@ -155,12 +157,19 @@ class Workload:
         judges = self.itemsize * m * self.n_judges
         if self.solver == "cholesky":
             # Sums, those without the rows that judge, and a factor; the images of some 24 Lanczos steps.
-            return 3 * self.triangle_bytes + judges + 8 * 24 * t * self.n_judges + 6 * 8 * m * (t + OUTLYING)
+            factored = 3 * self.triangle_bytes + 8 * 24 * t * self.n_judges + 6 * 8 * m * (t + OUTLYING)
+            # Before it eigenvectors of a smaller problem, beside two triangles, and their images for the rows that judge.
+            order = min(m, EXACT_ORDER)
+            exact = 2 * self.triangle_bytes + 3 * 8 * order**2 + (8 + self.itemsize) * order * self.n_judges
+            return judges + max(factored, exact)
         followed = 8 * m * COLUMN_ARRAYS * t * (FOLLOWED if self.solver == "cg" else 3)
         sketch = 8 * m * SKETCH_ARRAYS * min(m, MOST_RANK)
         if self.memory is not None:
-            # A sketch has as many directions as the budget leaves room for.
-            sketch = max(8 * m * SKETCH_ARRAYS * min(m, LEAST_RANK), min(sketch, self.memory - judges - followed))
+            # A sketch has as many directions as the budget leaves room for beside a batch.
+            batch = self.batch_rows * m * self.itemsize
+            sketch = max(
+                8 * m * SKETCH_ARRAYS * min(m, LEAST_RANK), min(sketch, self.memory - judges - followed - batch)
+            )
         return sketch + judges + followed
 
     @property
