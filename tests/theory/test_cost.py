@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import chi2
 
 import phimap as pm
+from phimap import projections
 from phimap.learn.data.batches import feature_rows, smallest_batch
 from phimap.learn.data.blocks import DenseBlock
 from phimap.learn.data.outlying import OUTLYING_CAPACITY
@@ -21,7 +22,7 @@ from phimap.learn.data.triangle import BLOCK, STRIP, packed_entries
 from phimap.learn.registry import member_for
 from phimap.learn.ridge import alpha, conjugate_gradients
 from phimap.learn.ridge.judges import n_held_out
-from phimap.theory import REFERENCE, Machine, Workload, cost, sums_rounding
+from phimap.theory import REFERENCE, Machine, Workload, cost, prediction, sums_rounding
 from phimap.theory import workload as workload_module
 
 FALSE_ALARM = 1e-6
@@ -42,6 +43,7 @@ def test_constants_are_those_of_learners():
     assert (workload_module.BLOCK, workload_module.STRIP) == (BLOCK, STRIP)
     assert (workload_module.HELD_OUT, workload_module.OUTLYING) == (CAPACITY, OUTLYING_CAPACITY)
     assert Workload(20_000, 3, 10).n_judges == n_held_out(20_000) + OUTLYING_CAPACITY
+    assert prediction.WIDEST_DENSE == projections._WIDEST_DESIGN
     assert workload_module.FOLLOWED == conjugate_gradients._FOLLOWED
     assert workload_module.COLUMN_ARRAYS == conjugate_gradients._COLUMN_ARRAYS
     assert workload_module.EXACT_ORDER == alpha._EXACT_ORDER
@@ -162,6 +164,12 @@ def test_kinds_of_maps_and_their_seconds():
     kernels = {"matern": REFERENCE.dense, "structured": REFERENCE.structured, "ntk": REFERENCE.ntk, 5e-9: 5e-9}
     for kernel, constant in kernels.items():
         assert cost(n, d, m, kernel=kernel).seconds_of("features") == pytest.approx(n * m * constant)
+
+
+def test_wide_tables_have_structured_directions_and_may_be_narrower_in_the_file():
+    assert cost(10**6, 49, 512).seconds_of("features") == pytest.approx(10**6 * 512 * REFERENCE.structured)
+    encoded = cost(10**6, 845, 512, file_format="csv", file_columns=39)
+    assert encoded.seconds_of("reading") == pytest.approx(2 * 40e6 * REFERENCE.csv)
 
 
 def test_passes_of_solvers_without_a_gram_matrix():

@@ -25,6 +25,8 @@ _MAPS = {
     "ntk": "ntk",
     "nngp": "ntk",
 }
+#: Columns from which on learners draw directions with structure.
+WIDEST_DENSE = 48
 # Bytes that a search of normal effort holds: maps of 2,048 features on 8,000 rows, and two copies.
 _SEARCH_BYTES = 3e8
 
@@ -129,6 +131,7 @@ def cost(
     threads: int = 1,
     memory: int | str | None = None,
     passes: int | None = None,
+    file_columns: int | None = None,
     machine: Machine = REFERENCE,
 ) -> Cost:
     """Predict what a fit costs, from sizes and a few measured constants of a machine.
@@ -158,7 +161,9 @@ def cost(
     memory : int or str, optional
         Byte budget of each process, such as ``"4GB"``; None sets no limit.
     passes : int, optional
-        Passes over the features of a solver that holds no Gram matrix, which its convergence decides; None is 12.
+        Passes over the features of a solver that holds no Gram matrix, which its convergence decides; None is 20.
+    file_columns : int, optional
+        Numbers of a row in the file, where categories become more columns when they are encoded.
     machine : Machine, optional
         By default the machine of the documentation; ``pm.measure_machine()`` gives this one.
 
@@ -176,7 +181,8 @@ def cost(
     The parts of a pass are decoding, ``c_f n d``; features, ``c_m n m``; the Gram matrix, ``n m^2`` operations in the
     dtype of the features and ``4 m (m + 512)`` bytes of sums that each batch reads and writes; sums, ``32 n m`` bytes.
     The solution takes ``m^3 / 3 + 1024 m^2`` operations in float64 for each of two factorisations or some more.
-    Conjugate gradients take ``4 n m k`` operations in a pass with k columns, the first with k = 1,024.
+    Conjugate gradients take ``4 n m (k + 12)`` operations in a pass with k columns, narrow products being slower, and
+    a sketch of 1,024 directions.
     Stages that go over rows are divided by the cores; one thread of a process reads, while the others compute.
 
     A cluster adds a tree: every worker sends its triangle once, ``4 m (m + 512)`` bytes on each of ``log2(workers)``
@@ -205,6 +211,8 @@ def cost(
     budget = None if memory is None else parse_bytes(memory)
     if isinstance(kernel, str):
         kind = _MAPS[check_choice("kernel", kernel, tuple(_MAPS))]
+        if kind == "dense" and kernel != "dense" and check_integer("n_columns", n_columns, least=1) > WIDEST_DENSE:
+            kind = "structured"
         feature_seconds, searches = getattr(machine, kind), kernel == "auto"
     else:
         feature_seconds, searches = check_real("kernel", kernel, above=0.0), False
@@ -222,6 +230,7 @@ def cost(
         threads=threads,
         memory=budget,
         passes=passes,
+        file_columns=file_columns,
     )
     return predict(work, machine, feature_seconds)
 

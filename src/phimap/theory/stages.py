@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil, log2
 
 from phimap.theory.machine import Machine
-from phimap.theory.workload import BLOCK, EXACT_ORDER, OUTLYING, Workload
+from phimap.theory.workload import BLOCK, EXACT_ORDER, OUTLYING, SEARCHING_SHARE, Workload
 
 # Seconds in which a scheduler places a task, whatever the cores: the figure that Dask's documentation gives.
 _TASK_SECONDS = 1e-3
@@ -32,11 +32,12 @@ _EIGENVECTORS = 33.0
 _WINDOWS, _STEPS, _OUTLYING_STEPS, _STEP_FACTOR = 1.5, 16, 4, 2.0
 # A product with a few columns runs at such a part of the speed of others: BLAS is made for more.
 _NARROW = 4.0
-# Columns that a pass multiplies in the mean: at first five regularisations with outlying rows and without, then one.
-_CG_COLUMNS, _LOSS_COLUMNS = 6, 2
-# Operations that a preconditioner of rank r for m features takes: orthonormal directions, products, eigenvectors of
-# order r. Where the regularisation is chosen, it is made twice.
-_DIRECTIONS, _PRODUCTS, _RANK_EIGENVECTORS = 8, 2 * 8, 2 * 22
+# Columns for each target that a pass multiplies: five regularisations with outlying rows and without, or one solution;
+# and those at which a product has half its speed. The forms and this number are those of `phimap.learn.ridge.cost`.
+_SEARCHED_COLUMNS, _HALF_SPEED = 10, 12
+# Operations in float64 of making a preconditioner of rank r for m features, over ``m r^2``: it is made twice. Bytes
+# that applying it to a column moves, over ``m r``, and how often that is done.
+_MAKING, _APPLYING_BYTES, _APPLIED = 2 * 30, 16, 200
 
 
 @dataclass(frozen=True)
@@ -181,23 +182,25 @@ class Clock:
         work, machine, n = self.work, self.machine, float(self.work.n_train)
         m, t, size, rank = work.n_components, work.n_targets, work.itemsize, work.rank
         n_passes = work.n_passes
-        columns = (_CG_COLUMNS if work.solver == "cg" else _LOSS_COLUMNS) * t
-        wide, narrow = 4.0 * n * m * rank, 4.0 * n * m * (n_passes - 1) * columns
+        searching = SEARCHING_SHARE if work.solver == "cg" else 0.0
+        columns = t * (1 + searching * (_SEARCHED_COLUMNS - 1))
+        sketch, products = 4.0 * work.sketched_rows * m * rank, 4.0 * n * m * (n_passes - 1)
         share = 1 - work.kept_bytes / (n * m * size)
         formed = n * (1 + share * (n_passes - 1))
-        preconditioner = (_DIRECTIONS + _PRODUCTS) * float(m) * rank**2 + _RANK_EIGENVECTORS * float(rank) ** 3
-        moved = n_passes * n * m * (2 * size + _SUM_BYTES)
+        preconditioner = _MAKING * float(m) * rank**2
+        moved = n_passes * n * m * 2 * size
         parts = {
             "features": self._features(formed),
-            "products": machine.products(wide + _NARROW * narrow, size) + machine.moves(moved),
+            "products": machine.products(sketch + products * (columns + _HALF_SPEED), size),
         }
-        alone = machine.products(preconditioner, 8) / work.threads
+        applied = machine.moves(_APPLYING_BYTES * _APPLIED * t * m * rank)
+        alone = (machine.products(preconditioner, 8) + applied) / work.threads
         readings = 1 + (n_passes - 1) * share
         stage = self._stage(
             "passes over the features",
             parts,
             readings=readings,
-            operations=wide + narrow + preconditioner,
+            operations=sketch + products * columns + preconditioner,
             moved=moved,
             tree=8.0 * m * (rank + n_passes * columns) * 2,
             n_passes=n_passes,
@@ -227,7 +230,7 @@ class Clock:
         """
         work, machine = self.work, self.machine
         # Rows that are held out are read and passed over.
-        numbers = work.n_rows * (work.n_columns + 1.0) * readings
+        numbers = work.n_rows * ((work.file_columns or work.n_columns) + 1.0) * readings
         reading = machine.reads(numbers, work.file_format)
         computing = sum(core_seconds.values())
         readers = work.cores if work.workers > 1 else 1

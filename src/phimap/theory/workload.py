@@ -23,9 +23,11 @@ EXACT_ORDER = 768
 # Directions of the preconditioner of conjugate gradients, arrays for each; solutions that are followed at once, arrays
 # for each.
 RANK, LEAST_RANK, MOST_RANK, SKETCH_ARRAYS, FOLLOWED, COLUMN_ARRAYS = 1024, 256, 2048, 4, 20, 6
-# Passes of a solver in passes where nobody says how many: conjugate gradients took 4 to 24 on the cases of
-# `benchmarks/cost.py`.
-_PASSES = 12
+# Rows from which on a sketch is that of some, and how many these are.
+_MANY_ROWS, _SKETCHED_ROWS = 65_536, 16_384
+# Passes of a solver in passes where nobody says how many, of which so many search with ten columns for each target:
+# conjugate gradients took 4 to 24 on the cases of `benchmarks/cost.py`.
+_PASSES, SEARCHING_SHARE = 20, 0.4
 # Rows that corrections of a searched kernel need at the least, and bytes of a target that they hold beside the columns.
 _LEAST_CORRECTED, _CORRECTED_BYTES = 8000, 48
 # Bytes of the rows of a part of a table that is one task of a cluster: what Dask's readers take by themselves.
@@ -53,7 +55,9 @@ class Workload:
     memory : int or None
         Byte budget of a process; None is no limit.
     passes : int or None
-        Passes of a solver that holds no Gram matrix; None is 12.
+        Passes of a solver that holds no Gram matrix; None is 20.
+    file_columns : int or None
+        Numbers of a row in the file, its target not counted, where categories become more columns; None is n_columns.
     """
 
     n_rows: int
@@ -69,6 +73,7 @@ class Workload:
     threads: int = 1
     memory: int | None = None
     passes: int | None = None
+    file_columns: int | None = None
 
     def __post_init__(self):
         check_integer("n_rows", self.n_rows, least=2)
@@ -79,7 +84,7 @@ class Workload:
         check_choice("file_format", self.file_format, tuple(FORMATS))
         if self.holdout is not None and not check_real("holdout", self.holdout, least=0.0) < 1:
             raise ValueError(f"`holdout` must be below 1, got {self.holdout:g}. Use for example 0.1.")
-        for name in ("memory", "passes"):
+        for name in ("memory", "passes", "file_columns"):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), least=1)
         if self.solver == "auto":
@@ -146,6 +151,11 @@ class Workload:
         return min(self.n_components, RANK)
 
     @property
+    def sketched_rows(self) -> int:
+        """Rows with which the directions of the preconditioner are multiplied."""
+        return self.n_train if self.n_train < _MANY_ROWS else _SKETCHED_ROWS
+
+    @property
     def n_passes(self) -> int:
         """Passes over the features."""
         return 1 if self.solver == "cholesky" else (self.passes or _PASSES)
@@ -158,7 +168,7 @@ class Workload:
         if self.solver == "cholesky":
             # Sums, those without the rows that judge, and a factor; the images of some 24 Lanczos steps.
             factored = 3 * self.triangle_bytes + 8 * 24 * t * self.n_judges + 6 * 8 * m * (t + OUTLYING)
-            # Before it eigenvectors of a smaller problem, beside two triangles, and their images for the rows that judge.
+            # Before it eigenvectors of a smaller problem, beside two triangles, and images for the rows that judge.
             order = min(m, EXACT_ORDER)
             exact = 2 * self.triangle_bytes + 3 * 8 * order**2 + (8 + self.itemsize) * order * self.n_judges
             return judges + max(factored, exact)
