@@ -62,9 +62,8 @@ def measure_machine(base: Machine = REFERENCE) -> Machine:
     Examples
     --------
     >>> import phimap as pm
-    >>> machine = pm.measure_machine()
-    >>> machine.single > machine.double
-    True
+    >>> machine = pm.measure_machine()  # doctest: +SKIP
+    >>> pm.theory.cost(10**9, 28, 4096, machine=machine).seconds  # doctest: +SKIP
     """
     rng = np.random.default_rng(0)
     bandwidth = _bandwidth()
