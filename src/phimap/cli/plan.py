@@ -161,7 +161,7 @@ def _show(found: Cost, sizes: _Sizes, options: PlanOptions) -> None:
 
 
 def _fits(found: Cost, budget: int) -> bool:
-    """Whether no process holds more than its budget beside what the libraries take."""
+    """Whether no process holds more than its budget, beside what the libraries take."""
     return max(found.worker_memory, found.driver_memory) - found.machine.process <= budget
 
 

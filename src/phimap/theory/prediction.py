@@ -27,8 +27,10 @@ _MAPS = {
 }
 #: Columns from which on learners draw directions with structure.
 WIDEST_DENSE = 48
-# Bytes that a search of normal effort holds: maps of 2,048 features on 8,000 rows, and two copies.
-_SEARCH_BYTES = 3e8
+# Bytes that a search of normal effort holds: maps of 2,048 features on 8,000 rows, and two copies of some.
+_SEARCH_BYTES = 1.5e8
+# Bytes of what reads tables: pyarrow and its buffers.
+_READER_BYTES = {"csv": 6e7, "parquet": 6e7}
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,7 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
     features = work.batch_rows * m * size
     products = work.threads * size * min(m, BLOCK) * min(m, STRIP)
     searching = _SEARCH_BYTES if work.search else 0.0
+    process = machine.process + _READER_BYTES.get(work.file_format, 0.0)
     solving = work.solver_bytes + work.kept_bytes / work.workers
     judging = OUTLYING * m * 8
     if work.solver == "cholesky":
@@ -259,14 +262,14 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
     else:
         summing = solving = solving + features
     if work.workers == 1:
-        own = machine.process + rows + max(summing, solving, searching)
+        own = process + rows + max(summing, solving, searching)
         return own, own
     if work.solver == "cholesky":
         # Every thread has a batch and sums of its own, and one triangle more is being received.
         worker = (work.threads + 1) * work.triangle_bytes + work.threads * (features + products)
     else:
         worker = work.kept_bytes / work.workers + work.threads * features + 8 * m * 2 * work.rank
-    return machine.process + rows + worker, machine.process + max(solving - work.kept_bytes / work.workers, searching)
+    return process + rows + worker, process + max(solving - work.kept_bytes / work.workers, searching)
 
 
 def sums_rounding(n_rows: float, batch_rows: int = 4096) -> tuple[float, float]:

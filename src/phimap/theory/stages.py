@@ -22,9 +22,9 @@ _DRAW_OPERATIONS = 1e7
 _SUM_BYTES = 24
 # Operations of a search of normal effort: three levels on samples of at most 8,000 rows, and so much for each column.
 # Measured on synthetic tables of 28 and 90 columns; a table of real data takes between a half and twice of it.
-_SEARCH_OPERATIONS, _SEARCH_OPERATIONS_A_COLUMN = 8e11, 1.3e10
+_SEARCH_OPERATIONS, _SEARCH_OPERATIONS_A_COLUMN = 6e11, 1e10
 # Operations of exact models of regions, for each number of the table; as uncertain.
-_CORRECTION_OPERATIONS = 2.7e5
+_CORRECTION_OPERATIONS = 2e5
 # Operations of eigenvectors in float64, times the order cubed: 9 at some 0.3 times the speed of products, with what is
 # read from them.
 _EIGENVECTORS = 33.0
