@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,15 +88,13 @@ def this_machine() -> Any:
     return replace(machine, process=in_process(small)["peak_bytes"] - held)
 
 
-def cases(options: argparse.Namespace) -> list[dict]:
-    """Measured runs of the cases asked for."""
-    runs = []
+def cases(options: argparse.Namespace) -> Iterator[dict]:
+    """Runs of the cases asked for, measured one after the other."""
     for group in options.cases:
         for n, d, m, t, more in TUNING if group == "tuning" else ASIDE:
             sizes = {"n_rows": int(n * options.scale), "n_columns": d, "n_components": m, "n_targets": t}
             arguments = sizes | {"threads": options.threads} | more
-            runs.append({"group": group, "arguments": arguments} | in_process(arguments))
-    return runs
+            yield {"group": group, "arguments": arguments} | in_process(arguments)
 
 
 def in_process(arguments: dict) -> dict:
@@ -177,7 +176,7 @@ def _table(file: Path, target: int) -> Any:
     return open_table(file, target, dtype=np.float32, batch_rows=4096)
 
 
-def compare(runs: list[dict], *, reference: bool) -> None:
+def compare(runs: Iterable[dict], *, reference: bool) -> None:
     """Print predicted over measured cost of every run, and the worst."""
     import phimap as pm
 
@@ -203,6 +202,7 @@ def compare(runs: list[dict], *, reference: bool) -> None:
             _line("driver", predicted.driver_memory / 2**20, run["driver_bytes"] / 2**20, "MB")
         for name, ratio in ratios.items():
             worst[name] = max(worst[name], ratio, 1 / ratio)
+        sys.stdout.flush()
     sys.stdout.write(
         f"\nworst: {worst['seconds']:.2f} times in seconds (aim {SECONDS_WITHIN}), "
         f"{worst['bytes']:.2f} times in bytes (aim {BYTES_WITHIN})\n"
