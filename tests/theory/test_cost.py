@@ -252,3 +252,14 @@ def test_rounding_of_products_falls_and_that_of_sums_grows():
     assert few_products == pytest.approx(100 * many_products)
     assert many == pytest.approx(100 * few)
     assert many < many_products < 1e-9
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "auto"])
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_threads_divide_what_they_share_once(kernel, solver):
+    one, four = (cost(10**5, 28, 1024, kernel=kernel, solver=solver, threads=threads) for threads in (1, 4))
+    alone = {"drawing", "eigenvectors"}
+    for before, after in zip(one.stages, four.stages, strict=True):
+        for (name, seconds), (_, shared) in zip(before.parts, after.parts, strict=True):
+            assert shared == pytest.approx(seconds if name in alone else seconds / 4), name
+        assert sum(seconds for _, seconds in before.parts) == pytest.approx(before.seconds)

@@ -30,11 +30,10 @@ _CORRECTION_OPERATIONS = 2e5
 _EIGENVECTORS = 33.0
 # Factorisations that the search takes, Lanczos steps with each, and how much longer these take than their operations.
 _WINDOWS, _STEPS, _OUTLYING_STEPS, _STEP_FACTOR = 1.5, 16, 4, 2.0
-# A product with a few columns runs at such a part of the speed of others: BLAS is made for more.
-_NARROW = 4.0
-# Columns for each target that a pass multiplies: five regularisations with outlying rows and without, or one solution;
-# and those at which a product has half its speed. The forms and this number are those of `phimap.learn.ridge.cost`.
-_SEARCHED_COLUMNS, _HALF_SPEED = 10, 12
+# Columns at which a product has half of the speed of wide ones: BLAS is made for these.
+_HALF_SPEED = 12
+# Columns for each target that a pass multiplies in a search: five regularisations with outlying rows and without.
+_SEARCHED_COLUMNS = 10
 # Operations in float64 of making a preconditioner of rank r for m features, over ``m r^2``: it is made twice. Bytes
 # that applying it to a column moves, over ``m r``, and how often that is done.
 _MAKING, _APPLYING_BYTES, _APPLIED = 2 * 30, 16, 200
@@ -134,11 +133,14 @@ class Clock:
         core_seconds = {
             "features": self._features(n),
             "Gram matrix": machine.products(operations, size) + machine.moves(triangles),
-            "sums": machine.moves(batches) + machine.products(_NARROW * 2 * n * m * t, size),
+            "sums": machine.moves(batches) + machine.products(2 * n * m * (t + _HALF_SPEED), size),
         }
-        # Every thread of a cluster has sums of its own; those of a worker are joined before they are sent.
-        joined = (work.cores - 1) * work.triangle_bytes * 3.0 if work.workers > 1 else 0.0
-        core_seconds["joining sums"] = machine.moves(joined)
+        joined = 0.0
+        if work.workers > 1:
+            # Every thread of a cluster has sums of its own, which are joined two by two: others then wait.
+            joined = (work.cores - 1) * work.triangle_bytes * 3.0
+            levels = ceil(log2(work.cores))
+            core_seconds["joining sums"] = work.cores * levels * machine.moves(3.0 * work.triangle_bytes)
         return self._stage(
             "features and Gram matrix",
             core_seconds,
@@ -174,8 +176,7 @@ class Clock:
     def _corrections(self) -> StageCost:
         work = self.work
         operations = _CORRECTION_OPERATIONS * work.n_train * work.n_columns
-        parts = {"regions": self.machine.products(operations, 4) / work.threads}
-        return self._stage("corrections", parts, operations=operations)
+        return self._stage("corrections", {"regions": self.machine.products(operations, 4)}, operations=operations)
 
     def _passes(self) -> StageCost:
         """All passes of a solver that holds no Gram matrix, and its preconditioner."""
@@ -210,7 +211,7 @@ class Clock:
     def _held_out_rows(self) -> StageCost:
         work = self.work
         n, m, t = float(work.n_rows - work.n_train), work.n_components, work.n_targets
-        seconds = self._features(n) + self.machine.products(_NARROW * 2 * n * m * t, work.itemsize)
+        seconds = self._features(n) + self.machine.products(2 * n * m * (t + _HALF_SPEED), work.itemsize)
         return self._stage("held-out rows", {"features": seconds}, operations=2 * n * m * t)
 
     def _stage(
