@@ -6,13 +6,14 @@ of the model was found on the cases of "tuning"; those "aside" took no part. Eve
 
     python benchmarks/cost.py [--cases tuning aside] [--scale 1.0] [--threads 1]
     python benchmarks/cost.py --machine                        # the constants of this machine, as Python
-    python benchmarks/cost.py --runs FILE.json                 # runs measured elsewhere, by benchmarks/scale.py
+    python benchmarks/cost.py --runs FILE.json [--with '{"threads": 2}']    # runs measured elsewhere
     python benchmarks/cost.py --page docs/guide/scale.md       # the page, from the constants of the reference machine
 
 Of conjugate gradients the number of passes is taken from the run: their convergence is no matter of sizes. Seconds are
 those of the processor where there is one thread, so that what runs beside a fit takes none of them, and those
-of the clock with more. A run in FILE.json holds the arguments of `theory.cost` under "arguments", "stages" as a list of
-{"name", "seconds"}, "seconds", and "peak_bytes", or "worker_bytes" and "driver_bytes".
+of the clock with more. FILE.json is what ``benchmarks/scale.py --json`` writes, arguments of `theory.cost` that it does not tell
+being given by ``--with``; or a list of runs, each with "arguments", "stages" as a list of {"name", "seconds"}, "seconds",
+and "peak_bytes", or "worker_bytes" and "driver_bytes".
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ from types import SimpleNamespace
 from typing import Any
 
 SECONDS_WITHIN, BYTES_WITHIN = 1.3, 1.15
+# Shapes of benchmarks/scale.py.
+SHAPES = {
+    "higgs": {"n_columns": 28, "n_components": 1024},
+    "millionsongs": {"n_columns": 90, "n_components": 8192},
+}
 # n, d, m, t, and what differs from a Gaussian kernel of rows in memory.
 TUNING = [
     (100_000, 28, 1024, 1, {}),
@@ -59,6 +65,7 @@ def main() -> None:
     parser.add_argument("--machine", action="store_true")
     parser.add_argument("--reference", action="store_true", help="predict for the reference machine, not for this one")
     parser.add_argument("--runs", type=Path)
+    parser.add_argument("--with", dest="more", type=json.loads, default={}, help="arguments of all runs, as JSON")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -71,7 +78,7 @@ def main() -> None:
     elif options.machine:
         sys.stdout.write(f"{this_machine()!r}\n")
     else:
-        runs = json.loads(options.runs.read_text()) if options.runs else cases(options)
+        runs = elsewhere(options.runs, options.more) if options.runs else cases(options)
         compare(runs, reference=options.reference)
 
 
@@ -95,6 +102,21 @@ def cases(options: argparse.Namespace) -> Iterator[dict]:
             sizes = {"n_rows": int(n * options.scale), "n_columns": d, "n_components": m, "n_targets": t}
             arguments = sizes | {"threads": options.threads} | more
             yield {"group": group, "arguments": arguments} | in_process(arguments)
+
+
+def elsewhere(file: Path, more: dict) -> Iterator[dict]:
+    """Runs that were measured elsewhere; the arguments `more` hold for all."""
+    for run in json.loads(file.read_text(encoding="utf-8")):
+        if "arguments" in run:
+            yield run | {"arguments": run["arguments"] | more}
+            continue
+        shape, rows, _ = Path(run["file"]).stem.split("-")
+        sizes = {"n_rows": int(rows)} | SHAPES[shape]
+        arguments = sizes | {"file_format": Path(run["file"]).suffix[1:], "holdout": 0.1} | more
+        stages = [{"name": name, "seconds": seconds} for name, seconds in run["stages"].items()]
+        yield {"arguments": arguments, "stages": stages, "seconds": run["seconds"]} | {
+            "peak_bytes": run["peak_mb"] * 2**20
+        }
 
 
 def in_process(arguments: dict) -> dict:
