@@ -10,10 +10,12 @@ of the model was found on the cases of "tuning"; those "aside" took no part. Eve
     python benchmarks/cost.py --page docs/guide/scale.md       # the page, from the constants of the reference machine
 
 Of conjugate gradients the number of passes is taken from the run: their convergence is no matter of sizes. Seconds are
-those of the processor where there is one thread, so that what runs beside a fit takes none of them, and those
-of the clock with more. FILE.json is what ``benchmarks/scale.py --json`` writes, arguments of `theory.cost` that it does not tell
-being given by ``--with``; or a list of runs, each with "arguments", "stages" as a list of {"name", "seconds"}, "seconds",
-and "peak_bytes", or "worker_bytes" and "driver_bytes".
+those of the processor where there is one thread, so that what runs beside a fit takes none of them, and those of the
+clock with more.
+
+FILE.json is what ``benchmarks/scale.py --json`` writes; ``--with`` gives arguments of `theory.cost` that it does not
+tell. Or it is a list of runs, each with "arguments", "stages" as a list of {"name", "seconds"}, "seconds", and
+"peak_bytes", or "worker_bytes" and "driver_bytes".
 """
 
 from __future__ import annotations
