@@ -146,7 +146,8 @@ def cost(
         Targets, or classes t.
     kernel : str or float, default="gaussian"
         Name of the kernel, or ``"dense"``, ``"structured"`` or ``"ntk"`` for the kind of its map; or the seconds in
-        which one core forms one feature of one row, as ``pm.suggest`` measures them. ``"auto"`` searches.
+        which one core forms one feature of one row: of a map, `chosen.seconds` of ``pm.suggest(X, map, n_jobs=1)``
+        over the rows and features that it tells. ``"auto"`` searches.
     dtype : {"float32", "float64"}, default="float32"
     solver : {"auto", "cholesky", "cg", "passes"}, default="auto"
         ``"passes"`` are the losses that are not squared errors. ``"auto"`` is the factorisation where its three
