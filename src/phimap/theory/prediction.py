@@ -191,7 +191,7 @@ def cost(
     A cluster adds a tree: every worker sends its triangle once, ``4 m (m + 512)`` bytes on each of ``log2(workers)``
     levels, and a scheduler places three tasks for each part of 128 MB of the table, at a millisecond each.
 
-    **Error.** Fits by factorisation on one thread took 1.0 to 1.2 times the seconds that are predicted, and 0.87 to 1
+    **Error.** Fits by factorisation on one thread took 1.0 to 1.25 times the seconds that are predicted, and 0.87 to 1
     times the bytes (``benchmarks/cost.py --scale 0.3``, a busy machine, 22 November 2026; sizes that took part in the
     making of the model and others alike). Conjugate gradients took up to 2.5 times the seconds where the preconditioner
     had to grow. A search is known within a factor of two. What a cluster adds is arithmetic.
