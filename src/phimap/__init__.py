@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from phimap import sketches as sketches
     from phimap import tables as tables
     from phimap import theory as theory
+    from phimap.advice import measure_machine as measure_machine
     from phimap.advice import suggest as suggest
     from phimap.comparison import compare as compare
     from phimap.features import ActivationFeatures as ActivationFeatures
