@@ -131,9 +131,9 @@ class _Facts:
                 self._target.update(y)
                 yield X, y
 
-    def data_row(self, row: int) -> int:
-        """Number in the file of a training row of the latest batch, which is counted from 0 over all batches."""
-        return int(self._numbers[row - self._first])
+    def data_row(self, row: int) -> str:
+        """Name in the file of a training row of the latest batch, which is counted from 0 over all batches."""
+        return self._table.row_name(int(self._numbers[row - self._first]))
 
     def overview(self, encoder: TableEncoder | None) -> Overview:
         target = self._target
@@ -147,7 +147,7 @@ class _Facts:
             labels,
             target.whole,
             encoder,
-            self._extremes.message(f"the target {name!r}"),
+            self._extremes.message(f"the target {name!r}", self._table.row_name),
         )
 
 

@@ -14,6 +14,7 @@ from phimap.cli.errors import complain
 from phimap.cli.options import FitOptions
 from phimap.io import DataError, MixedTable, Rows, holdout_mask, open_frame, open_table
 from phimap.io.batching import Block, chosen, in_batches
+from phimap.io.folders import is_image_folder, parts_of
 from phimap.io.images import LABEL
 from phimap.io.source import check_file
 from phimap.tables import TableEncoder
@@ -47,7 +48,7 @@ class SplitRows:
             return X
         if not self.held_out:
             return self.encoder.transform_training(X, first)
-        with in_terms_of(self.table.where, numbers.__getitem__):
+        with in_terms_of(self.table.where, lambda row: self.table.row_name(int(numbers[row]))):
             return self.encoder.transform(X)
 
     def _blocks(self) -> Iterator[Block]:
@@ -65,8 +66,8 @@ def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Row
     """
     target = options.target
     if target is None:
-        if not Path(path).is_dir():
-            if ".npz:" not in path:
+        if not is_image_folder(Path(path)):
+            if not (".npz:" in path or parts_of(Path(path))):
                 check_file(Path(path))
             raise DataError(f"{path}: which column is to be predicted? Name it with --target.")
         target = LABEL
@@ -89,8 +90,8 @@ def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Row
 
 
 @contextmanager
-def in_terms_of(path: str, data_row: Callable[[int], int]) -> Iterator[None]:
-    """Errors of the encoder name the file, and rows that it was given by their numbers in the file, `data_row`."""
+def in_terms_of(path: str, data_row: Callable[[int], str]) -> Iterator[None]:
+    """Errors of the encoder name the file, and rows that it was given by what they are called there, `data_row`."""
     try:
         yield
     except DataError:

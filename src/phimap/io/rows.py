@@ -83,6 +83,10 @@ class Rows(ABC):
         """Whether each sample is an image of shape `sample_shape`."""
         return len(self.sample_shape) > 1
 
+    def row_name(self, number: int) -> str:
+        """What messages call the row of a number, counted from 1: with its file, where there are several."""
+        return str(number)
+
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         return self.batches()
 
@@ -128,7 +132,7 @@ class Rows(ABC):
         return X, None
 
     def _rebatched(self, rows: int) -> Iterator[Block]:
-        skipped = self.skipped = Skipped()
+        skipped = self.skipped = Skipped(self.row_name)
         yield from in_batches(self._checked_blocks(rows, skipped), rows)
         skipped.finish(self._where)
         if skipped.seen == skipped.count:
@@ -140,7 +144,8 @@ class Rows(ABC):
     def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[Block]:
         # Numbers are labels where the user says so.
         labels = self._source.types.get(str(self.target_name)) in LABELS
-        targets = TargetCheck(self._where, self.target_name, self._source.bad_rows.target, labels=labels)
+        policy = self._source.bad_rows.target
+        targets = TargetCheck(self._where, self.target_name, policy, labels=labels, row_name=self.row_name)
         for X, y in self._blocks(rows, skipped):
             y, numbers = targets.read(y), skipped.place(len(X))
             X, y, numbers = _kept(X, y, numbers, targets.kept(y, numbers, skipped))

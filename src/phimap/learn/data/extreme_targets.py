@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from phimap.learn.data.scaling import Moments
@@ -45,8 +47,11 @@ class ExtremeTargets:
         self._rows = np.where(farther, numbers[places], self._rows)
         self._n_rows += len(y)
 
-    def message(self, name: str) -> str | None:
-        """A line on the row that has most of the variance of a target called `name`; None where no row has."""
+    def message(self, name: str, row_name: Callable[[int], str] = str) -> str | None:
+        """A line on the row that has most of the variance of a target called `name`; None where no row has.
+
+        ``row_name(number)`` is what the line calls it.
+        """
         if self._moments is None or self._n_rows < _LEAST_ROWS:
             return None
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -55,7 +60,8 @@ class ExtremeTargets:
         end, target = np.unravel_index(int(shares.argmax()), shares.shape)
         if shares[end, target] < _SHARE:
             return None
+        row = row_name(int(self._rows[end, target]))
         return (
-            f"{name} is {self._values[end, target]:g} in row {self._rows[end, target]}, which alone makes "
+            f"{name} is {self._values[end, target]:g} in row {row}, which alone makes "
             f"{100 * shares[end, target]:.3g} % of the variance. Correct it, or drop the row: the fit follows it."
         )
