@@ -11,6 +11,7 @@ import numpy as np
 from phimap.cli.options import FitOptions
 from phimap.cli.rows import check_single, in_terms_of
 from phimap.io import DataError, Rows, holdout_mask
+from phimap.io.ahead import read_ahead
 from phimap.io.arrow import is_numeric
 from phimap.io.batching import chosen
 from phimap.io.frame import Frame
@@ -115,7 +116,7 @@ class _Facts:
     def training_rows(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Batches of the rows that are not held out."""
         options = self._options
-        for X, y, numbers in self._table.numbered_batches(self._batch_rows):
+        for X, y, numbers in read_ahead(self._table.numbered_batches(self._batch_rows)):
             held_out = holdout_mask(self._n_rows, len(X), options.holdout, options.seed)
             if np.asarray(y).dtype.kind in "fiu":
                 self._extremes.update(np.asarray(y), numbers)

@@ -13,6 +13,7 @@ import numpy as np
 from phimap.cli.errors import complain
 from phimap.cli.options import FitOptions
 from phimap.io import DataError, MixedTable, Rows, holdout_mask, open_frame, open_table
+from phimap.io.ahead import read_ahead
 from phimap.io.batching import Block, chosen, in_batches
 from phimap.io.folders import is_image_folder, parts_of
 from phimap.io.images import LABEL
@@ -37,6 +38,9 @@ class SplitRows:
     encoder: TableEncoder | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
+        return read_ahead(self._batches())
+
+    def _batches(self) -> Iterator[tuple[Any, np.ndarray]]:
         first = 0
         for X, y, numbers in in_batches(self._blocks(), self.batch_rows):
             yield self._encoded(X, first, numbers), y  # pyright: ignore[reportReturnType]

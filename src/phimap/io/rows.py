@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap._files import DataError
+from phimap.io.ahead import read_ahead
 from phimap.io.batching import Block, chosen, in_batches
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, Source, positive_integer
@@ -88,7 +89,7 @@ class Rows(ABC):
         return str(number)
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
-        return self.batches()
+        return read_ahead(self.batches())
 
     def batches(self, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray | None]]:
         """Batches of exactly `rows` rows, the last one shorter, always starting at the first row.
