@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from phimap._progress import Watched
 from phimap.cli.options import FitOptions
 from phimap.cli.rows import check_single, in_terms_of
 from phimap.io import DataError, Rows, holdout_mask
@@ -80,12 +81,14 @@ class Overview:
         return self.n_rows - self.n_held_out
 
 
-def first_pass(path: str, table: Rows, options: FitOptions, batch_rows: int) -> Overview:
+def first_pass(
+    path: str, table: Rows, options: FitOptions, batch_rows: int, advance: Callable[[int], None]
+) -> Overview:
     """Read the file once: every value is checked, rows are counted, columns and target described.
 
-    The columns of a frame also fit their encoder.
+    The columns of a frame also fit their encoder. ``advance(rows)`` is told of rows as they are done.
     """
-    facts = _Facts(path, table, options, batch_rows)
+    facts = _Facts(path, table, options, batch_rows, advance)
     encoder = None
     if not isinstance(table, Frame):
         for _ in facts.training_rows():
@@ -102,8 +105,11 @@ def first_pass(path: str, table: Rows, options: FitOptions, batch_rows: int) -> 
 class _Facts:
     """What is gathered in the first pass."""
 
-    def __init__(self, path: str, table: Rows, options: FitOptions, batch_rows: int) -> None:
+    def __init__(
+        self, path: str, table: Rows, options: FitOptions, batch_rows: int, advance: Callable[[int], None]
+    ) -> None:
         self._path = path
+        self._advance = advance
         self._table = table
         self._options = options
         self._batch_rows = batch_rows
@@ -116,7 +122,8 @@ class _Facts:
     def training_rows(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Batches of the rows that are not held out."""
         options = self._options
-        for X, y, numbers in read_ahead(self._table.numbered_batches(self._batch_rows)):
+        batches = read_ahead(self._table.numbered_batches(self._batch_rows))
+        for X, y, numbers in Watched(batches, self._advance):
             held_out = holdout_mask(self._n_rows, len(X), options.holdout, options.seed)
             if np.asarray(y).dtype.kind in "fiu":
                 self._extremes.update(np.asarray(y), numbers)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,13 +106,13 @@ def _fit(options: FitOptions, path: str) -> Result:
     rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
     table = open_selected(path, options)
     stages = Stages(verbose=not options.quiet)
-    with stages.stage("checking the data"):
+    with stages.stage("checking the data", table.n_rows, "rows") as advance:
         try:
-            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+            overview = first_pass(options.data, table, options, min(rows, table.batch_rows), advance)
         except MixedTable:
             # The first block held numbers alone.
             table = open_selected(path, options, mixed=True)
-            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+            overview = first_pass(options.data, table, options, min(rows, table.batch_rows), advance)
     rows = min(rows, table.batch_rows)
     if not options.quiet:
         tell_of(options.data, table)
@@ -134,11 +135,11 @@ def _fit(options: FitOptions, path: str) -> Result:
     if task == "regression" and overview.extreme is not None:
         complain(f"{options.data}: {overview.extreme}", "warning")
     model = _learner(options, task, standardize)
-    split = SplitRows(table, options.holdout, options.seed, rows, held_out=False, encoder=overview.encoder)
+    rows_of = partial(SplitRows, table, options.holdout, options.seed, rows, encoder=overview.encoder)
     with warnings.catch_warnings():
         # The learner would tell of it again, by its place among the training rows.
         warnings.simplefilter("ignore", ExtremeTargetWarning)
-        model.fit_batches(split, encoder=overview.encoder)
+        model.fit_batches(rows_of(held_out=False, n_rows=overview.n_train), encoder=overview.encoder)
     if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)
@@ -147,8 +148,8 @@ def _fit(options: FitOptions, path: str) -> Result:
     model.input_dtype_ = options.dtype
     scores = None
     if overview.n_held_out:
-        with stages.stage("held-out rows", overview.n_held_out) as advance:
-            scores = score(model, task, replace(split, held_out=True), advance)
+        with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
+            scores = score(model, task, rows_of(held_out=True), advance)
         if (unseen := scores.unseen()) is not None:
             complain(f"{options.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.

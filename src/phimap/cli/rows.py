@@ -27,7 +27,8 @@ class SplitRows:
     """Training rows, or held-out rows, of a table as batches (X, y): read anew on each iteration.
 
     Which rows are held out depends on their index among the rows that are not left out, and on the seed, alone. Rows
-    of a frame are encoded, those to train on by the targets of others, where an `encoder` is given.
+    of a frame are encoded, those to train on by the targets of others, where an `encoder` is given. `n_rows` are
+    to come in one iteration, None if that is not known.
     """
 
     table: Rows
@@ -36,6 +37,7 @@ class SplitRows:
     batch_rows: int
     held_out: bool
     encoder: TableEncoder | None = None
+    n_rows: int | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         return read_ahead(self._batches())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from phimap._progress import Stage, Stages
+from phimap._progress import Stage, Stages, Watched
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, is_none
 from phimap.config import memory_budget
@@ -113,8 +114,8 @@ class StreamedFit(LinearOutputs):
 
     def _fit(self, batches: Iterable[Batch]) -> Self:
         stages = Stages(bool(self.verbose))
-        with stages.stage("scales"):
-            first_pass = self._first_pass(batches)
+        with stages.stage("scales", getattr(batches, "n_rows", None), "rows") as advance:
+            first_pass = self._first_pass(Watched(batches, advance))
         with stages.stage("feature map"):
             self._prepare(first_pass, complete=True)
         member = self._member(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize)
@@ -251,7 +252,7 @@ class StreamedFit(LinearOutputs):
     def _gather(self, solver: RidgeSolver, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
         """Give the solver the features of all batches."""
         work = "features" if solver.form == "dual" else "features and Gram matrix"
-        with stages.stage(work, n_rows) as advance:
+        with stages.stage(work, n_rows, "rows") as advance:
             features = self._features()
             for X, y, weights in batches:
                 solver.update(features(X), self._encode(y), self.n_jobs, self._row_weights(y, weights))
@@ -278,7 +279,7 @@ class StreamedFit(LinearOutputs):
             return
         held_out = self._sample.first(n_held_out(n_rows))
         keys = np.sort(self._sample.keys)[: len(held_out.y)]
-        with stages.stage("corrections", n_rows) as advance:
+        with stages.stage("corrections", n_rows, "rows") as advance:
             solution = self.solution_ if self.target_units_ is None else self.target_units_.apply_to(self.solution_)
             blind = self.solver_.without(self._mapped(*held_out), solution.alpha, self.n_jobs)
             if blind is None:
@@ -346,8 +347,8 @@ class StreamedFit(LinearOutputs):
             self.n_jobs,
             self._calibrates,
         )
-        with stages.stage("passes over the features"):
-            self._keep_solution(member(problem))
+        with stages.stage("passes over the features", None, "rows") as advance:
+            self._keep_solution(member(replace(problem, stream=Watched(stream, advance))))
         self.n_samples_seen_ = n_rows
         if self.solution_.status != "solved":
             warnings.warn(

@@ -32,6 +32,11 @@ class ArrayBatches:
     weights: np.ndarray | None
     rows: int
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.X.shape[0]
+
     def __iter__(self) -> Iterator[Batch]:
         for start in range(0, self.X.shape[0], self.rows):
             part = slice(start, start + self.rows)
@@ -106,6 +111,11 @@ class CheckedBatches:
         self._check = check
         self._batches = batches
         self._seen = False
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, as far as the batches tell it."""
+        return getattr(self._batches, "n_rows", None)
 
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._batches:
