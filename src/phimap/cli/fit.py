@@ -31,7 +31,7 @@ from phimap.io.model import is_model_file, save
 from phimap.io.npy import ArrayTable
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
-from phimap.learn.data.batches import batch_rows
+from phimap.learn.data.batches import batch_rows, rows_within
 from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
@@ -108,12 +108,12 @@ def _fit(options: FitOptions, path: str) -> Result:
     stages = Stages(verbose=not options.quiet)
     with stages.stage("checking the data", table.n_rows, "rows") as advance:
         try:
-            overview = first_pass(options.data, table, options, min(rows, table.batch_rows), advance)
+            overview = first_pass(options.data, table, options, _rows_read(rows, table, options), advance)
         except MixedTable:
             # The first block held numbers alone.
             table = open_selected(path, options, mixed=True)
-            overview = first_pass(options.data, table, options, min(rows, table.batch_rows), advance)
-    rows = min(rows, table.batch_rows)
+            overview = first_pass(options.data, table, options, _rows_read(rows, table, options), advance)
+    rows = _rows_read(rows, table, options)
     if not options.quiet:
         tell_of(options.data, table)
         _tell_of_columns(options.data, overview.encoder)
@@ -155,6 +155,11 @@ def _fit(options: FitOptions, path: str) -> Result:
     # Timings belong to this run: without them a seed gives the same model file each time.
     finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
     return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
+
+
+def _rows_read(rows: int, table: Rows, options: FitOptions) -> int:
+    """Rows of a batch: those of which features are formed, or fewer where the table is wide."""
+    return rows_within(min(rows, table.batch_rows), table.row_bytes, options.memory)
 
 
 def _without_constant_columns(options: FitOptions, path: str, table: Rows, overview: Overview) -> tuple[Rows, Overview]:

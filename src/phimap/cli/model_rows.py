@@ -15,6 +15,7 @@ from phimap.io import BadRows, DataError, MixedTable, Rows, open_frame, open_tab
 from phimap.io.batching import Block, chosen
 from phimap.io.folders import is_image_folder
 from phimap.io.frame import Frame
+from phimap.learn.data.batches import rows_within
 from phimap.tables import EncodedColumn, TableEncoder
 
 
@@ -48,7 +49,7 @@ class ModelRows:
 
     def batches(self, rows: int) -> Iterator[Block]:
         """Inputs (r, d) of the model, targets (r,) or None, and numbers (r,) of the rows in the file."""
-        rows = min(rows, self.table.batch_rows)
+        rows = rows_within(min(rows, self.table.batch_rows), self.table.row_bytes, None)
         if not isinstance(self.table, Frame):
             done = 0
             try:

@@ -34,6 +34,8 @@ class Rows(ABC):
         Number of rows in the file, those left out among them; None for text files until one pass has been completed.
     batch_rows : int
         Rows of a batch of the default size.
+    row_bytes : int
+        Bytes of a row in a batch, about.
     notes : tuple of str
         What was recognised about the file, such as its separator, in words.
     skipped : Skipped
@@ -61,6 +63,7 @@ class Rows(ABC):
         self.feature_names = feature_names
         self.target_name = target_name
         self.n_rows = n_rows
+        self.row_bytes = row_bytes
         self.batch_rows = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
         self.notes: tuple[str, ...] = ()
         self.skipped = Skipped()
