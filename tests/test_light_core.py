@@ -123,6 +123,7 @@ def test_source_file_imports_what_its_room_may(path):
         "ipc",
         "json_file",
         "parquet",
+        "parts",
         "text",
         "text_columns",
     )

@@ -200,8 +200,10 @@ class _ArrayColumns:
     def update(self, X: np.ndarray) -> None:
         """Add the rows of `X` (r, ...)."""
         X = X.reshape(len(X), -1)
-        np.minimum(self._low, X.min(axis=0), out=self._low)
-        np.maximum(self._high, X.max(axis=0), out=self._high)
+        # Columns that lie in one piece are gone through several times as fast as those across rows.
+        columns = np.ascontiguousarray(X.T)
+        np.minimum(self._low, columns.min(axis=1), out=self._low)
+        np.maximum(self._high, columns.max(axis=1), out=self._high)
         if self._moments is not None:
             self._moments.update(X)
 
