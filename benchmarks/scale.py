@@ -9,8 +9,8 @@ fit, with the fitted map and as many threads:
 - *features and products*: the same with the features of each tile formed anew from rows that lie in memory, scaled.
 
 Both leave out reading, the sums with the targets, the sum over tiles in float64, the other passes over the file
-(checks, moments, held-out rows) and the solution. A ratio is the time of the limit over the training rows by the time of
-the whole command, start of the interpreter included.
+(checks, moments, held-out rows) and the solution. A ratio is the time of the limit over the training rows by the time
+of the whole command, start of the interpreter included.
 
     python benchmarks/scale.py [--rows 10000000] [--formats parquet csv] [--target classes] [--search] [--memory 700MB]
     python benchmarks/scale.py --shape millionsongs --formats npy      # 467,315 x 90 at 8,192 features
