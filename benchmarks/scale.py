@@ -235,8 +235,11 @@ def killed_and_resumed(path: Path, options: argparse.Namespace, folder: Path) ->
 
 
 def digest(path: Path) -> str:
-    """A hash of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """A hash of a model file; the order of its header, which safetensors shuffles, does not matter."""
+    content = path.read_bytes()
+    stop = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps(json.loads(content[8:stop]), sort_keys=True)
+    return hashlib.sha256(header.encode() + content[stop:]).hexdigest()
 
 
 def reading(path: Path, options: argparse.Namespace) -> dict[str, float]:
