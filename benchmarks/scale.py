@@ -187,9 +187,11 @@ def run_streams(work: Any, streams: int, run_tasks: Any) -> int:
 
 def _add_products(total: Any, Z: Any) -> None:
     """Add one triangle of ``Z^T Z`` in place."""
-    from scipy.linalg.blas import ssyrk
+    from scipy.linalg import blas
 
-    ssyrk(1.0, Z.T, beta=1.0, c=total, overwrite_c=1)
+    blas.ssyrk(  # pyright: ignore[reportAttributeAccessIssue]
+        1.0, Z.T, beta=1.0, c=total, overwrite_c=1
+    )
 
 
 def _rate(work: Any) -> float:
@@ -251,6 +253,7 @@ def reading(path: Path, options: argparse.Namespace) -> dict[str, float]:
     target = "-1" if path.suffix == ".npy" else "y"
     table = open_table(path, target)
     X, y = next(table.batches(20_000))
+    assert y is not None
     model = pm.KernelRegressor(
         "gaussian", options.features, length_scale="median", metric=None, alpha=1.0, n_jobs=options.n_jobs,
         random_state=SEED,
@@ -260,8 +263,8 @@ def reading(path: Path, options: argparse.Namespace) -> dict[str, float]:
     def passed(batches: Any) -> float:
         start = time.perf_counter()
         solver = model._empty_solver(None)
-        for X, y in batches:
-            solver.update(features(X), y[:, None], options.n_jobs)
+        for rows, targets in batches:
+            solver.update(features(rows), targets[:, None], options.n_jobs)
         return time.perf_counter() - start
 
     start = time.perf_counter()
