@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self
 
@@ -22,7 +22,7 @@ from phimap.learn.data.batches import Batch, memory_message, smallest_batch
 from phimap.learn.data.blocks import WeightedBlock
 from phimap.learn.data.feature_stream import FeatureStream
 from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.folds import Folding, fold_rows
+from phimap.learn.data.folds import Counted, Folding, fold_rows
 from phimap.learn.data.mapped_rows import Mapped, MappedRows
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
@@ -107,8 +107,8 @@ class StreamedFit(KernelChoice):
 
     def _fit(self, batches: TrainingRows) -> Self:
         stages = Stages(bool(self.verbose))
-        with stages.stage("scales"):
-            first_pass = self._first_pass(batches)
+        with stages.stage("scales", getattr(batches, "n_rows", None), "rows") as advance:
+            first_pass = self._first_pass(batches, advance=advance)
         with stages.stage("feature map"):
             self._prepare(first_pass, complete=True)
         member = self._member(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize)
@@ -121,7 +121,9 @@ class StreamedFit(KernelChoice):
         self.stages_: list[Stage] = stages.finished
         return self
 
-    def _first_pass(self, batches: TrainingRows, classes: Any = None) -> FirstPass:
+    def _first_pass(
+        self, batches: TrainingRows, classes: Any = None, advance: Callable[[int], None] = lambda rows: None
+    ) -> FirstPass:
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
@@ -136,7 +138,7 @@ class StreamedFit(KernelChoice):
             map_rows = max(map_rows, effort.n_rows[-1])
         settings = {"seed": seed, "collect_labels": self._has_labels, "map_rows": map_rows}
         start = partial(FirstPass.start, map_bytes=memory_budget(self.memory) // 4, **settings)
-        first_pass = fold_rows(batches, start)
+        first_pass = fold_rows(batches, lambda first_row: Counted(start(first_row), advance)).fold
         if not first_pass.n_rows:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         if classes is not None and first_pass.labels is not None:
@@ -195,7 +197,7 @@ class StreamedFit(KernelChoice):
         """Give the features of all batches to `solver`, or to a new one to which no others are to come."""
         empty = partial(RidgeSolver.start, self._width(), self._n_outputs(), n_rows)
         dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
-        with stages.stage("features" if dual else "features and Gram matrix", n_rows) as advance:
+        with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
 
             def start(first_row: int) -> MappedRows:
                 gathering = Gathering(empty() if solver is None else solver, self.n_jobs)
@@ -230,7 +232,7 @@ class StreamedFit(KernelChoice):
             return
         held_out = self._sample.first(n_held_out(n_rows))
         keys = np.sort(self._sample.keys)[: len(held_out.y)]
-        with stages.stage("corrections", n_rows) as advance:
+        with stages.stage("corrections", n_rows, "rows") as advance:
             solution = self.solution_ if self.target_units_ is None else self.target_units_.apply_to(self.solution_)
             blind = self.solver_.without(self._mapped(*held_out), solution.alpha, self.n_jobs)
             if blind is None:
