@@ -169,13 +169,16 @@ class Problem:
         Machine epsilon of the features.
     alpha : float or "auto"
     left_out : callable
-        Gives the `LeftOutRows` by which alpha is chosen, some of the stream's; to be called after a pass over it.
+        ``left_out(hold)`` gives the `LeftOutRows` by which alpha is chosen, some of the stream's; to be called after a
+        pass over it. Their features are held in memory, or with `hold` False formed whenever they are needed.
     memory : int
         Bytes that may be held beside the stream.
     rng : Generator
     n_jobs : int or None
     scored : bool
         Whether held-out scores are wanted where alpha is given, too.
+    sampled : bool
+        Whether `left_out` has a sample that stands for all rows in a sketch.
     """
 
     stream: Stream
@@ -184,11 +187,12 @@ class Problem:
     t: int
     eps: float
     alpha: float | str
-    left_out: Callable[[], Any]
+    left_out: Callable[[bool], Any]
     memory: int
     rng: Any
     n_jobs: int | None
     scored: bool = False
+    sampled: bool = False
 
 
 def least(alphas: np.ndarray, scores: np.ndarray) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,11 +17,11 @@ from phimap._validation import check_choice, check_integer, is_none
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
-from phimap.learn.data.batch_features import BatchFeatures
-from phimap.learn.data.batches import Batch, memory_message, smallest_batch
+from phimap.learn.data.batches import Batch, batch_rows, smallest_batch
 from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
 from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.outlying import OutlyingRows
+from phimap.learn.data.formed_block import FormedBlock
+from phimap.learn.data.outlying import OUTLYING_CAPACITY, OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
 from phimap.learn.data.scaling import Scaling, Squash
 from phimap.learn.data.weights import check_mean_weight
@@ -34,6 +33,7 @@ from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges, n_held_out
 from phimap.learn.ridge.left_out_rows import LeftOutRows
+from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.search.effort import EFFORTS
@@ -53,6 +53,8 @@ _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 _LENGTH_SCALE_ROWS = 1000
 # With fewer rows the features leave little to correct.
 _LEAST_ROWS_TO_CORRECT = 8000
+# A share of the features of which fewer are not kept between passes.
+_LEAST_KEPT = 8
 
 
 class StreamedFit(LinearOutputs):
@@ -123,7 +125,7 @@ class StreamedFit(LinearOutputs):
             self._solve(stages)
             self._correct(batches, stages)
         else:
-            self._solve_in_passes(member, batches, stages, first_pass.n_rows)
+            self._solve_in_passes(member, batches, stages, first_pass)
         self.stages_: list[Stage] = stages.finished
         return self
 
@@ -138,6 +140,8 @@ class StreamedFit(LinearOutputs):
             warnings.warn(ignored, UserWarning, stacklevel=4)
         map_rows = wish.rows_to_fit(self._most_width())
         map_rows += CAPACITY if map_rows > FIT_ROWS else 0
+        if self._loss == "squared" and self.solver == "cg":
+            map_rows = max(map_rows, CAPACITY + SKETCH_ROWS + OUTLYING_CAPACITY)
         if wish.may_search() or self.n_components == "auto":
             map_rows = max(map_rows, effort.n_rows[-1])
         first_pass = FirstPass(
@@ -314,25 +318,33 @@ class StreamedFit(LinearOutputs):
         n_bytes = n_rows * (self._row_width * 8 + self._n_outputs() * 48)
         return n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * m) and n_bytes <= min(spare, budget // 4)
 
-    def _solve_in_passes(self, member: Member, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
+    def _solve_in_passes(self, member: Member, batches: Iterable[Batch], stages: Stages, first_pass: FirstPass) -> None:
         """Solve by going through the batches several times; nothing is kept of them."""
-        m, t, dtype = self._width(), self._n_outputs(), ops_for(self._sample.X).dtype
+        m, t, dtype, n_rows = self._width(), self._n_outputs(), ops_for(self._sample.X).dtype, first_pass.n_rows
         kept = member.memory(n_rows, m, t)
-        spare = (memory_budget(self.memory) - kept - smallest_batch(m, dtype.itemsize)) // 2
-        if spare < 0:
-            raise MemoryError(memory_message(m, kept + smallest_batch(m, dtype.itemsize), self.memory))
+        rows = batch_rows(m, dtype.itemsize, self.memory, kept)
+        spare = max(memory_budget(self.memory) - kept - rows * m * dtype.itemsize, 0) // 2
+        features = self._features()
 
-        def mapped(features: BatchFeatures, X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
+        def mapped(X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
             targets, counted = self._encode(y), self._row_weights(y, weights)
             signs = np.where(targets > 0, 1.0, -1.0) if member.takes_signs else targets
             return features(X), signs, np.ones(len(targets)) if counted is None else counted
 
-        def left_out() -> LeftOutRows:
-            held_out, outlying = Judges(self._sample, self._outlying, self._mapped).of(n_rows)
-            assert held_out is not None
-            return LeftOutRows(held_out, outlying)
+        def formed(X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
+            return Rows(FormedBlock(X, features, m, rows), self._encode(y), self._row_weights(y, weights))
 
-        stream = FeatureStream(batches, partial(mapped, self._features()), spare, visit=self._outlying.update)
+        def left_out(hold: bool) -> LeftOutRows:
+            judges = Judges(self._sample, self._outlying, self._mapped if hold else formed)
+            held_out, outlying = judges.of(n_rows)
+            assert held_out is not None
+            others = formed(*judges.others(n_rows, first_pass.map_sample, SKETCH_ROWS)) if sampled else None
+            return LeftOutRows(held_out, outlying, others)
+
+        sampled = n_rows >= SAMPLED_FROM and first_pass.map_sample.keys.size >= n_held_out(n_rows) + SKETCH_ROWS
+        # Few of many features save little time: their memory is left to others.
+        few = spare < n_rows * m * dtype.itemsize // _LEAST_KEPT
+        stream = FeatureStream(batches, mapped, 0 if few else spare, visit=self._outlying.update)
         problem = Problem(
             stream,
             n_rows,
@@ -345,6 +357,7 @@ class StreamedFit(LinearOutputs):
             self._streams()["solver"],
             self.n_jobs,
             self._calibrates,
+            sampled,
         )
         with stages.stage("passes over the features"):
             self._keep_solution(member(problem))

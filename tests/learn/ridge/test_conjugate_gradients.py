@@ -79,7 +79,7 @@ def errors_without(Z, Y, weights, alpha, rank):
         Ridge(alpha=alpha, solver="cholesky").fit(Z[first:], Y[first:], sample_weight=counted[first:]).coef_.T
         for first in (R, R + K)
     ]
-    return LeftOutErrors(rows, systems, added, 1).of(solutions, alpha)
+    return LeftOutErrors(rows, systems, added, 1).of([(solutions, alpha)])[0]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
