@@ -72,6 +72,8 @@ class LinearSolution(Record):
         Predictions for rows that took no part in them; None where there are none. Model files do not keep them.
     scale : ndarray of shape (t,) or None
         Of the errors, for Huber's loss, which counts those beyond 1.35 of it less; None for other losses.
+    choice : str
+        Why it was found in this form and not in another; empty where there was no choice.
     """
 
     coef: np.ndarray
@@ -86,6 +88,7 @@ class LinearSolution(Record):
     n_passes: int = 1
     held_out: HeldOutScores | None = field(default=None, metadata={NOT_SAVED: True})
     scale: np.ndarray | None = None
+    choice: str = ""
 
 
 class Solver(ABC):
@@ -168,7 +171,7 @@ class Problem:
     eps : float
         Machine epsilon of the features.
     alpha : float or "auto"
-    left_out : callable
+    left_out : LeftOut
         ``left_out(hold)`` gives the `LeftOutRows` by which alpha is chosen, some of the stream's; to be called after a
         pass over it. Their features are held in memory, or with `hold` False formed whenever they are needed.
     memory : int
@@ -177,8 +180,6 @@ class Problem:
     n_jobs : int or None
     scored : bool
         Whether held-out scores are wanted where alpha is given, too.
-    sampled : bool
-        Whether `left_out` has a sample that stands for all rows in a sketch.
     """
 
     stream: Stream
@@ -187,12 +188,11 @@ class Problem:
     t: int
     eps: float
     alpha: float | str
-    left_out: Callable[[bool], Any]
+    left_out: Any
     memory: int
     rng: Any
     n_jobs: int | None
     scored: bool = False
-    sampled: bool = False
 
 
 def least(alphas: np.ndarray, scores: np.ndarray) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,19 +22,18 @@ from phimap.learn.data.batches import Batch, batch_rows, smallest_batch
 from phimap.learn.data.feature_stream import FeatureStream, WeightedBlock
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.formed_block import FormedBlock
-from phimap.learn.data.outlying import OUTLYING_CAPACITY, OutlyingRows
+from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
 from phimap.learn.data.scaling import Scaling, Squash
 from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.linear import LinearOutputs
 from phimap.learn.regions.fit import corrections_memory, learn_corrections
 from phimap.learn.regions.remainder import Outputs, Remainder
-from phimap.learn.registry import Member, member_for
+from phimap.learn.registry import Chosen, Member, choose
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.judges import Judges, n_held_out
-from phimap.learn.ridge.left_out_rows import LeftOutRows
-from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
+from phimap.learn.ridge.left_out import LeftOut, rows_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.search.effort import EFFORTS
@@ -119,13 +119,15 @@ class StreamedFit(LinearOutputs):
             first_pass = self._first_pass(batches)
         with stages.stage("feature map"):
             self._prepare(first_pass, complete=True)
-        member = self._member(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize)
-        if member is None:
+        known = {"t": self._n_outputs(), "n_flops": self.feature_map_.record_.n_flops}
+        chosen = self._chosen(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize, **known)
+        if chosen.member is None:
             self._gather(self._empty_solver(first_pass.n_rows), batches, stages, first_pass.n_rows)
             self._solve(stages)
             self._correct(batches, stages)
         else:
-            self._solve_in_passes(member, batches, stages, first_pass)
+            self._solve_in_passes(chosen.member, batches, stages, first_pass)
+        self.solution_ = replace(self.solution_, choice=chosen.reason)
         self.stages_: list[Stage] = stages.finished
         return self
 
@@ -138,10 +140,11 @@ class StreamedFit(LinearOutputs):
         wish = self._wish()
         if (ignored := wish.ignored()) is not None:
             warnings.warn(ignored, UserWarning, stacklevel=4)
+        # The width of a map that is given, else the most that may be chosen.
+        most = getattr(self.kernel, "n_components", self._most_width())
         map_rows = wish.rows_to_fit(self._most_width())
         map_rows += CAPACITY if map_rows > FIT_ROWS else 0
-        if self._loss == "squared" and self.solver == "cg":
-            map_rows = max(map_rows, CAPACITY + SKETCH_ROWS + OUTLYING_CAPACITY)
+        map_rows = max(map_rows, rows_in_passes(self._loss, self.solver, most))
         if wish.may_search() or self.n_components == "auto":
             map_rows = max(map_rows, effort.n_rows[-1])
         first_pass = FirstPass(
@@ -247,10 +250,14 @@ class StreamedFit(LinearOutputs):
         return RidgeSolver.start(self._width(), self._n_outputs(), n_rows)
 
     def _member(self, n_rows: int | None, m: int, itemsize: int) -> Member | None:
-        """What solves in passes for `m` features, None for Cholesky factorisation."""
-        budget = memory_budget(self.memory)
+        """What solves in passes for `m` features of a map to come, None for Cholesky factorisation."""
+        return self._chosen(n_rows, m, itemsize).member
+
+    def _chosen(self, n_rows: int | None, m: int, itemsize: int, **known: Any) -> Chosen:
+        """What solves for `m` features, and why."""
+        memory = memory_budget(self.memory) - smallest_batch(m, itemsize)
         solver = check_choice("solver", self.solver, ("auto", "cholesky", "cg"))
-        return member_for(self._loss, solver, n_rows, m, budget - smallest_batch(m, itemsize))
+        return choose(self._loss, solver, n_rows, m, memory, chosen=self.alpha == "auto", **known)
 
     def _gather(self, solver: RidgeSolver, batches: Iterable[Batch], stages: Stages, n_rows: int) -> None:
         """Give the solver the features of all batches."""
@@ -334,31 +341,13 @@ class StreamedFit(LinearOutputs):
         def formed(X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
             return Rows(FormedBlock(X, features, m, rows), self._encode(y), self._row_weights(y, weights))
 
-        def left_out(hold: bool) -> LeftOutRows:
-            judges = Judges(self._sample, self._outlying, self._mapped if hold else formed)
-            held_out, outlying = judges.of(n_rows)
-            assert held_out is not None
-            others = formed(*judges.others(n_rows, first_pass.map_sample, SKETCH_ROWS)) if sampled else None
-            return LeftOutRows(held_out, outlying, others)
-
-        sampled = n_rows >= SAMPLED_FROM and first_pass.map_sample.keys.size >= n_held_out(n_rows) + SKETCH_ROWS
+        judges = Judges(self._sample, self._outlying, self._mapped), Judges(self._sample, self._outlying, formed)
+        left_out = LeftOut(*judges, n_rows, first_pass.map_sample)
         # Few of many features save little time: their memory is left to others.
         few = spare < n_rows * m * dtype.itemsize // _LEAST_KEPT
         stream = FeatureStream(batches, mapped, 0 if few else spare, visit=self._outlying.update)
-        problem = Problem(
-            stream,
-            n_rows,
-            m,
-            t,
-            float(np.finfo(dtype).eps),
-            check_alpha(self.alpha),
-            left_out,
-            kept + spare,
-            self._streams()["solver"],
-            self.n_jobs,
-            self._calibrates,
-            sampled,
-        )
+        eps, alpha, rng = float(np.finfo(dtype).eps), check_alpha(self.alpha), self._streams()["solver"]
+        problem = Problem(stream, n_rows, m, t, eps, alpha, left_out, kept + spare, rng, self.n_jobs, self._calibrates)
         with stages.stage("passes over the features"):
             self._keep_solution(member(problem))
         self.n_samples_seen_ = n_rows

@@ -264,7 +264,7 @@ class ConjugateGradientRidge:
             problem.alpha,
             left_out=partial(problem.left_out, holds),
             judged=judged and first is None,
-            sampled=problem.sampled,
+            sampled=problem.left_out.sampled,
             rank=min(_RANK, most_rank),
             most_rank=min(_MOST_RANK, most_rank),
             rng=problem.rng,
