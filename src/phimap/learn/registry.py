@@ -58,9 +58,10 @@ def memory_in_passes(m: int) -> int:
 
 
 class Chosen(NamedTuple):
-    """What solves a problem, None being Cholesky factorisation, and why, in words for a report."""
+    """What solves a problem, None being Cholesky factorisation, its name, and why, in words for a report."""
 
     member: Member | None
+    name: str
     reason: str
 
 
@@ -95,18 +96,23 @@ def choose(
         Whether alpha is to be found.
     """
     if loss != "squared":
-        return Chosen(MEMBERS[loss, "quasi-newton"], f"the {loss} loss has no other")
-    cg = MEMBERS[loss, "cg"]
+        return Chosen(MEMBERS[loss, "quasi-newton"], "quasi-newton", f"the {loss} loss has no other")
+    cg, cholesky = (MEMBERS[loss, "cg"], "cg"), (None, "cholesky")
     if solver != "auto":
-        return Chosen(cg if solver == "cg" else None, "as given")
+        return Chosen(*(cg if solver == "cg" else cholesky), "as given")
     if n is None:
-        return Chosen(None, "more rows may come")
+        return Chosen(*cholesky, "more rows may come")
     needed = RidgeSolver.memory(n, m)
     if needed > memory:
-        return Chosen(cg, f"a factorisation needs {size_text(needed)}, there are {size_text(max(memory, 0))}")
+        return Chosen(*cg, f"a factorisation needs {size_text(needed)}, over the byte budget")
     sketched = n if n < SAMPLED_FROM else SKETCH_ROWS
     passes = passes_seconds(n, m, t, n_flops, chosen=chosen, sketched=sketched)
     factorisation = factorisation_seconds(n, m, n_flops, chosen=chosen)
-    if passes <= _SHARE * factorisation and cg.memory(n, m, t) <= memory:
-        return Chosen(cg, f"about {passes:.2g} s of one core, by factorisation {factorisation:.2g} s")
-    return Chosen(None, f"about {factorisation:.2g} s of one core, by conjugate gradients {passes:.2g} s")
+    if passes <= _SHARE * factorisation and cg[0].memory(n, m, t) <= memory:
+        return Chosen(*cg, f"about {_time(passes)} of one core, by factorisation {_time(factorisation)}")
+    return Chosen(*cholesky, f"about {_time(factorisation)} of one core, by conjugate gradients {_time(passes)}")
+
+
+def _time(seconds: float) -> str:
+    """A prediction in words, in two digits and no less than a tenth."""
+    return f"{float(f'{max(seconds, 0.1):.2g}'):,g} s"

@@ -53,7 +53,7 @@ _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 _LENGTH_SCALE_ROWS = 1000
 # With fewer rows the features leave little to correct.
 _LEAST_ROWS_TO_CORRECT = 8000
-# A share of the features of which fewer are not kept between passes.
+# Less than an eighth of the features are not kept between passes: they save little, and their memory is left to others.
 _LEAST_KEPT = 8
 
 
@@ -121,6 +121,7 @@ class StreamedFit(LinearOutputs):
             self._prepare(first_pass, complete=True)
         known = {"t": self._n_outputs(), "n_flops": self.feature_map_.record_.n_flops}
         chosen = self._chosen(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize, **known)
+        stages.tell(f"solver: {chosen.name}, {chosen.reason}")
         if chosen.member is None:
             self._gather(self._empty_solver(first_pass.n_rows), batches, stages, first_pass.n_rows)
             self._solve(stages)
@@ -140,11 +141,10 @@ class StreamedFit(LinearOutputs):
         wish = self._wish()
         if (ignored := wish.ignored()) is not None:
             warnings.warn(ignored, UserWarning, stacklevel=4)
-        # The width of a map that is given, else the most that may be chosen.
-        most = getattr(self.kernel, "n_components", self._most_width())
-        map_rows = wish.rows_to_fit(self._most_width())
+        width = self._most_width()
+        map_rows = wish.rows_to_fit(width)
         map_rows += CAPACITY if map_rows > FIT_ROWS else 0
-        map_rows = max(map_rows, rows_in_passes(self._loss, self.solver, most))
+        map_rows = max(map_rows, rows_in_passes(self._loss, self.solver, self.kernel, width))
         if wish.may_search() or self.n_components == "auto":
             map_rows = max(map_rows, effort.n_rows[-1])
         first_pass = FirstPass(
@@ -343,7 +343,6 @@ class StreamedFit(LinearOutputs):
 
         judges = Judges(self._sample, self._outlying, self._mapped), Judges(self._sample, self._outlying, formed)
         left_out = LeftOut(*judges, n_rows, first_pass.map_sample)
-        # Few of many features save little time: their memory is left to others.
         few = spare < n_rows * m * dtype.itemsize // _LEAST_KEPT
         stream = FeatureStream(batches, mapped, 0 if few else spare, visit=self._outlying.update)
         eps, alpha, rng = float(np.finfo(dtype).eps), check_alpha(self.alpha), self._streams()["solver"]

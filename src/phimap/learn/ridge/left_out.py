@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from phimap.learn.data.outlying import OUTLYING_CAPACITY
 from phimap.learn.data.reservoir import CAPACITY, Reservoir
@@ -14,8 +15,12 @@ from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
 _LEAST_FEATURES = 8192
 
 
-def rows_in_passes(loss: str, solver: str, m: int) -> int:
-    """Rows at random that a first pass should keep for a solution in passes, which may follow."""
+def rows_in_passes(loss: str, solver: str, kernel: Any, width: int) -> int:
+    """Rows at random that a first pass should keep for a solution in passes, which may follow.
+
+    The map, where `kernel` is one, has its own width in place of `width`.
+    """
+    m = getattr(kernel, "n_components", None) or width
     wanted = solver == "cg" or (solver == "auto" and m > _LEAST_FEATURES)
     return CAPACITY + SKETCH_ROWS + OUTLYING_CAPACITY if loss == "squared" and wanted else 0
 
