@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from phimap.learn.data.outlying import OUTLYING_CAPACITY
 from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.ridge.judges import Judges, n_held_out
 from phimap.learn.ridge.left_out_rows import LeftOutRows
@@ -22,7 +21,7 @@ def rows_in_passes(loss: str, solver: str, kernel: Any, width: int) -> int:
     """
     m = getattr(kernel, "n_components", None) or width
     wanted = solver == "cg" or (solver == "auto" and m > _LEAST_FEATURES)
-    return CAPACITY + SKETCH_ROWS + OUTLYING_CAPACITY if loss == "squared" and wanted else 0
+    return CAPACITY + SKETCH_ROWS if loss == "squared" and wanted else 0
 
 
 @dataclass(frozen=True)
