@@ -75,7 +75,8 @@ class ConjugateGradients(Solver):
     **Error.** The residual that is reported is that of the system as it stands, formed anew. The criterion is that of
     `solve_ridge` with held-out and outlying rows, see `LeftOutErrors`.
 
-    **Cost.** A pass forms the features of all rows and takes ``4 n m k`` flops for k columns; the first has k = rank.
+    **Cost.** A pass forms the features of all rows and takes ``4 n m k`` flops for k columns; the first has k = rank,
+    unless the sketch is made of sampled rows, see `SketchRows`.
     The preconditioner takes some ``10 m rank^2`` flops, twice where alpha is chosen. ``8 m (4 rank + 6 k)`` bytes.
 
     **Differs from the source in** the choice of alpha on the way.
