@@ -43,6 +43,12 @@ class Stages:
     verbose: bool = False
     finished: list[Stage] = field(default_factory=list)
 
+    def tell(self, text: str) -> None:
+        """Write a line between stages if `verbose`."""
+        if self.verbose:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
     @contextmanager
     def stage(self, name: str, total: int | None = None, unit: str | None = None) -> Iterator[Callable[[int], None]]:
         """Time a block; the value of the block is a function that advances the bar by a number of steps.

@@ -198,6 +198,8 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
         effort=options.effort,
         corrections=None if options.corrections == "none" else options.corrections,
         standardize=False if standardize == "none" else standardize,
+        # Passes keep no sums.
+        solver="cholesky" if options.statistics else "auto",
         device=options.device,
         memory=options.memory,
         n_jobs=options.n_jobs,

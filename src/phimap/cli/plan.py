@@ -17,7 +17,7 @@ from phimap.cli.table_size import table_size
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.io import DataError
 from phimap.learn.data.batches import smallest_batch
-from phimap.learn.registry import member_for
+from phimap.learn.registry import choose
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.names import kernel_name
 from phimap.theory import REFERENCE, Cost, Machine, cost
@@ -105,9 +105,16 @@ def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, machine: Machine) ->
         raise ValueError(f"--workers must be at least 1, got {options.workers}. Use for example 4.")
     itemsize = np.dtype(options.dtype).itemsize
     budget = _budget(options)
-    member = member_for(
-        "squared", options.solver, sizes.n_rows, options.features, budget - smallest_batch(options.features, itemsize)
-    )
+    solver = choose(
+        "squared",
+        options.solver,
+        sizes.n_rows,
+        options.features,
+        budget - smallest_batch(options.features, itemsize),
+        t=sizes.n_outputs,
+        # Those of a product with a matrix; structured maps take fewer.
+        n_flops=2 * sizes.n_columns * options.features,
+    ).name
     # A worker of a cluster has one thread for each of its tasks.
     threads = 1 if options.workers > 1 and options.n_jobs is None else thread_count(options.n_jobs)
     return cost(
@@ -117,7 +124,7 @@ def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, machine: Machine) ->
         sizes.n_outputs,
         kernel=_KINDS.get(kernel, "dense"),
         dtype=options.dtype,
-        solver="cholesky" if member is None else "cg",
+        solver=solver,
         file_format=sizes.file_format,
         search=kernel == "auto",
         holdout=options.holdout,
