@@ -117,6 +117,9 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     n_jobs: int | None
     record_: MapRecord
     kernel_: Kernel
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    image_shape_: tuple[int, int, int] | None
 
     # Roles of the random draws, see `named_streams`.
     _roles: tuple[str, ...] = ()

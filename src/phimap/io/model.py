@@ -16,8 +16,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._files import DataError, one_line, write_whole
-from phimap.io.encoding import Decoder, Encoder, public_classes
+from phimap.config import memory_budget, size_text
+from phimap.io.decoding import Decoder
+from phimap.io.encoding import Encoder, public_classes
 from phimap.io.pipelines import check_steps
+from phimap.io.trial import check_model
 
 _FORMAT = "phimap-model-1"
 # What is no model file may seem to announce a header of any length.
@@ -105,18 +108,28 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     DataError
-        If it is not a model file, is truncated or damaged, or was written by a later version of the format.
+        If it is not a model file, is truncated or damaged, or was written by a later version of the format; or if it
+        is larger than the byte budget.
+
+    Notes
+    -----
+    The file may come from a stranger: only classes of this package are made, of values that their declarations allow,
+    and the model is tried on one row of zeros. See the page on files for what that does not promise.
     """
     text, arrays, metadata = _read(Path(path))
     if _checksum(text, arrays) != metadata.get("sha256"):
         raise DataError(f"`{path}` is damaged: its checksum does not match its content. Save the model again.")
     try:
-        return Decoder(arrays).decode(json.loads(text))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        model = Decoder(arrays, len(text)).decode(json.loads(text))
+        check_model(model)
+    except Exception as error:
+        # The tree names classes and gives their fields: whatever goes wrong with what it says is the file's fault.
+        what = one_line(error) or type(error).__name__
         raise DataError(
-            f"`{path}` was written by phimap {metadata.get('version')} and cannot be read by {version('phimap')}: "
-            f"{one_line(error)}. Save the model again with this version."
+            f"`{path}` was written by phimap {one_line(metadata.get('version'))}, is damaged, and cannot be read by "
+            f"{version('phimap')}: {what}. Save the model again with this version."
         ) from error
+    return model
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -135,6 +148,11 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
         raise DataError(f"`{path}` is a folder. Give a model file, as written by save or by phimap fit --model.")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file `{path}`. Give a model file, as written by phimap fit --model.")
+    if path.stat().st_size > memory_budget():
+        raise DataError(
+            f"`{path}` takes {size_text(path.stat().st_size)}, over the budget of {size_text(memory_budget())}. "
+            "Raise it with phimap.config(memory=...)."
+        )
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}

@@ -96,6 +96,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
     #: Weights of the classes, in their order; None where all are one.
     _class_factors: np.ndarray | None = None
+    classes_: np.ndarray
     calibration_: Calibration | None = None
 
     def __init__(

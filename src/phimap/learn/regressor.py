@@ -181,6 +181,8 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
 
     #: Where targets lie; None with the squared loss, which takes them as they are.
     _robust: RobustTargets | None = None
+    n_targets_: int
+    _single_column: bool
 
     def __init__(
         self,

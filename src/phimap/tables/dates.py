@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from phimap.records import of_floats, of_number
 from phimap.tables.encoding import Encoding
 from phimap.tables.tallies import NumberTally
 
@@ -45,11 +47,16 @@ class DateEncoding(Encoding):
     form: str
     median: float
     mean: float
-    deviation: float
+    deviation: float = field(metadata=of_number(above=0))
     cycles: tuple[str, ...]
-    factors: np.ndarray
+    factors: np.ndarray = field(metadata=of_floats("c"))
     has_indicator: bool
-    variances: np.ndarray
+    variances: np.ndarray = field(metadata=of_floats("k"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield set(self.cycles) <= set(_CYCLES), "cycles that are known"
+        yield self.factors.size == 1 + len(self.cycles), "a factor for the trend and for each cycle"
+        yield len(self.names()) == self.variances.size, "a variance for each of its numbers"
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, form: str) -> DateEncoding:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from phimap.ops import single_threaded_blas
+from phimap.records import of_floats
 from phimap.tables.encoding import Encoding
 from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 
@@ -34,10 +36,13 @@ class TextEncoding(Encoding):
     variances : ndarray of shape (k,)
     """
 
-    weights: np.ndarray
-    directions: np.ndarray | None
-    centre: np.ndarray
-    variances: np.ndarray
+    weights: np.ndarray = field(metadata=of_floats("h"))
+    directions: np.ndarray | None = field(metadata=of_floats("h", "k"))
+    centre: np.ndarray = field(metadata=of_floats("k"))
+    variances: np.ndarray = field(metadata=of_floats("k"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.directions is not None or self.centre.size == self.weights.size, "a number for each n-gram"
 
     @property
     def is_sparse(self) -> bool:
