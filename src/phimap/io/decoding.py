@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, get_type_hints
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from phimap._files import DataError, one_line
+from phimap.config import thread_count
 from phimap.io import legacy
 from phimap.io.declared import check_record, is_of, quoted
 from phimap.io.encoding import public_classes
@@ -30,6 +32,7 @@ _TEXT_BYTES, _TEXT_GRANT = 256, 2**20
 _MOST_ROWS = 2**40
 # A kernel's depth, degree and order are counts of steps: a file that names millions would take years.
 _MOST_STEPS = 10_000
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _MISSING = object()
 
 
@@ -171,6 +174,10 @@ def _check_parameter(cls: type, name: str, value: Any) -> None:
         raise DataError(f"{where} must be no {type(value).__name__}")
     if issubclass(cls, Kernel) and isinstance(value, int) and not -_MOST_STEPS <= value <= _MOST_STEPS:
         raise DataError(f"{where} must be at most {_MOST_STEPS}, got {quoted(value)}")
+    if name == "n_jobs":
+        thread_count(value)
+    if name == "device" and not (isinstance(value, str) and _DEVICE.fullmatch(value)):
+        raise DataError(f"{where} must be 'auto', 'cpu' or 'cuda[:index]', got {quoted(value)}")
     _check_numbers(where, value, _is_number)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from typing import Any
 
@@ -44,7 +45,9 @@ def check_model(model: Any) -> None:
     if record is not None:
         _check_size(record)
     if record is None or record.scratch_width <= _LARGEST_TRIAL:
-        _try(model, steps)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            _try(steps)
 
 
 def _record_of(step: Any) -> MapRecord | None:
@@ -61,7 +64,7 @@ def _check_size(record: MapRecord) -> None:
         )
 
 
-def _try(model: Any, steps: list[Any]) -> None:
+def _try(steps: list[Any]) -> None:
     """Raise unless the model, in one thread on the host, gives finite numbers for a row of zeros."""
     encoder = steps[0] if isinstance(steps[0], TableEncoder) else getattr(steps[0], "encoder_", None)
     if encoder is not None:

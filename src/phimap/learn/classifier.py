@@ -206,6 +206,10 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             return np.where(index == 1, 1.0, -1.0)[:, None]
         return np.eye(self.classes_.size)[index]
 
+    def _serves(self, n_outputs: int) -> bool:
+        n_classes = self.classes_.size
+        return self.classes_.ndim == 1 and n_classes > 1 and n_outputs == (1 if n_classes == 2 else n_classes)
+
     def _decode(self, scores: np.ndarray) -> np.ndarray:
         index = (scores[:, 0] > 0).astype(np.intp) if self.classes_.size == 2 else scores.argmax(axis=1)
         return self.classes_[index]

@@ -78,8 +78,6 @@ class StreamedFit(LinearOutputs):
     _outlying: OutlyingRows
     _seed: np.random.SeedSequence
     _sparse: bool
-    _origin: str
-    stages_: list[Stage]
 
     @abstractmethod
     def _learn_targets(self, first_pass: FirstPass) -> None:
@@ -126,7 +124,7 @@ class StreamedFit(LinearOutputs):
             self._correct(batches, stages)
         else:
             self._solve_in_passes(member, batches, stages, first_pass.n_rows)
-        self.stages_ = stages.finished
+        self.stages_: list[Stage] = stages.finished
         return self
 
     def _first_pass(self, batches: Iterable[Batch], classes: Any = None) -> FirstPass:

@@ -54,6 +54,12 @@ class RidgeSolver(Record):
         # The first model files know no weights.
         self.rows = tuple((*row, None)[:3] for row in self.rows)  # pyright: ignore[reportAttributeAccessIssue]
 
+    def serves(self, n_components: int) -> bool:
+        """Whether it has sums over, or rows of, so many features; none at all will do."""
+        if self.statistics is not None:
+            return self.statistics.n_components == n_components
+        return all(Z.shape[1] == n_components for Z, _, _ in self.rows)
+
     @classmethod
     def memory(cls, n_rows: int | None, n_components: int) -> int:
         """Bytes that many rows take; `n_rows` is None if their number is not known.
