@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
 
+#: Encoded numbers are float32, and so are their squares: a larger one comes from no table.
+LARGEST = 1e18
+
+
 class Encoding(Record):
     """How the cells of a column become k numbers.
 

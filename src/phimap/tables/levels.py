@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from phimap.records import NOT_SAVED, of_floats
-from phimap.tables.encoding import Encoding
+from phimap.tables.encoding import LARGEST, Encoding
 from phimap.tables.tallies import LevelTally, folds_of
 from phimap.tables.targets import FOLDS, Targets, padded
 
@@ -45,7 +45,7 @@ class LevelEncoding(Encoding):
     """
 
     levels: tuple[str, ...]
-    table: np.ndarray = field(metadata=of_floats("r", "k"))
+    table: np.ndarray = field(metadata=of_floats("r", "k", least=-LARGEST, most=LARGEST))
     labels: tuple[str, ...]
     variances: np.ndarray = field(metadata=of_floats("k"))
     held_out: np.ndarray | None = field(default=None, metadata={NOT_SAVED: True, **of_floats(None, None, "k")})

@@ -10,7 +10,7 @@ import numpy as np
 
 from phimap.records import of_floats, of_number
 from phimap.tables.bad_cell import BadCell
-from phimap.tables.encoding import Encoding
+from phimap.tables.encoding import LARGEST, Encoding
 from phimap.tables.tallies import NumberTally, check_range
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class NumberEncoding(Encoding):
     variances: np.ndarray = field(metadata=of_floats("?k"))
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
+        unit = self.deviation or 1.0
+        yield max(abs(self.mean), abs(self.median)) <= LARGEST * unit, "a mean and a median that its deviation can tell"
         yield len(self.names()) == self.variances.size, "a variance for each of its numbers"
 
     @classmethod

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from phimap.ops import single_threaded_blas
 from phimap.records import of_floats
-from phimap.tables.encoding import Encoding
+from phimap.tables.encoding import LARGEST, Encoding
 from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class TextEncoding(Encoding):
     variances : ndarray of shape (k,)
     """
 
-    weights: np.ndarray = field(metadata=of_floats("h"))
-    directions: np.ndarray | None = field(metadata=of_floats("h", "k"))
-    centre: np.ndarray = field(metadata=of_floats("k"))
+    weights: np.ndarray = field(metadata=of_floats("h", least=-LARGEST, most=LARGEST))
+    directions: np.ndarray | None = field(metadata=of_floats("h", "k", least=-LARGEST, most=LARGEST))
+    centre: np.ndarray = field(metadata=of_floats("k", least=-LARGEST, most=LARGEST))
     variances: np.ndarray = field(metadata=of_floats("k"))
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
