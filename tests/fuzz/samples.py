@@ -85,6 +85,15 @@ def fitted_models() -> dict[str, Any]:
             "gradient": pm.CNTKGradientFeatures(2, width=4, random_state=0),
         }.items()
     }
+    wide = np.random.default_rng(0).standard_normal((40, 20))
+    additive = pm.kernels.Additive(pm.kernels.Gaussian(2.0), order=1)
+    models |= {
+        "weighted": pm.FourierFeatures(projection="spherical-radial", **fixed).fit(X),
+        "sparse-grid": pm.FourierFeatures(projection="sparse-grid", n_components=22, random_state=0).fit(X),
+        "subsets": pm.FourierFeatures(additive, **fixed).fit(wide),
+        "sphere": pm.FourierFeatures(projection="ssf", **fixed).fit(np.tile(wide, 3)),
+        "rotated": pm.FourierFeatures(projection="ssf", **fixed).fit(np.tile(wide, 7)),
+    }
     models |= learners()
     labels = np.digitize(y, [-0.5, 0.5])
     models |= {

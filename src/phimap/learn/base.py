@@ -79,6 +79,9 @@ class KernelModel(StreamedFit, FittedHTML):
         yield from super().requirements()
         if "solver_" in fitted and self._sample.y is not None:
             yield len(self._encode(self._sample.y)) == len(self._sample.y), "targets of its kind in its sample"
+            width = self.scaling_.shift.size
+            kept = (rows.X for rows in (self._sample, self._outlying) if rows.X is not None)
+            yield all(X.ndim == 2 and X.shape[1] == width for X in kept), "rows as wide as its scaling in its sample"
 
     # Hooks -----------------------------------------------------------------------------------------------------
 
