@@ -34,6 +34,13 @@ _MOST_ROWS = 2**40
 _MOST_STEPS = 10_000
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _MISSING = object()
+# What the command line notes on a model beside what is fitted.
+_NOTES: dict[str, Any] = {
+    "target_name_": str,
+    "sample_shape_": tuple[int, ...] | None,
+    "resized_": tuple[int, int] | None,
+    "input_dtype_": str | None,
+}
 
 
 class Decoder:
@@ -191,7 +198,7 @@ def _check_state(estimator: Any, name: str, value: Any) -> None:
         if isinstance(value, Record | BaseEstimator):
             raise DataError(f"{where} must be no {type(value).__name__}")
     else:
-        hint = _hints(cls).get(name, _MISSING)
+        hint = (_NOTES | _hints(cls)).get(name, _MISSING)
         if hint is _MISSING or isinstance(inspect.getattr_static(cls, name, None), property):
             raise DataError(f"{where} is nothing that is fitted")
         if not is_of(value, hint):

@@ -79,7 +79,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
     # The factor behind standard deviations is made anew from the statistics; what an encoder keeps of rows is large.
-    skipped = ("_predictive", "_pass") if statistics else ("_predictive", "_pass", "solver_", "_sample", "_outlying")
+    # Times and memory are those of a run: equal models are equal files.
+    skipped = ("_predictive", "_pass", "stages_", *(() if statistics else ("solver_", "_sample", "_outlying")))
     tree = Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {
@@ -88,7 +89,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         "model": text,
         "sha256": _checksum(text, arrays),
     }
-    write_whole(path, lambda file: file.write(serialise(arrays, metadata)))
+    pieces = _in_order(serialise(arrays, metadata))
+    write_whole(path, lambda file: file.writelines(pieces))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -167,6 +169,17 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
         raise DataError(
             f"`{path}` is not a phimap model, or it is truncated: {one_line(error)}. Give a file written by save."
         ) from error
+
+
+def _in_order(content: bytes) -> list[bytes | memoryview]:
+    """A safetensors file, in pieces, whose metadata stand in the order of their names: the library's is by chance."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    # Blanks at its end, as there were, keep the numbers behind it aligned.
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return [len(text).to_bytes(8, "little"), text, memoryview(content)[end:]]
 
 
 def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:

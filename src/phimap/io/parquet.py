@@ -12,6 +12,18 @@ from phimap._files import DataError, one_line
 from phimap.io.column_file import TypedFile
 from phimap.io.source import Source
 
+# What a damaged file raises: Arrow's own errors, and those of the description that pandas leaves in it.
+_DAMAGES = (
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 # Column chunks are read through a buffer of this size instead of whole.
 _BUFFER_BYTES = 2**20
 
@@ -23,7 +35,8 @@ class ParquetColumns(TypedFile):
         self._path = source.path
         with _explained(source.where), parquet.ParquetFile(source.path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
-        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
+            described = schema.pandas_metadata or {}
+            index = [name for name in described.get("index_columns", ()) if isinstance(name, str)]
         super().__init__(source.where, schema, n_rows, index)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -38,5 +51,7 @@ class ParquetColumns(TypedFile):
 def _explained(where: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except _DAMAGES as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(f"{where}: damaged or no Parquet file ({one_line(error)}). Write it again.") from None

@@ -71,14 +71,16 @@ class KernelModel(StreamedFit, FittedHTML):
         self.verbose = verbose
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        fitted, wanted = vars(self), {"_seed", "_sparse", "metric_"}
+        fitted, wanted = vars(self), {"_seed", "_sparse"}
         wanted |= {"classes_"} if self._has_labels else {"n_targets_", "_single_column"}
         if "solver_" in fitted:
             wanted |= {"_sample", "_outlying", "_origin"}
         yield wanted <= fitted.keys(), "all that was fitted"
         yield from super().requirements()
         if "solver_" in fitted and self._sample.y is not None:
-            yield len(self._encode(self._sample.y)) == len(self._sample.y), "targets of its kind in its sample"
+            targets = self._encode(self._sample.y)
+            kind = targets.dtype.kind
+            yield kind == "f" and len(targets) == len(self._sample.y), "targets of its kind in its sample"
             width = self.scaling_.shift.size
             kept = (rows.X for rows in (self._sample, self._outlying) if rows.X is not None)
             yield all(X.ndim == 2 and X.shape[1] == width for X in kept), "rows as wide as its scaling in its sample"
