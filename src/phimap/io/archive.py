@@ -38,7 +38,16 @@ def explained_zip(where: str) -> Iterator[None]:
     """Turn what a bad archive raises into one line."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, struct.error, LZMAError, EOFError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        LZMAError,
+        EOFError,
+        LookupError,
+        RuntimeError,
+        UnicodeError,
+    ) as error:
         raise DataError(f"{where}: damaged or locked zip archive ({one_line(error)}). Unpack it first.") from None
 
 

@@ -35,8 +35,8 @@ class ParquetColumns(TypedFile):
         self._path = source.path
         with _explained(source.where), parquet.ParquetFile(source.path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
-            described = schema.pandas_metadata or {}
-            index = [name for name in described.get("index_columns", ()) if isinstance(name, str)]
+            described, names = schema.pandas_metadata or {}, schema.names
+            index = [name for name in described.get("index_columns", ()) if name in names]
         super().__init__(source.where, schema, n_rows, index)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -83,7 +83,8 @@ class KernelModel(StreamedFit, FittedHTML):
             yield kind == "f" and len(targets) == len(self._sample.y), "targets of its kind in its sample"
             width = self.scaling_.shift.size
             kept = (rows.X for rows in (self._sample, self._outlying) if rows.X is not None)
-            yield all(X.ndim == 2 and X.shape[1] == width for X in kept), "rows as wide as its scaling in its sample"
+            right = all(X.ndim == 2 and X.shape[1] == width and X.dtype.kind in "fu" for X in kept)
+            yield right, "rows of numbers, as wide as its scaling, in its sample"
 
     # Hooks -----------------------------------------------------------------------------------------------------
 

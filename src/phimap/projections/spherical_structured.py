@@ -64,6 +64,7 @@ class SphereRecord(BlockRecord):
         half, width = self.frequencies.shape[1], self.input_scale.shape[0]
         yield width <= 2 * half, "room for a row in its transforms"
         yield self.rotation is None or width == 2 * half, "a rotation onto all of its transforms"
+        yield self.n_points <= 2 * max(2, half, self.n_directions), "no more points than its directions take"
         yield all(n == _fast_length(n) for n in (half, self.n_points)), "transforms of products of 2, 3 and 5"
 
     @property
