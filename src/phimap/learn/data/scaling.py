@@ -87,6 +87,10 @@ class Scaling(Record):
 
         CSR stays CSR unless the columns are shifted, as those of a model fitted on dense rows are.
         """
+        if not ops.is_finite(self.factor):
+            raise ValueError(
+                f"`X` is too near 0 for {ops.dtype}: the spread of a column has no inverse. Scale X, or pass float64."
+            )
         if self.squash is not None:
             X = self.squash.apply(ops, X)
         if ops.is_sparse(X) and not self.shift.any():
