@@ -151,6 +151,7 @@ def test_squashed_columns_are_standardised(rng):
     np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_columns_whose_spread_float32_cannot_invert_are_refused_by_name():
     X = 1e-40 * np.random.default_rng(0).standard_normal((60, 3))
     model = pm.KernelRegressor("gaussian", n_components=16, random_state=0)
