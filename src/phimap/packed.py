@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from phimap._files import DataError, one_line, write_whole
 from phimap.ops import host, run_tasks
 from phimap.ops.primitives.bit_planes import count_ones, transpose_bits, unpack
 from phimap.ops.primitives.bit_products import PRODUCT_ROWS, coded, write_products
+from phimap.records import of_entries, of_number
 
 _FORMAT = "phimap-packed-1"
 # Rows and columns that are unpacked at a time: 1 MB in float32, which stays in an L2 cache or near it.
@@ -63,12 +65,24 @@ class PackedArray:
     (True, True)
     """
 
-    planes: np.ndarray
+    planes: np.ndarray = field(metadata=of_entries("word", "q", "?n", "w"))
     weights: tuple[float, ...]
     offset: float
     scale: float
-    n_columns: int
+    n_columns: int = field(metadata=of_number(least=1))
     dtype: np.dtype
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        """What must be true of an array from a file, in words: see `Record.requirements`."""
+        n_planes, _, n_words = self.planes.shape
+        yield len(self.weights) == n_planes, "a weight for each plane"
+        yield n_words == -(-self.n_columns // 64), "words for all columns"
+        unused = -self.n_columns % 64
+        yield (
+            not (self.planes[:, :, -1] >> np.uint64(63 - unused) >> np.uint64(1)).any() or not unused,
+            "unused bits of 0",
+        )
+        yield self.dtype in (np.float32, np.float64), "a dtype of 32 or 64 bits"
 
     @classmethod
     def zeros(

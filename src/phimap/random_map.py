@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -117,9 +118,19 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     n_jobs: int | None
     record_: MapRecord
     kernel_: Kernel
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    image_shape_: tuple[int, int, int] | None
 
     # Roles of the random draws, see `named_streams`.
     _roles: tuple[str, ...] = ()
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        """What must be true of a map from a file: see `Record.requirements`."""
+        if hasattr(self, "record_"):
+            yield self.record_.n_features == self.n_features_in_, "a record of its inputs"
+            shape = getattr(self, "image_shape_", None)
+            yield shape is None or prod(shape) == self.n_features_in_, "images of its inputs"
 
     def output_width(self, n_features: int) -> int:
         """Width of the features of inputs with `n_features` columns, before `fit`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 __all__ = ["main"]
 
@@ -20,6 +22,7 @@ def main() -> None:
     if missing:
         sys.stderr.write(f"error: the command phimap needs {', '.join(missing)}. Install: pip install 'phimap[cli]'.\n")
         sys.exit(2)
+    signal.signal(signal.SIGTERM, _stop)
     try:
         from phimap.cli.blas import choose_core_type
 
@@ -30,3 +33,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("error: interrupted. No half-written file is left.\n")
         sys.exit(130)
+
+
+def _stop(number: int, frame: Any) -> None:
+    """End as by Ctrl-C, so that files that are being written are removed."""
+    sys.stderr.write("error: terminated. No half-written file is left.\n")
+    sys.exit(128 + number)

@@ -134,6 +134,7 @@ class SumFeatures(FeatureMap):
     True
     """
 
+    widths_: tuple[int, ...]
     _roles = ("parts",)
 
     def __init__(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from phimap.ops.primitives.cosines import cos_shift, cos_sin
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
+from phimap.records import of_floats, with_lengths
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,16 @@ class FourierRecord(MapRecord):
     normalize_input, normalize_output : bool
     """
 
-    projection: ProjectionRecord
-    shift: np.ndarray
-    scale: np.ndarray
+    projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
+    shift: np.ndarray = field(metadata=of_floats("?k"))
+    scale: np.ndarray = field(metadata=of_floats("s"))
     normalize_input: bool
     normalize_output: bool
 
     bounded = True
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.n_pairs >= 0, "no more phases than directions"
 
     @property
     def n_features(self) -> int:

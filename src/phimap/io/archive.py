@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from lzma import LZMAError
 from pathlib import Path
 from typing import IO
 
@@ -36,7 +38,16 @@ def explained_zip(where: str) -> Iterator[None]:
     """Turn what a bad archive raises into one line."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        LZMAError,
+        EOFError,
+        LookupError,
+        RuntimeError,
+        UnicodeError,
+    ) as error:
         raise DataError(f"{where}: damaged or locked zip archive ({one_line(error)}). Unpack it first.") from None
 
 

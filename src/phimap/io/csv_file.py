@@ -13,6 +13,7 @@ from pyarrow import csv as arrow_csv
 
 from phimap._files import DataError, NoRowsError, one_line
 from phimap._missing import MISSING_AMONG_NUMBERS
+from phimap.config import memory_budget, size_text
 from phimap.io.archive import explained_zip, open_member
 from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
@@ -23,6 +24,10 @@ from phimap.io.source import Source
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
+# No longer row is looked for at the top of a file: a compressed one may hold nothing else. Arrow counts in 32 bits.
+_LONGEST_ROW, _LARGEST_BLOCK = 2**28, 2**30
+# Bytes of memory that a byte of a row takes while it is parsed, about.
+_ROW_EXPANSION = 16
 _TAIL_BYTES = 256
 
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
@@ -67,7 +72,7 @@ class CsvFile:
             head, whole = self._read_head()
         self.dialect: Dialect = recognise(self.where, head, whole=whole, encoding=encoding)
         self._read = arrow_csv.ReadOptions(
-            block_size=max(_BLOCK_BYTES, _BLOCK_ROWS * max(map(len, head.splitlines()))),
+            block_size=min(max(_BLOCK_BYTES, _BLOCK_ROWS * max(map(len, head.splitlines()))), _LARGEST_BLOCK),
             # One parsing thread keeps rows countable for messages, and is as fast: parsing is serial anyway.
             use_threads=False,
             column_names=list(self.dialect.names),
@@ -173,9 +178,15 @@ class CsvFile:
         """The first lines, at least two, and whether they are all."""
         with self._raw() as stream:
             head = stream.read(_HEAD_BYTES)
+            longest = min(_LONGEST_ROW, memory_budget() // _ROW_EXPANSION)
             # Very wide rows: the head must hold the first two lines.
             while head.count(b"\n") < 2 and (more := stream.read(max(len(head), 1))):
                 head += more
+                if len(head) > 2 * longest:
+                    raise DataError(
+                        f"{self.where}: a row is longer than {size_text(longest)}. Check its ends of lines, or store "
+                        "wide rows as .npy or .parquet."
+                    )
             return head, not stream.read(1)
 
     @contextmanager
@@ -184,7 +195,7 @@ class CsvFile:
         try:
             with explained_zip(self.where) if self._path.name.lower().endswith(".zip") else nullcontext():
                 yield
-        except (pa.ArrowException, UnicodeError, OSError) as error:
+        except (pa.ArrowException, UnicodeError, OSError, MemoryError, OverflowError) as error:
             self._explain(error)
 
     def _explain(self, error: Exception) -> NoReturn:
@@ -203,6 +214,11 @@ class CsvFile:
                 "Correct it, drop the row, or leave the column out with drop=...",
                 name,
                 match[4],
+            ) from None
+        if isinstance(error, MemoryError | OverflowError):
+            raise DataError(
+                f"{where}: its rows take more memory than there is ({one_line(text)}). Store wide rows as .npy or "
+                ".parquet, or use a machine with more memory."
             ) from None
         if "Empty CSV" in text or "Could not skip initial" in text:
             refuse_header_only(where)

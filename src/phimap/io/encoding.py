@@ -1,8 +1,7 @@
-"""Models as JSON and arrays, and back: only values of known kinds and classes of this package."""
+"""Models as JSON and arrays: only values of known kinds and classes of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
 from typing import Any
@@ -12,7 +11,6 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from phimap.io import legacy
 from phimap.io.pipelines import TRANSFORMERS, fitted_state
 from phimap.packed import PackedArray
 from phimap.records import NOT_SAVED, Record
@@ -102,61 +100,3 @@ class Encoder:
                 name: self.encode(item, f"{path}.{name}") for name, item in state.items() if name not in self._skipped
             },
         }
-
-
-class Decoder:
-    """JSON back to values; only registered classes are made."""
-
-    def __init__(self, arrays: Mapping[str, np.ndarray]):
-        self._arrays = arrays
-        self._classes = public_classes() | TRANSFORMERS
-
-    def decode(self, node: Any) -> Any:
-        if not isinstance(node, dict):
-            return node
-        return getattr(self, f"_{node['kind']}")(node)
-
-    def _array(self, node: dict[str, Any]) -> Any:
-        array = self._arrays[node["key"]]
-        return array[()] if node.get("scalar") else array
-
-    def _texts(self, node: dict[str, Any]) -> Any:
-        array = np.array(node["items"], dtype=node["dtype"]).reshape(node["shape"])
-        return array[()] if node.get("scalar") else array
-
-    def _csr(self, node: dict[str, Any]) -> sparse.csr_matrix:
-        *parts, shape = self.decode(node["parts"])
-        return sparse.csr_matrix(tuple(parts), shape=shape)
-
-    def _tuple(self, node: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(self.decode(item) for item in node["items"])
-
-    def _list(self, node: dict[str, Any]) -> list[Any]:
-        return [self.decode(item) for item in node["items"]]
-
-    def _pipeline(self, node: dict[str, Any]) -> Pipeline:
-        return Pipeline([(name, self.decode(step)) for name, step in node["steps"]])
-
-    def _dict(self, node: dict[str, Any]) -> dict[Any, Any]:
-        keys = [self.decode(key) for key in node["keys"]]
-        return dict(zip(keys, (self.decode(item) for item in node["items"]), strict=True))
-
-    def _record(self, node: dict[str, Any]) -> Record:
-        values = {name: self.decode(item) for name, item in node["fields"].items()}
-        name, values = legacy.current_record(node["name"], values)
-        return Record.registry[name](**values)
-
-    def _packed(self, node: dict[str, Any]) -> PackedArray:
-        named = {name: self.decode(item) for name, item in node["fields"].items()}
-        return PackedArray(**named, dtype=np.dtype(node["dtype"]))
-
-    def _seed(self, node: dict[str, Any]) -> np.random.SeedSequence:
-        return np.random.SeedSequence(node["entropy"], spawn_key=tuple(node["spawn_key"]))
-
-    def _estimator(self, node: dict[str, Any]) -> Any:
-        params = {name: self.decode(item) for name, item in node["params"].items()}
-        estimator = self._classes[node["name"]](**params)
-        state = {name: self.decode(item) for name, item in node["state"].items()}
-        for name, value in legacy.current_state(state).items():
-            setattr(estimator, name, value)
-        return estimator

@@ -22,7 +22,8 @@ class ArrowColumns(TypedFile):
             schema = reader.schema
             counted = isinstance(reader, pa.RecordBatchFileReader)
             n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) if counted else None
-        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
+            described, names = schema.pandas_metadata or {}, schema.names
+            index = [name for name in described.get("index_columns", ()) if name in names]
         super().__init__(source.where, schema, n_rows, index)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -55,7 +56,17 @@ class ArrowColumns(TypedFile):
 def _explained(where: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (
+        pa.ArrowException,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        OSError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(

@@ -75,6 +75,8 @@ def _records(where: str, text: str) -> list[dict[str, Any]]:
     """The objects of an array, or of the lines."""
     try:
         found = json.loads(text) if text.lstrip().startswith("[") else _lines(text)
+    except RecursionError:
+        raise DataError(f"{where}: lists or objects are nested too deep. Save a list of flat records.") from None
     except json.JSONDecodeError as error:
         raise DataError(
             f"{where}: is not JSON at line {error.lineno} ({one_line(error.msg)}). Correct the line."

@@ -16,8 +16,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._files import DataError, one_line, write_whole
-from phimap.io.encoding import Decoder, Encoder, public_classes
+from phimap.config import memory_budget, size_text
+from phimap.io.decoding import Decoder
+from phimap.io.encoding import Encoder, public_classes
 from phimap.io.pipelines import check_steps
+from phimap.io.trial import check_model
 
 _FORMAT = "phimap-model-1"
 # What is no model file may seem to announce a header of any length.
@@ -76,7 +79,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
     # The factor behind standard deviations is made anew from the statistics; what an encoder keeps of rows is large.
-    skipped = ("_predictive", "_pass") if statistics else ("_predictive", "_pass", "solver_", "_sample", "_outlying")
+    # Times and memory are those of a run: equal models are equal files.
+    skipped = ("_predictive", "_pass", "stages_", *(() if statistics else ("solver_", "_sample", "_outlying")))
     tree = Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {
@@ -85,7 +89,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         "model": text,
         "sha256": _checksum(text, arrays),
     }
-    write_whole(path, lambda file: file.write(serialise(arrays, metadata)))
+    pieces = _in_order(serialise(arrays, metadata))
+    write_whole(path, lambda file: file.writelines(pieces))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -105,18 +110,28 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     DataError
-        If it is not a model file, is truncated or damaged, or was written by a later version of the format.
+        If it is not a model file, is truncated or damaged, or was written by a later version of the format; or if it
+        is larger than the byte budget.
+
+    Notes
+    -----
+    The file may come from a stranger: only classes of this package are made, of values that their declarations allow,
+    and the model is tried on one row of zeros. See the page on files for what that does not promise.
     """
     text, arrays, metadata = _read(Path(path))
     if _checksum(text, arrays) != metadata.get("sha256"):
         raise DataError(f"`{path}` is damaged: its checksum does not match its content. Save the model again.")
     try:
-        return Decoder(arrays).decode(json.loads(text))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        model = Decoder(arrays, len(text)).decode(json.loads(text))
+        check_model(model)
+    except Exception as error:
+        # The tree names classes and gives their fields: whatever goes wrong with what it says is the file's fault.
+        what = one_line(error) or type(error).__name__
         raise DataError(
-            f"`{path}` was written by phimap {metadata.get('version')} and cannot be read by {version('phimap')}: "
-            f"{one_line(error)}. Save the model again with this version."
+            f"`{path}` was written by phimap {one_line(metadata.get('version'))}, is damaged, and cannot be read by "
+            f"{version('phimap')}: {what}. Save the model again with this version."
         ) from error
+    return model
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -135,6 +150,11 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
         raise DataError(f"`{path}` is a folder. Give a model file, as written by save or by phimap fit --model.")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file `{path}`. Give a model file, as written by phimap fit --model.")
+    if path.stat().st_size > memory_budget():
+        raise DataError(
+            f"`{path}` takes {size_text(path.stat().st_size)}, over the budget of {size_text(memory_budget())}. "
+            "Raise it with phimap.config(memory=...)."
+        )
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -149,6 +169,17 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
         raise DataError(
             f"`{path}` is not a phimap model, or it is truncated: {one_line(error)}. Give a file written by save."
         ) from error
+
+
+def _in_order(content: bytes) -> list[bytes | memoryview]:
+    """A safetensors file, in pieces, whose metadata stand in the order of their names: the library's is by chance."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    # Blanks at its end, as there were, keep the numbers behind it aligned.
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return [len(text).to_bytes(8, "little"), text, memoryview(content)[end:]]
 
 
 def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:

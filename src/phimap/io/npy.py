@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from lzma import LZMAError
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from phimap._files import DataError, one_line
-from phimap.config import memory_budget
+from phimap.config import memory_budget, size_text
 from phimap.io.columns import closest_first, numbered_names, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import Source, check_file
@@ -30,6 +33,26 @@ _KINDS = {
     "c": "complex numbers",
     "M": "dates",
 }
+# What NumPy, which reads a header as Python, and zipfile raise on damaged files. RuntimeError and NotImplementedError
+# are how zipfile reports encryption and unknown compression.
+_DAMAGES = (
+    ArithmeticError,
+    EOFError,
+    LZMAError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+# Bytes that a column takes beside its numbers: its name, and its place among the others.
+_COLUMN_BYTES = 100
 # Rows decoded at a time when a batch is larger: the block beside the batch stays small.
 _BLOCK_BYTES = 2**24
 
@@ -216,8 +239,32 @@ def _describe(path: Path, member: str | None) -> StoredArray:
     where = f"{path}:{member}" if member else str(path)
     with _explained(where), _opened(path, member) as stream:
         shape, fortran, dtype = _read_header(where, stream)
+        _check_size(where, shape, dtype, _stored_bytes(path, member) - stream.tell())
     # A vector has no order, whatever its header says.
     return StoredArray(path, member, shape, dtype, fortran and len(shape) > 1)
+
+
+def _stored_bytes(path: Path, member: str | None) -> int:
+    """Bytes of an NPY file, or of an archive's member as the archive says it is long."""
+    if member is None:
+        return path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        return archive.getinfo(f"{member}.npy").file_size
+
+
+def _check_size(where: str, shape: tuple[int, ...], dtype: np.dtype, stored: int) -> None:
+    """Refuse an array that its file cannot hold, or of which the budget does not hold a row: before it is allocated."""
+    if any(length < 0 for length in shape) or prod(shape) * dtype.itemsize > stored:
+        raise DataError(
+            f"{where}: damaged or no NumPy file (of {stored} bytes, too few for {dtype} of shape {shape}). "
+            "Write it again."
+        )
+    width, budget = prod(shape[1:]), memory_budget()
+    if 0 not in shape and width * max(dtype.itemsize, _COLUMN_BYTES) > budget:
+        raise DataError(
+            f"{where}: a row of {width} numbers is over the budget of {size_text(budget)}. Raise it with "
+            "phimap.config(memory=...), or store fewer columns."
+        )
 
 
 def _read_header(where: str, stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -245,8 +292,7 @@ def _explained(where: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    # RuntimeError and NotImplementedError are how zipfile reports encryption and unknown compression.
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+    except _DAMAGES as error:
         raise DataError(f"{where}: damaged or no NumPy file ({one_line(error)}). Write it again.") from None
 
 

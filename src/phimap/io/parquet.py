@@ -12,6 +12,18 @@ from phimap._files import DataError, one_line
 from phimap.io.column_file import TypedFile
 from phimap.io.source import Source
 
+# What a damaged file raises: Arrow's own errors, and those of the description that pandas leaves in it.
+_DAMAGES = (
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 # Column chunks are read through buffers instead of whole: of this size together, but none is larger or smaller than.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
 
@@ -23,7 +35,8 @@ class ParquetColumns(TypedFile):
         self._path = source.path
         with _explained(source.where), parquet.ParquetFile(source.path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
-        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
+            described, names = schema.pandas_metadata or {}, schema.names
+            index = [name for name in described.get("index_columns", ()) if name in names]
         super().__init__(source.where, schema, n_rows, index)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -37,5 +50,7 @@ class ParquetColumns(TypedFile):
 def _explained(where: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except _DAMAGES as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(f"{where}: damaged or no Parquet file ({one_line(error)}). Write it again.") from None

@@ -46,6 +46,8 @@ def check_file(file: Path) -> None:
         raise FileNotFoundError(f"{file}: no such file. Check the path.")
     if file.is_dir():
         raise DataError(f"{file}: is a directory. Give the path of a file in it.")
+    if not file.is_file():
+        raise DataError(f"{file}: is a pipe or a device, and files are read more than once. Save it to a file first.")
 
 
 def positive_integer(name: str, value: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from phimap._progress import Stages
+from phimap._progress import Stage, Stages
 from phimap.kernels import Kernel
 from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, batch_rows, require_reiterable
 from phimap.learn.data.weights import check_weights, positive_rows
@@ -31,6 +31,9 @@ class KernelModel(StreamedFit, FittedHTML):
 
     Subclasses turn targets into numbers and scores into predictions.
     """
+
+    stages_: list[Stage]
+    _origin: str
 
     def __init__(
         self,
@@ -66,6 +69,22 @@ class KernelModel(StreamedFit, FittedHTML):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        fitted, wanted = vars(self), {"_seed", "_sparse"}
+        wanted |= {"classes_"} if self._has_labels else {"n_targets_", "_single_column"}
+        if "solver_" in fitted:
+            wanted |= {"_sample", "_outlying", "_origin"}
+        yield wanted <= fitted.keys(), "all that was fitted"
+        yield from super().requirements()
+        if "solver_" in fitted and self._sample.y is not None:
+            targets = self._encode(self._sample.y)
+            kind = targets.dtype.kind
+            yield kind == "f" and len(targets) == len(self._sample.y), "targets of its kind in its sample"
+            width = self.scaling_.shift.size
+            kept = (rows.X for rows in (self._sample, self._outlying) if rows.X is not None)
+            right = all(X.ndim == 2 and X.shape[1] == width and X.dtype.kind in "fu" for X in kept)
+            yield right, "rows of numbers, as wide as its scaling, in its sample"
 
     # Hooks -----------------------------------------------------------------------------------------------------
 

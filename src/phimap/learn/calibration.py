@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import minimize
@@ -10,7 +10,7 @@ from scipy.special import expit, log_softmax
 
 from phimap.learn.solver import HeldOutScores
 from phimap.ops import single_threaded_blas
-from phimap.records import Record
+from phimap.records import Record, of_number
 
 # Where the logarithms of power and width lie before any row is seen, the means over nine tables, and how far from
 # there, nearly twice their spread: a few rows, or rows told apart without error, so leave finite probabilities.
@@ -58,9 +58,9 @@ class Calibration(Record):
     calibration of modern neural networks*, Section 4.2 (temperature).
     """
 
-    low: float
-    power: float
-    width: float
+    low: float = field(metadata=of_number(least=-1, most=0))
+    power: float = field(metadata=of_number(above=0))
+    width: float = field(metadata=of_number(above=0))
 
     @classmethod
     def of(cls, held_out: HeldOutScores) -> Calibration:

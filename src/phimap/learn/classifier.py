@@ -93,6 +93,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
     #: Weights of the classes, in their order; None where all are one.
     _class_factors: np.ndarray | None = None
+    classes_: np.ndarray
     calibration_: Calibration | None = None
 
     def __init__(
@@ -178,6 +179,10 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         return encode_labels(y, self.classes_)
+
+    def _serves(self, n_outputs: int) -> bool:
+        n_classes = self.classes_.size
+        return self.classes_.ndim == 1 and n_classes > 1 and n_outputs == (1 if n_classes == 2 else n_classes)
 
     def _decode(self, scores: np.ndarray) -> np.ndarray:
         return decode_scores(scores, self.classes_)

@@ -38,7 +38,7 @@ class FrameRows:
     encoder_: TableEncoder | None = None
     n_features_in_: int
     feature_names_in_: np.ndarray
-    image_shape_: Any
+    image_shape_: tuple[int, int, int] | None
     _sparse: bool
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from phimap.learn.data.target_units import TargetUnits
 from phimap.learn.frames import FrameRows
 from phimap.learn.outside import Outside, OutsideWarning
 from phimap.learn.regions.corrections import Corrections
+from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.solver import LinearSolution
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
@@ -38,9 +41,32 @@ class LinearOutputs(FrameRows, ABC):
     #: What is added to the outputs region by region; None where nothing is.
     corrections_: Corrections | None = None
 
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        """What must be true of a model from a file: see `Record.requirements`."""
+        record, scaling = self.feature_map_.record_, self.scaling_
+        yield scaling.shift.size == self._row_width, "a scaling of its rows"
+        width = scaling.shift.size if scaling.root is None else scaling.root.shape[1]
+        yield record.n_features == width, "a feature map of the scaled rows"
+        shape = getattr(self, "image_shape_", None)
+        yield shape is None or prod(shape) == self.n_features_in_, "images of its rows"
+        solution: LinearSolution | None = vars(self).get("solution_")
+        if solution is not None:
+            yield solution.coef.shape[0] == record.n_components, "a coefficient for each feature"
+            n_outputs = solution.coef.shape[1]
+            units, corrections = self.target_units_, self.corrections_
+            yield units is None or units.shift.size in (1, n_outputs), "units for its targets"
+            yield corrections is None or corrections.coefs.shape[1] == n_outputs, "corrections of its targets"
+            yield self._serves(n_outputs), "an output for each target or class"
+        solver: RidgeSolver | None = vars(self).get("solver_")
+        yield solver is None or solver.serves(record.n_components), "sums over its features"
+
     @abstractmethod
     def _current_solution(self) -> LinearSolution:
         """The solution for all rows seen so far."""
+
+    def _serves(self, n_outputs: int) -> bool:
+        """Whether so many outputs of the linear model are those of the targets."""
+        return n_outputs > 0
 
     @abstractmethod
     def _decode(self, scores: np.ndarray) -> np.ndarray:

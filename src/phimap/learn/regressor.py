@@ -179,6 +179,8 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
 
     #: Where targets lie; None with the squared loss, which takes them as they are.
     _robust: RobustTargets | None = None
+    n_targets_: int
+    _single_column: bool
 
     def __init__(
         self,
@@ -328,6 +330,9 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
 
     def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
         return weights
+
+    def _serves(self, n_outputs: int) -> bool:
+        return n_outputs == self.n_targets_ and (n_outputs == 1 or not self._single_column)
 
     def _decode(self, scores: np.ndarray) -> np.ndarray:
         return scores[:, 0] if self._single_column else scores

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from phimap.learn.data.blocks import FeatureBlock, WeightedBlock
 from phimap.learn.data.folds import Fold, Folding, fold_rows
 from phimap.ops import single_threaded_blas
-from phimap.records import NOT_SAVED, Record
+from phimap.records import NOT_SAVED, Record, of_floats, of_number
 
 #: What a pass adds up over blocks: float64 arrays of fixed shapes.
 Sums = tuple[np.ndarray, ...]
@@ -39,9 +39,9 @@ class HeldOutScores(Record):
         What each counts, so that weighted means are estimates of those over all rows; None where all count alike.
     """
 
-    predictions: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray | None = None
+    predictions: np.ndarray = field(metadata=of_floats("r", "t"))
+    targets: np.ndarray = field(metadata=of_floats("r", "t"))
+    weights: np.ndarray | None = field(default=None, metadata=of_floats("r", least=0))
 
 
 @dataclass(frozen=True)
@@ -79,19 +79,19 @@ class LinearSolution(Record):
         Why it was found in this form and not in another; empty where there was no choice.
     """
 
-    coef: np.ndarray
-    intercept: np.ndarray
-    alpha: float
-    alphas: np.ndarray
-    scores: np.ndarray
+    coef: np.ndarray = field(metadata=of_floats("m", "t"))
+    intercept: np.ndarray = field(metadata=of_floats("t"))
+    alpha: float = field(metadata=of_number(least=0))
+    alphas: np.ndarray = field(metadata=of_floats("?g"))
+    scores: np.ndarray = field(metadata=of_floats("?g", finite=False))
     criterion: str
-    residual: float
+    residual: float = field(metadata=of_number(finite=False))
     form: str
     status: str = "solved"
     n_passes: int = 1
     held_out: HeldOutScores | None = field(default=None, metadata={NOT_SAVED: True})
-    scale: np.ndarray | None = None
-    centre: np.ndarray | None = None
+    scale: np.ndarray | None = field(default=None, metadata=of_floats("t"))
+    centre: np.ndarray | None = field(default=None, metadata=of_floats("t"))
     choice: str = ""
 
 

@@ -48,6 +48,14 @@ class BlockRecord(ProjectionRecord):
         return -(-self.n_directions // self.block_size)
 
     @property
+    @abstractmethod
+    def n_stored(self) -> int:
+        """Number of blocks that are stored."""
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.n_stored == -(-self.n_directions // self.block_size), "as many blocks as its directions take"
+
+    @property
     def scratch_width(self) -> int:
         return self.n_features + max(self.block_size, min(TOGETHER, self.n_directions))
 

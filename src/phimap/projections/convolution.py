@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from phimap.ops import Array, Ops
 from phimap.ops.primitives.convolutions import convolution_transforms, convolutions
 from phimap.projections.base import fourier_flops
 from phimap.projections.blocks import TOGETHER, BlockRecord
+from phimap.records import of_floats, of_indices, of_number
 from phimap.sketches.signs import fair_word_factors
 
 
@@ -31,14 +33,21 @@ class ConvolutionRecord(BlockRecord):
     scale : ndarray of shape (n_directions,)
     """
 
-    input_scale: np.ndarray
-    order: np.ndarray | None
-    generators: np.ndarray
-    offset: int
-    scale: np.ndarray
+    input_scale: np.ndarray = field(metadata=of_floats("d"))
+    order: np.ndarray | None = field(metadata=of_indices("d", permutation=True))
+    generators: np.ndarray = field(metadata=of_floats("B", "n"))
+    offset: int = field(metadata=of_number(least=0))
+    scale: np.ndarray = field(metadata=of_floats("s"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        length = self.generators.shape[1]
+        yield self.offset < length, "an offset within a convolution"
+        yield from super().requirements()
+        yield length >= self.n_features, "generators that are no shorter than a row"
+        yield length == fast_length(length), "generators whose length is an even product of 2, 3 and 5"
 
     @property
-    def n_blocks(self) -> int:
+    def n_stored(self) -> int:
         return self.generators.shape[0]
 
     @property

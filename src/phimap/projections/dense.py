@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import comb
 
 import numpy as np
@@ -14,6 +14,7 @@ from phimap.kernels.subsets import SubsetLaw, scattered, spread_subsets
 from phimap.ops import Array, Ops, run_tasks
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.subsets import SubsetRecord
+from phimap.records import of_floats
 
 # Directions to a block: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
@@ -31,7 +32,7 @@ class DenseRecord(ProjectionRecord):
         W transposed, so that both dense and CSR rows multiply it as it lies.
     """
 
-    matrix: np.ndarray
+    matrix: np.ndarray = field(metadata=of_floats("d", "s"))
 
     @property
     def n_features(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from phimap.ops import Array, Ops
 from phimap.ops.primitives.fastfood_blocks import fastfood_blocks
 from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops, input_scale
 from phimap.projections.blocks import BlockRecord
+from phimap.records import of_floats, of_indices, of_signs
 from phimap.sketches.signs import fair_signs
+from phimap.sketches.transform_rows import is_padded_width
 
 
 @dataclass(frozen=True)
@@ -30,15 +33,23 @@ class FastfoodRecord(BlockRecord):
         Radius over the norm of the unscaled row.
     """
 
-    input_scale: np.ndarray
-    signs: np.ndarray
-    permutations: np.ndarray
-    gains: np.ndarray
-    scale: np.ndarray
+    input_scale: np.ndarray = field(metadata=of_floats("d"))
+    signs: np.ndarray = field(metadata=of_signs("B", "p"))
+    permutations: np.ndarray = field(metadata=of_indices("B", "p", permutation=True))
+    gains: np.ndarray = field(metadata=of_floats("B", "p"))
+    scale: np.ndarray = field(metadata=of_floats("s"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield from super().requirements()
+        yield is_padded_width(self.block_size, self.n_features), "blocks as wide as a power of two that holds a row"
 
     @property
     def block_size(self) -> int:
         return self.signs.shape[1]
+
+    @property
+    def n_stored(self) -> int:
+        return self.signs.shape[0]
 
     @property
     def n_flops(self) -> int:

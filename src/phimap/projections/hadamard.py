@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from phimap.ops import Array, Ops, host
 from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
 from phimap.projections.base import Projection, ProjectionRecord, hadamard_flops, input_scale
 from phimap.projections.blocks import BlockRecord
+from phimap.records import of_floats, of_signs
 from phimap.sketches.signs import fair_signs
+from phimap.sketches.transform_rows import is_padded_width
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,21 @@ class HadamardRecord(BlockRecord):
         Radius over the norm of the unnormalised direction.
     """
 
-    input_scale: np.ndarray
-    signs: np.ndarray
-    scale: np.ndarray
+    input_scale: np.ndarray = field(metadata=of_floats("d"))
+    signs: np.ndarray = field(metadata=of_signs("B", "t", "p"))
+    scale: np.ndarray = field(metadata=of_floats("s"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield from super().requirements()
+        yield is_padded_width(self.block_size, self.n_features), "blocks as wide as a power of two that holds a row"
 
     @property
     def block_size(self) -> int:
         return self.signs.shape[2]
+
+    @property
+    def n_stored(self) -> int:
+        return self.signs.shape[0]
 
     @property
     def n_flops(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from phimap.ops import Array, Ops
 from phimap.projections.base import Projection, ProjectionRecord, input_scale
 from phimap.projections.dense import DenseRecord, drawn_blocks
 from phimap.projections.simplex import rotated_simplex
+from phimap.records import of_floats
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class WeightedRecord(DenseRecord):
     weights : ndarray of shape (n_directions,)
     """
 
-    weights: np.ndarray | None = None
+    weights: np.ndarray | None = field(default=None, metadata=of_floats("s"))
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,12 @@ class SparseGridRecord(ProjectionRecord):
     weights : ndarray of shape (d + 1,) or (2 d + 1,)
     """
 
-    scale: np.ndarray
-    weights: np.ndarray | None = None
+    scale: np.ndarray = field(metadata=of_floats("d"))
+    weights: np.ndarray | None = field(default=None, metadata=of_floats("s"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        d = self.n_features
+        yield self.n_directions in (d + 1, 2 * d + 1), "a weight for the origin and for one or two points a column"
 
     @property
     def n_features(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from phimap.ops.base import TERNARY_PLACES
 from phimap.ops.primitives.signed_sums import signed_sums
 from phimap.ops.primitives.ternary_product import ternary_product
 from phimap.projections.base import Projection, ProjectionRecord
-from phimap.records import Record
+from phimap.records import Record, of_entries, of_floats, of_indices
 
 # Directions to a block of results: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
 # From here on, lists of entries take fewer operations than tables of the sums of four inputs.
 _SPARSE = 0.8
+# The largest byte whose digits are those of four entries.
+_MOST_CODE = 3 ** len(TERNARY_PLACES) - 1
 # Uniform numbers held at a time while the signs are drawn.
 _DRAWN = 2**20
 
@@ -36,8 +38,16 @@ class SignRecord(Record):
         Where in `indices` the ones and the minus ones of each row begin, and the end.
     """
 
-    indices: np.ndarray
-    bounds: np.ndarray
+    indices: np.ndarray = field(metadata=of_indices("?z"))
+    bounds: np.ndarray = field(metadata=of_indices(None, ascending=True))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.bounds.size % 2 == 1, "two bounds for each row, and the end"
+        yield self.bounds[0] == 0 and self.bounds[-1] == self.indices.size, "bounds from the first index to the last"
+
+    def serves(self, n_features: int) -> bool:
+        """Whether the rows are those of a matrix of that many columns."""
+        return not self.indices.size or int(self.indices.max()) < n_features
 
     @property
     def n_rows(self) -> int:
@@ -62,7 +72,11 @@ class SignCodeRecord(Record):
         Four entries each as digits of base 3, the lowest first, 2 being -1; k is that of 8 k inputs, the last ones 0.
     """
 
-    codes: np.ndarray
+    codes: np.ndarray = field(metadata=of_entries("byte", "r", "w", most=_MOST_CODE))
+
+    def serves(self, n_features: int) -> bool:
+        """Whether the rows are those of a matrix of that many columns."""
+        return self.codes.shape[1] == 2 * -(-n_features // 8)
 
     @property
     def n_rows(self) -> int:
@@ -91,9 +105,14 @@ class SparseSignRecord(ProjectionRecord):
         Factors of the directions, for mixtures of Gaussian laws.
     """
 
-    input_scale: np.ndarray
+    input_scale: np.ndarray = field(metadata=of_floats("d"))
     signs: tuple[SignRecord | SignCodeRecord, ...]
-    scale: np.ndarray | None = None
+    scale: np.ndarray | None = field(default=None, metadata=of_floats("s"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.n_directions > 0, "a direction"
+        yield all(block.serves(self.n_features) for block in self.signs), "signs of columns of its input"
+        yield self.scale is None or self.scale.size == self.n_directions, "a scale for each direction"
 
     @property
     def n_features(self) -> int:

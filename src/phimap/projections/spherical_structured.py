@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from phimap.projections.base import Projection, ProjectionRecord, fourier_flops,
 from phimap.projections.blocks import TOGETHER, BlockRecord
 from phimap.projections.dense import DenseRecord, haar_orthogonal
 from phimap.projections.radii import stratified_radii
+from phimap.records import of_floats, of_indices, of_number
 
 # Complex points of a block in multiples of those that a basis needs, and the most of them: see the notes of the class.
 _REDUNDANCY = 8
@@ -50,19 +52,27 @@ class SphereRecord(BlockRecord):
     scale : ndarray of shape (n_directions,)
     """
 
-    rotation: np.ndarray | None
-    input_scale: np.ndarray
-    phases: np.ndarray
-    frequencies: np.ndarray
-    n_points: int
-    scale: np.ndarray
+    rotation: np.ndarray | None = field(metadata=of_floats("d", "k"))
+    input_scale: np.ndarray = field(metadata=of_floats("k"))
+    phases: np.ndarray = field(metadata=of_floats("B", 2, "h", 2))
+    frequencies: np.ndarray = field(metadata=of_indices("B", "h", below="n"))
+    n_points: int = field(metadata=of_number(length="n"))
+    scale: np.ndarray = field(metadata=of_floats("s"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield from super().requirements()
+        half, width = self.frequencies.shape[1], self.input_scale.shape[0]
+        yield width <= 2 * half, "room for a row in its transforms"
+        yield self.rotation is None or width == 2 * half, "a rotation onto all of its transforms"
+        yield self.n_points <= 2 * max(2, half, self.n_directions), "no more points than its directions take"
+        yield all(n == _fast_length(n) for n in (half, self.n_points)), "transforms of products of 2, 3 and 5"
 
     @property
     def n_features(self) -> int:
         return (self.input_scale if self.rotation is None else self.rotation).shape[0]
 
     @property
-    def n_blocks(self) -> int:
+    def n_stored(self) -> int:
         return self.frequencies.shape[0]
 
     @property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.sparse_product import sparse_product
 from phimap.projections.base import ProjectionRecord
+from phimap.records import of_floats, of_indices, of_number
 
 # Directions to a block of results: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
@@ -27,9 +28,9 @@ class SubsetRecord(ProjectionRecord):
     entries : ndarray of shape (q, n_directions)
     """
 
-    n_features: int
-    columns: np.ndarray
-    entries: np.ndarray
+    n_features: int = field(metadata=of_number(length="d"))
+    columns: np.ndarray = field(metadata=of_indices("q", "s", below="d"))
+    entries: np.ndarray = field(metadata=of_floats("q", "s"))
 
     @property
     def n_directions(self) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.fourier_chain import fourier_chain, signed_transforms
 from phimap.random_map import MapRecord
+from phimap.records import of_indices, of_number, of_signs
 from phimap.sketches.signs import fair_signs
 from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lower_half
 
@@ -33,12 +34,23 @@ class ComplexToRealRecord(MapRecord):
         Sign between the two parts of the last sample, which share a feature where a width is odd.
     """
 
-    n_features: int
-    signs: np.ndarray
-    rows: tuple[np.ndarray, ...]
-    orientations: tuple[np.ndarray, ...]
-    widths: tuple[int, ...]
-    last_signs: tuple[int, ...]
+    n_features: int = field(metadata=of_number(length="d"))
+    signs: np.ndarray = field(metadata=of_signs("j", "L"))
+    rows: tuple[np.ndarray, ...] = field(metadata=of_indices(None, None))
+    orientations: tuple[np.ndarray, ...] = field(metadata=of_signs(None, None))
+    widths: tuple[int, ...] = field(metadata=of_number(least=1))
+    last_signs: tuple[int, ...] = field(metadata=of_number(least=-1, most=1))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        most, length = self.signs.shape
+        yield length >= self.n_features, "transforms that hold a row"
+        yield length == fast_fourier_width(length), "transforms of a product of 2, 3 and 5"
+        counts = {len(part) for part in (self.rows, self.orientations, self.widths, self.last_signs)}
+        yield len(counts) == 1 and len(self.widths) > 0, "rows, orientations, widths and signs for each degree"
+        for rows, orientations, width in zip(self.rows, self.orientations, self.widths, strict=True):
+            yield rows.shape == orientations.shape, "an orientation for each row"
+            yield rows.shape[0] <= most and rows.shape[1] == -(-width // 2), "a transform for each factor"
+            yield int(rows.max()) <= length // 2, "rows of its transforms"
 
     @property
     def n_components(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from phimap._validation import check_integer
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.countsketch import countsketch
 from phimap.random_map import MapRecord
+from phimap.records import of_floats, of_indices, of_number
 from phimap.sketches.base import Sketch
 from phimap.sketches.signs import fair_factors
 
@@ -28,9 +29,9 @@ class CountSketchRecord(MapRecord):
     n_components : int
     """
 
-    buckets: np.ndarray
-    signs: np.ndarray
-    n_components: int
+    buckets: np.ndarray = field(metadata=of_indices("d", "k", below="m"))
+    signs: np.ndarray = field(metadata=of_floats("d", "k"))
+    n_components: int = field(metadata=of_number(length="m"))
 
     @property
     def n_features(self) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
 from phimap.random_map import MapRecord
+from phimap.records import of_floats, of_number, of_signs
 from phimap.sketches.signs import fair_signs
-from phimap.sketches.transform_rows import padded_width
+from phimap.sketches.transform_rows import is_padded_width, padded_width
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,14 @@ class MaclaurinRecord(MapRecord):
     scale : ndarray of shape (n_components,)
     """
 
-    n_features: int
-    signs: np.ndarray
-    scale: np.ndarray
+    n_features: int = field(metadata=of_number(length="d"))
+    signs: np.ndarray = field(metadata=of_signs("j", "B", 1, "p"))
+    scale: np.ndarray = field(metadata=of_floats("m"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        n_blocks, _, width = self.signs.shape[1:]
+        yield is_padded_width(width, self.n_features), "signs for a power of two that holds a row"
+        yield n_blocks == -(-self.n_components // width), "as many blocks as its components take"
 
     @property
     def n_components(self) -> int:

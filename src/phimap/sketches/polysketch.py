@@ -49,6 +49,13 @@ class PolySketchRecord(TreeRecord):
 
     tree: ProductTree
 
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        nodes, n_leaves = self.tree.nodes, self.tree.n_leaves
+        yield len(nodes) == n_leaves - 1, "one node less than leaves"
+        used = sorted(factor for node in nodes for factor in (node.left, node.right))
+        every = sorted([*range(-n_leaves, 0), *range(len(nodes) - 1)]) if nodes else []
+        yield used == every, "every vector but the last in one product"
+
     @property
     def n_components(self) -> int:
         return self.tree.width(self._root)
@@ -155,6 +162,10 @@ class PowerSketchesRecord(TreeRecord):
     tree: ProductTree
     outputs: tuple[int, ...]
     degrees: tuple[int, ...]
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.outputs) == len(self.degrees) > 0, "an output for each degree"
+        yield all(0 <= index < len(self.tree.nodes) for index in self.outputs), "outputs among the nodes"
 
     @property
     def n_components(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.fourier_products import fourier_product, next_product_factor, product_factor
 from phimap.ops.primitives.gather_product import gather_product
-from phimap.records import Record
+from phimap.records import Record, of_indices, of_number, of_signs
 from phimap.sketches.signs import fair_signs
 from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lower_half, padded_width
 
@@ -20,6 +21,19 @@ class ProductSamples(Record):
     """Pairs of rows at which two transforms are multiplied: a sketch of `n_components` features."""
 
     n_components: int
+    rows: tuple[np.ndarray, np.ndarray]
+
+    def serves(self, lengths: Sequence[int]) -> bool:
+        """Whether the rows are those of two transforms of sequences of these lengths."""
+        return all(
+            length == self.length(length) and int(rows.max()) < self.n_rows(length)
+            for rows, length in zip(self.rows, lengths, strict=True)
+        )
+
+    @staticmethod
+    @abstractmethod
+    def n_rows(length: int) -> int:
+        """Rows of the transform of a sequence of a length."""
 
     @staticmethod
     @abstractmethod
@@ -71,8 +85,12 @@ class HadamardSamples(ProductSamples):
         Factor of every sample.
     """
 
-    rows: tuple[np.ndarray, np.ndarray]
+    rows: tuple[np.ndarray, np.ndarray] = field(metadata=of_indices("m"))
     scale: float
+
+    @staticmethod
+    def n_rows(length: int) -> int:
+        return length
 
     @property
     def n_components(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] -- derived here
@@ -118,11 +136,18 @@ class FourierSamples(ProductSamples):
         Sign between the two parts of the last sample, which share a feature where `n_components` is odd.
     """
 
-    rows: tuple[np.ndarray, np.ndarray]
+    rows: tuple[np.ndarray, np.ndarray] = field(metadata=of_indices("k"))
     scale: float
-    orientations: tuple[np.ndarray, np.ndarray]
-    n_components: int
-    last_sign: int
+    orientations: tuple[np.ndarray, np.ndarray] = field(metadata=of_signs("k"))
+    n_components: int = field(metadata=of_number(least=1))
+    last_sign: int = field(metadata=of_number(least=-1, most=1))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.rows[0].size == -(-self.n_components // 2), "a row of each transform for every two components"
+
+    @staticmethod
+    def n_rows(length: int) -> int:
+        return length // 2 + 1
 
     @staticmethod
     def length(width: int) -> int:

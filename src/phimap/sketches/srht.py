@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from phimap._validation import check_choice
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
+from phimap.records import of_indices, of_number, of_signs
 from phimap.sketches.base import Sketch
 from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.signs import fair_signs
-from phimap.sketches.transform_rows import balanced_rows, padded_width
+from phimap.sketches.transform_rows import balanced_rows, is_padded_width, padded_width
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,15 @@ class SRHTRecord(MapRecord):
         Rows taken from each block but the last, which gives the others.
     """
 
-    n_features: int
-    signs: np.ndarray
-    rows: np.ndarray
-    per_block: int
+    n_features: int = field(metadata=of_number(length="d"))
+    signs: np.ndarray = field(metadata=of_signs("B", "p"))
+    rows: np.ndarray = field(metadata=of_indices("m", below="p"))
+    per_block: int = field(metadata=of_number(least=1))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        n_blocks, width = self.signs.shape
+        yield is_padded_width(width, self.n_features), "signs for a power of two that holds a row"
+        yield n_blocks == -(-self.n_components // self.per_block), "as many blocks as its components take"
 
     @property
     def n_components(self) -> int:
@@ -134,9 +141,14 @@ class TensorSRHTRecord(MapRecord):
     samples : FourierSamples or HadamardSamples
     """
 
-    n_features: int
-    signs: tuple[np.ndarray, np.ndarray]
+    n_features: int = field(metadata=of_number(length="d"))
+    signs: tuple[np.ndarray, np.ndarray] = field(metadata=of_signs(None))
     samples: ProductSamples
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        lengths = tuple(signs.shape[0] for signs in self.signs)
+        yield lengths[0] >= self.n_features, "a transform that holds a row"
+        yield self.samples.serves(lengths), "samples of its transforms"
 
     @property
     def n_components(self) -> int:

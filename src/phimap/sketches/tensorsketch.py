@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,10 @@ class TensorSketchRecord(MapRecord):
     """One count sketch a factor, all of the same output width."""
 
     factors: tuple[CountSketchRecord, ...]
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.factors) > 0, "a factor"
+        yield len({factor.n_components for factor in self.factors}) == 1, "factors of one width"
 
     @property
     def n_features(self) -> int:

@@ -10,6 +10,11 @@ def padded_width(n_features: int) -> int:
     return 1 << (n_features - 1).bit_length()
 
 
+def is_padded_width(width: int, n_features: int) -> bool:
+    """Whether rows of `n_features` may be padded to a transform of this width: a power of two."""
+    return width >= n_features and width == padded_width(width)
+
+
 def fast_fourier_width(n_features: int) -> int:
     """The least product of small primes, fast for the transform of real rows, that is not below `n_features`."""
     from scipy.fft import next_fast_len

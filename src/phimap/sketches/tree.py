@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
-from phimap.records import Record
+from phimap.records import Record, of_number, of_signs
 from phimap.sketches.product_samples import ProductSamples
 from phimap.sketches.signs import fair_signs
 
@@ -31,7 +31,7 @@ class ProductNode(Record):
     left: int
     right: int
     samples: ProductSamples
-    signs: np.ndarray | None
+    signs: np.ndarray | None = field(metadata=of_signs("p"))
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,27 @@ class ProductTree(Record):
         Every one after its factors.
     """
 
-    n_features: int
-    n_leaves: int
+    n_features: int = field(metadata=of_number(length="d"))
+    n_leaves: int = field(metadata=of_number(least=1))
     leaves: tuple[MapRecord, ...]
-    leaf_signs: np.ndarray
+    leaf_signs: np.ndarray = field(metadata=of_signs("?p"))
     nodes: tuple[ProductNode, ...]
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.n_leaves <= max(1, 2 * len(self.nodes)), "a place in a product for each leaf"
+        yield len(self.leaves) in (0, self.n_leaves), "a sketch for each leaf, or none"
+        yield all(leaf.n_features == self.n_features for leaf in self.leaves), "leaves of its inputs"
+        yield len({leaf.n_components for leaf in self.leaves}) <= 1, "leaves of one width"
+        yield len({type(node.samples) for node in self.nodes}) <= 1, "nodes of one form"
+        for index, node in enumerate(self.nodes):
+            factors = (node.left, node.right)
+            yield all(-self.n_leaves <= factor < index for factor in factors), "every node after its factors"
+            signs = [self.leaf_signs if factor < 0 else self.nodes[factor].signs for factor in factors]
+            yield all(one is not None for one in signs), "signs for every factor"
+            lengths = [one.shape[0] for one in signs if one is not None]
+            widths = map(self.width, factors)
+            yield all(width <= length for width, length in zip(widths, lengths, strict=True)), "room for its factors"
+            yield node.samples.serves(lengths), "samples of the transforms of the factors"
 
     def width(self, index: int) -> int:
         """The width of a vector."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,14 @@ class EncodedColumns:
     """The fitted half of an encoder: its columns, and what the output columns stand for."""
 
     _columns: tuple[EncodedColumn, ...]
+    n_features_in_: int
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        """What must be true of an encoder from a file: see `Record.requirements`."""
+        names = [column.name for column in self._columns]
+        yield len(names) == self.n_features_in_ == len(set(names)), "a name of its own for each column"
+        given = getattr(self, "feature_names_in_", None)
+        yield given is None or given.tolist() == names, "the names of its columns"
 
     @property
     def columns_(self) -> tuple[EncodedColumn, ...]:

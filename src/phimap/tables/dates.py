@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from phimap.tables.encoding import Encoding
+from phimap.records import of_floats, of_number
+from phimap.tables.encoding import LARGEST, Encoding
 from phimap.tables.tallies import NumberTally
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the yea
 _LEAST_VARIANCE = 1e-6
 # The first day of a week is a Monday, and the epoch began on a Thursday.
 _FIRST_WEEKDAY = 3
+# Times have nanoseconds, and the years of four digits ten times these seconds.
+_LEAST_SECONDS, _MOST_SECONDS = 1e-9, 3e12
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,17 @@ class DateEncoding(Encoding):
     form: str
     median: float
     mean: float
-    deviation: float
+    deviation: float = field(metadata=of_number(least=_LEAST_SECONDS))
     cycles: tuple[str, ...]
-    factors: np.ndarray
+    factors: np.ndarray = field(metadata=of_floats("c", least=-LARGEST, most=LARGEST))
     has_indicator: bool
-    variances: np.ndarray
+    variances: np.ndarray = field(metadata=of_floats("k"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield max(abs(self.mean), abs(self.median)) <= _MOST_SECONDS, "seconds that a clock can show"
+        yield set(self.cycles) <= set(_CYCLES), "cycles that are known"
+        yield self.factors.size == 1 + len(self.cycles), "a factor for the trend and for each cycle"
+        yield len(self.names()) == self.variances.size, "a variance for each of its numbers"
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, form: str) -> DateEncoding:

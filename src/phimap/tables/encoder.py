@@ -103,6 +103,10 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     (4, 3)
     """
 
+    n_rows_: int
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     def __init__(
         self,
         types: Mapping[str, str] | None = None,

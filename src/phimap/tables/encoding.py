@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from phimap.records import Record
+from phimap.records import Record, of_number, one_of
 
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
+
+
+#: Encoded numbers are float32, and so are their squares: a larger one comes from no table.
+LARGEST = 1e18
 
 
 class Encoding(Record):
@@ -69,8 +73,8 @@ class EncodedColumn(Record):
     """
 
     name: str
-    kind: str
-    n_missing: int
+    kind: str = field(metadata=one_of("number", "boolean", "category", "many levels", "date", "text", "left out"))
+    n_missing: int = field(metadata=of_number(least=0))
     note: str
     encoding: Encoding | None = None
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 
-from phimap.records import NOT_SAVED
-from phimap.tables.encoding import Encoding
+from phimap.records import NOT_SAVED, of_floats
+from phimap.tables.encoding import LARGEST, Encoding
 from phimap.tables.tallies import LevelTally, folds_of
 from phimap.tables.targets import FOLDS, Targets, padded
 
@@ -44,10 +45,14 @@ class LevelEncoding(Encoding):
     """
 
     levels: tuple[str, ...]
-    table: np.ndarray
+    table: np.ndarray = field(metadata=of_floats("r", "k", least=-LARGEST, most=LARGEST))
     labels: tuple[str, ...]
-    variances: np.ndarray
-    held_out: np.ndarray | None = field(default=None, metadata={NOT_SAVED: True})
+    variances: np.ndarray = field(metadata=of_floats("k"))
+    held_out: np.ndarray | None = field(default=None, metadata={NOT_SAVED: True, **of_floats(None, None, "k")})
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.labels) == self.variances.size, "a label for each of its numbers"
+        yield len(self.table) > len(self.levels) + 1, "rows for its levels, for missing cells and for others"
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         places, n_levels = cells.places_in(self.levels), len(self.levels)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from phimap.records import of_floats, of_number
 from phimap.tables.bad_cell import BadCell
-from phimap.tables.encoding import Encoding
+from phimap.tables.encoding import LARGEST, Encoding
 from phimap.tables.tallies import NumberTally, check_range
 
 if TYPE_CHECKING:
@@ -39,9 +41,14 @@ class NumberEncoding(Encoding):
     from_text: bool
     median: float
     mean: float
-    deviation: float
+    deviation: float = field(metadata=of_number(least=0))
     has_indicator: bool
-    variances: np.ndarray
+    variances: np.ndarray = field(metadata=of_floats("?k"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        unit = self.deviation or 1.0
+        yield max(abs(self.mean), abs(self.median)) <= LARGEST * unit, "a mean and a median that its deviation can tell"
+        yield len(self.names()) == self.variances.size, "a variance for each of its numbers"
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, decimal: str, *, from_text: bool) -> NumberEncoding:

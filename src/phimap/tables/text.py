@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from phimap.ops import single_threaded_blas
-from phimap.tables.encoding import Encoding
+from phimap.records import of_floats
+from phimap.tables.encoding import LARGEST, Encoding
 from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 
 if TYPE_CHECKING:
@@ -36,10 +38,13 @@ class TextEncoding(Encoding):
     variances : ndarray of shape (k,)
     """
 
-    weights: np.ndarray
-    directions: np.ndarray | None
-    centre: np.ndarray
-    variances: np.ndarray
+    weights: np.ndarray = field(metadata=of_floats("h", least=-LARGEST, most=LARGEST))
+    directions: np.ndarray | None = field(metadata=of_floats("h", "k", least=-LARGEST, most=LARGEST))
+    centre: np.ndarray = field(metadata=of_floats("k", least=-LARGEST, most=LARGEST))
+    variances: np.ndarray = field(metadata=of_floats("k"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.directions is not None or self.centre.size == self.weights.size, "a number for each n-gram"
 
     @property
     def is_sparse(self) -> bool:

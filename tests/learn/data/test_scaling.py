@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import phimap as pm
 from phimap.learn.data.scaling import Moments, Scaling, Squash
 from phimap.ops import ops_for
 
@@ -148,3 +149,12 @@ def test_squashed_columns_are_standardised(rng):
     assert scaled.dtype == np.float32
     np.testing.assert_allclose(scaled.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(scaled.std(axis=0), 1, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_columns_whose_spread_float32_cannot_invert_are_refused_by_name():
+    X = 1e-40 * np.random.default_rng(0).standard_normal((60, 3))
+    model = pm.KernelRegressor("gaussian", n_components=16, random_state=0)
+    with pytest.raises(ValueError, match=r"`X` is too near 0 for float32: .* Scale X, or pass float64"):
+        model.fit(X.astype(np.float32), X[:, 0])
+    assert np.isfinite(model.fit(X, X[:, 0]).predict(X)).all()

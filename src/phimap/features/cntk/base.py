@@ -10,6 +10,9 @@ from phimap.features.base import FeatureMap
 from phimap.kernels import CNTK
 from phimap.random_map import MapRecord
 
+#: No image, and no filter, has a longer side or more channels.
+LONGEST_SIDE = 2**20
+
 
 class ImageRecord(MapRecord):
     """A map of images, one to a row.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from phimap._validation import check_integer
-from phimap.features.cntk.base import ConvolutionalFeatures, ImageRecord
+from phimap.features.cntk.base import LONGEST_SIDE, ConvolutionalFeatures, ImageRecord
 from phimap.features.cntk.pixels import Pixels
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.activation import rectify
+from phimap.records import of_floats, of_number
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,19 @@ class ConvolutionGradientRecord(ImageRecord):
         Weights of the output: of the mean over pixels, or of every pixel.
     """
 
-    image_shape: tuple[int, int, int]
-    filter_size: int
-    filters: tuple[np.ndarray, ...]
-    readout: np.ndarray
+    image_shape: tuple[int, int, int] = field(metadata=of_number(least=1, most=LONGEST_SIDE))
+    filter_size: int = field(metadata=of_number(least=1, most=LONGEST_SIDE))
+    filters: tuple[np.ndarray, ...] = field(metadata=of_floats(None, "w"))
+    readout: np.ndarray = field(metadata=of_floats())
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        (height, width, channels), units = self.image_shape, self.filters[-1].shape[1]
+        yield len(self.filters) > 1, "two layers at least"
+        yield self.readout.shape in ((units,), (height * width, units)), "a readout of the last layer"
+        inputs = [channels, *[units] * (len(self.filters) - 1)]
+        sizes = [self.filter_size**2 * n for n in inputs]
+        yield [W.shape[0] for W in self.filters] == sizes, "filters that follow each other"
+        yield self.filter_size % 2 == 1, "filters of an odd size"
 
     @property
     def n_components(self) -> int:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from phimap.config import memory_budget, thread_count
-from phimap.features.cntk.base import ImageRecord
+from phimap.features.cntk.base import LONGEST_SIDE, ImageRecord
 from phimap.features.cntk.layers import ConvolutionLayer, LayerInput
 from phimap.features.cntk.parts import ProductRecord, WindowRecord
 from phimap.features.cntk.pixels import Pixels, Region
 from phimap.ops import Array, Ops
+from phimap.records import of_number, of_signs
 
 # Share of the byte budget of one image's features, over all threads.
 _BUDGET_SHARE = 4
@@ -38,11 +39,30 @@ class CNTKRecord(ImageRecord):
     n_components : int
     """
 
-    image_shape: tuple[int, int, int]
+    image_shape: tuple[int, int, int] = field(metadata=of_number(least=1, most=LONGEST_SIDE))
     layers: tuple[ConvolutionLayer, ...]
     pixel_window: WindowRecord
-    pixel_signs: tuple[np.ndarray, np.ndarray] | None
-    n_components: int
+    pixel_signs: tuple[np.ndarray, np.ndarray] | None = field(metadata=of_signs(None, "m"))
+    n_components: int = field(metadata=of_number(length="m"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        height, width, channels = self.image_shape
+        yield len(self.layers) > 1, "two layers at least"
+        yield all(layer.product is not None for layer in self.layers[1:]), "products in all layers but the first"
+        windows = [w for layer in self.layers for w in (layer.window, layer.tangent_window) if w is not None]
+        yield {w.filter_size for w in windows} == {self._filter_size}, "windows of one size"
+        yield self.pixel_window.n_inputs == 1, "a window of one number a pixel"
+        yield self.layers[0].window.takes(channels), "a window of the channels"
+        for before, layer in zip(self.layers[:-1], self.layers[1:], strict=True):
+            yield layer.window.takes(before.phi_widths[1]), "windows of the features before them"
+            tangents = layer.tangent_window
+            yield tangents is None or tangents.takes(before.eta_widths[1]), "windows of the tangents before them"
+        if self.pixel_signs is not None:
+            yield [len(signs) for signs in self.pixel_signs] == [height, width], "signs for each row and column"
+        product = self.layers[-1].product
+        assert product is not None
+        counts = product.linear_rows.size, product.rows[0].size
+        yield self.n_components in ({1} if counts == (1, 1) else {sum(counts)}), "a component for each of its products"
 
     @property
     def _stored_width(self) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from math import pi
 
 import numpy as np
 from scipy.fft import dct
 from scipy.special import gammaln
 
+from phimap.features.cntk.base import LONGEST_SIDE
 from phimap.features.cntk.pixels import Pixels
 from phimap.features.random_layers.rectified import RectifiedRemainderRecord
 from phimap.kernels.spectral import StandardGaussianLaw
@@ -16,7 +18,7 @@ from phimap.ops import Array, Ops
 from phimap.ops.primitives.gather_product import gather_product
 from phimap.projections import SORF
 from phimap.projections.dense import DenseRecord, drawn_blocks, haar_orthogonal
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_indices, of_number, of_signs
 from phimap.sketches.signs import fair_factors, fair_signs
 from phimap.sketches.transform_rows import balanced_rows, padded_width
 
@@ -41,11 +43,29 @@ class WindowRecord(Record):
         Signs of a Hadamard transform of the features beforehand, which spreads what would collide.
     """
 
-    filter_size: int
-    exact: int
-    folded: int
-    signs: np.ndarray
-    rotation: np.ndarray | None
+    filter_size: int = field(metadata=of_number(least=1, most=LONGEST_SIDE))
+    exact: int = field(metadata=of_number(least=0, most=2**31))
+    folded: int = field(metadata=of_number(least=0, most=2**31))
+    signs: np.ndarray = field(metadata=of_floats("w", "?r"))
+    rotation: np.ndarray | None = field(metadata=of_signs("p"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.filter_size % 2 == 1, "an odd size"
+        yield self.signs.shape[0] == self.filter_size**2, "signs for each pixel of the window"
+        n_folded = self.signs.shape[1]
+        yield (1 if n_folded else 0) <= self.folded <= n_folded, "room for what is folded"
+        if self.rotation is not None:
+            width = self.rotation.shape[0]
+            yield width == padded_width(width) == self.exact + n_folded, "signs of a transform of its features"
+
+    @property
+    def n_inputs(self) -> int:
+        """Features of a pixel that are kept or folded."""
+        return self.exact + self.signs.shape[1]
+
+    def takes(self, n_features: int) -> bool:
+        """Whether these are windows of so many features a pixel."""
+        return n_features == self.n_inputs or (self.rotation is not None and n_features <= self.n_inputs)
 
     @classmethod
     def draw(
@@ -127,9 +147,15 @@ class ProductRecord(Record):
         Rows of the first transform that sketch x itself; none where x is not wanted.
     """
 
-    signs: tuple[np.ndarray, np.ndarray]
-    rows: tuple[np.ndarray, np.ndarray]
-    linear_rows: np.ndarray
+    signs: tuple[np.ndarray, np.ndarray] = field(metadata=of_signs(None))
+    rows: tuple[np.ndarray, np.ndarray] = field(metadata=of_indices("n"))
+    linear_rows: np.ndarray = field(metadata=of_indices("?l"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        lengths = [signs.shape[0] for signs in self.signs]
+        yield all(length == padded_width(length) for length in lengths), "signs for powers of two"
+        pairs = zip((*self.rows, self.linear_rows), (*lengths, lengths[0]), strict=True)
+        yield all(int(rows.max(initial=0)) < length for rows, length in pairs), "rows of its transforms"
 
     @classmethod
     def draw(cls, widths: tuple[int, int], n_products: int, n_linear: int, rng: np.random.Generator) -> ProductRecord:

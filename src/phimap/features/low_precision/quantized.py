@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from phimap.ops import Array, Ops
 from phimap.ops.primitives.rounding import pack_rounded, row_keys
 from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, RandomMap
+from phimap.records import of_entries, of_number, with_lengths
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class QuantizedRecord(PackableRecord):
     packed : bool
     """
 
-    inner: MapRecord
-    peak: float
-    bits: int
-    dither: np.ndarray
+    inner: MapRecord = field(metadata=with_lengths(n_components="m"))
+    peak: float = field(metadata=of_number(above=0))
+    bits: int = field(metadata=of_number(least=1, most=8))
+    dither: np.ndarray = field(metadata=of_entries("word", "m"))
     packed: bool
 
     @property
@@ -130,6 +131,7 @@ class QuantizedFeatures(PackableFeatures):
     True
     """
 
+    feature_map_: RandomMap
     _roles = ("map", "rounding")
 
     def __init__(

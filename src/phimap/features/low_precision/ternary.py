@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from phimap.ops.primitives.ternary import pack_ternary, write_ternary
 from phimap.packed import SIGNS, PackedArray
 from phimap.projections import SparseSign
 from phimap.projections.base import ProjectionRecord
+from phimap.records import of_floats, of_number, one_of, with_lengths
 
 if TYPE_CHECKING:
     from phimap.theory import TernaryMixture
@@ -41,11 +42,12 @@ class TernaryRecord(PackableRecord, PointwiseRecord):
     packed : bool
     """
 
-    projection: ProjectionRecord
-    lower: np.ndarray
-    upper: np.ndarray
-    height: float
-    kind: str
+    projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
+    # A threshold that is never reached is infinite.
+    lower: np.ndarray = field(metadata=of_floats("s", finite=False, least=-np.inf))
+    upper: np.ndarray = field(metadata=of_floats("s", finite=False, least=-np.inf))
+    height: float = field(metadata=of_number(above=0))
+    kind: str = field(metadata=one_of("ternary", "signs", "steps"))
     packed: bool
 
     @property
@@ -160,6 +162,10 @@ class TernaryFeatures(PackableFeatures):
 
     _roles = ("directions",)
 
+    ternary_: tuple
+    mixture_: tuple
+    tau_: float
+
     def __init__(
         self,
         target: Any = None,
@@ -210,11 +216,10 @@ class TernaryFeatures(PackableFeatures):
         projection = SparseSign(self.sparsity).sample(law, self.n_components, streams["directions"])
         host = ops_for(np.empty(0))
         shift = projection.bind(host).apply(host, mean[None])[0]
-        self.ternary_ = mixture.functions[int(np.argmax(mixture.shares))]
+        self.ternary_ = ternary = mixture.functions[int(np.argmax(mixture.shares))]
         self.mixture_, self.tau_ = mixture, tau
-        if lower.size > 1 or not self.ternary_.is_binary:
-            kind = "ternary"
-        else:
+        kind = "ternary"
+        if lower.size == 1 and ternary.is_binary:
             kind = "signs" if lower[0] == upper[0] else "steps"
         scale = 1.0 / np.asarray(law.scale)
         single = lower.size == 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from phimap.ops import Array, Ops
 from phimap.ops.primitives.activation import rectify
 from phimap.ops.primitives.outer import outer
 from phimap.random_map import MapRecord
+from phimap.records import of_floats
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,12 @@ class GradientRecord(MapRecord):
         Weights of the output.
     """
 
-    weights: tuple[np.ndarray, ...]
-    readout: np.ndarray
+    weights: tuple[np.ndarray, ...] = field(metadata=of_floats(None, "w"))
+    readout: np.ndarray = field(metadata=of_floats("w"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.weights) > 0, "a layer"
+        yield all(W.shape[0] == W.shape[1] for W in self.weights[1:]), "layers that follow each other"
 
     @property
     def n_features(self) -> int:

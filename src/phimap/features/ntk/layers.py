@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from phimap.kernels.spectral import SphereLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.outer import outer
 from phimap.random_map import MapRecord
-from phimap.records import Record
+from phimap.records import Record, of_number
 from phimap.sketches import CountSketch
 from phimap.sketches.countsketch import CountSketchRecord
 from phimap.sketches.srht import TensorSRHTRecord
@@ -23,6 +23,8 @@ from phimap.sketches.tensorsketch import TensorSketchRecord
 # The least error of the layers that was measured on any set, times the root of m, and how the depth raises it: relative
 # to the kernel where its root mean square is above 1, else absolute.
 _ERROR, _GROWTH = 1.4, 0.6
+# No factor of a product is wider: the product of two would not fit any memory.
+_WIDEST = 2**24
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class TensorProduct(Record):
         Lengths of the two.
     """
 
-    widths: tuple[int, int]
+    widths: tuple[int, int] = field(metadata=of_number(least=1, most=_WIDEST))
 
     @property
     def n_components(self) -> int:
@@ -70,6 +72,10 @@ class NTKLayer(Record):
     step: RectifiedRecord | None
     product: TensorSRHTRecord | TensorSketchRecord | TensorProduct | None
 
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield (self.step is None) == (self.product is None), "a product where it has a derivative"
+        yield self.step is None or self.step.n_features == self.relu.n_features, "a derivative of its inputs"
+
     @property
     def n_components(self) -> int:
         return self.relu.n_components + (self.product.n_components if self.product else 0)
@@ -88,6 +94,14 @@ class NTKRecord(MapRecord):
 
     layers: tuple[NTKLayer, ...]
     reduction: CountSketchRecord | None
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.layers) > 0, "a layer"
+        steps = zip(self.layers[:-1], self.layers[1:], strict=True)
+        follow = all(one.relu.n_components == following.relu.n_features for one, following in steps)
+        yield follow, "layers that follow each other"
+        width = self.layers[-1].n_components
+        yield self.reduction is None or self.reduction.n_features == width, "a reduction of its last layer"
 
     @classmethod
     def draw(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from math import pi
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from phimap.features.ntk.sketch_sizes import LayeredSizes
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_number
 from phimap.sketches import OSNAP, SRHT, PolySketch, TensorSRHT
 from phimap.sketches.polysketch import PolySketchRecord
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
@@ -58,8 +59,13 @@ class PolynomialRecord(MapRecord):
     """
 
     powers: PolySketchRecord
-    roots: tuple[float, ...]
+    roots: tuple[float, ...] = field(metadata=of_number(least=0))
     reduction: SRHTRecord
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.roots) == self.powers.degree + 1, "a coefficient for each power"
+        width = self.powers.n_components * sum(root > 0 for root in self.roots)
+        yield self.reduction.n_features == width, "a reduction of its powers"
 
     @classmethod
     def draw(
@@ -112,6 +118,11 @@ class SketchedLayer(Record):
     product: TensorSRHTRecord
     reduction: SRHTRecord
 
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.relu.n_features == self.step.n_features, "functions of the same inputs"
+        width = self.product.n_components + self.relu.n_components
+        yield self.reduction.n_features == width, "a reduction of its product and of its features"
+
     @property
     def scratch_width(self) -> int:
         """Floats a row that the layer's widest part holds, and what it gives and takes."""
@@ -139,8 +150,16 @@ class NTKSketchRecord(MapRecord):
     entrance: MapRecord
     tangent: SRHTRecord
     layers: tuple[SketchedLayer, ...]
-    projection: np.ndarray
+    projection: np.ndarray = field(metadata=of_floats("s", "m"))
     normalized: bool
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.layers) > 0, "a layer"
+        widths = [self.entrance.n_components, *(layer.relu.n_components for layer in self.layers)]
+        yield self.tangent.n_features == widths[0], "a tangent of what enters"
+        inputs = [layer.relu.n_features for layer in self.layers]
+        yield widths[:-1] == inputs, "layers that follow each other"
+        yield self.projection.shape[0] == self.layers[-1].reduction.n_components, "a projection of its last layer"
 
     @classmethod
     def draw(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from phimap.kernels import Gaussian, Kernel, StationaryKernel
 from phimap.ops import Array, Ops, ops_for, single_threaded_blas
 from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.random_map import MapRecord
+from phimap.records import of_floats, of_number
 
 # Roundings of the largest kernel value below which a pivot is noise.
 _LEAST_PIVOT = 64
@@ -39,9 +41,12 @@ class NystroemRecord(MapRecord):
     """
 
     kernel: Kernel
-    landmarks: np.ndarray
-    whitening: np.ndarray
-    n_components: int
+    landmarks: np.ndarray = field(metadata=of_floats("?r", "d"))
+    whitening: np.ndarray = field(metadata=of_floats("?r", "?r"))
+    n_components: int = field(metadata=of_number(length="m"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.landmarks.shape[0] <= self.n_components, "no more landmarks than components"
 
     @property
     def n_features(self) -> int:

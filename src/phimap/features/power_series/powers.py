@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,10 @@ class StackedRecord(MapRecord):
     """
 
     parts: tuple[MapRecord, ...]
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.parts) > 0, "a part"
+        yield len({part.n_features for part in self.parts}) == 1, "parts of the same inputs"
 
     @property
     def n_features(self) -> int:
@@ -64,6 +68,9 @@ class ReducedRecord(MapRecord):
 
     wide: MapRecord
     reduction: SRHTRecord
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.reduction.n_features == self.wide.n_components, "a reduction of the features of its map"
 
     @property
     def n_features(self) -> int:

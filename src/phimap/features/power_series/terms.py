@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from math import comb
 
@@ -11,9 +12,12 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.outer import outer
 from phimap.random_map import MapRecord
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_number, one_of, with_lengths
 from phimap.sketches import SRHT, TensorSRHT
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
+
+# No series has more degrees, and no map more factors of a monomial.
+_MOST_DEGREE = 1024
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,14 @@ class MonomialsRecord(MapRecord):
         Roots of the multinomial coefficients of the monomials, in lexicographic order of their sorted factors.
     """
 
-    n_features: int
-    basis: np.ndarray | None
-    degree: int
-    weights: np.ndarray
+    n_features: int = field(metadata=of_number(length="d"))
+    basis: np.ndarray | None = field(metadata=of_floats("d", "k"))
+    degree: int = field(metadata=of_number(least=1, most=_MOST_DEGREE))
+    weights: np.ndarray = field(metadata=of_floats("m"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        n_coordinates = self.n_features if self.basis is None else self.basis.shape[1]
+        yield self.n_components == n_monomials(n_coordinates, self.degree), "a weight for each monomial"
 
     @classmethod
     def of(cls, n_features: int, basis: np.ndarray | None, degree: int) -> MonomialsRecord:
@@ -103,9 +111,9 @@ class RemainderRecord(MapRecord):
         Of r for the first power; of ``r (x) u'`` for the second.
     """
 
-    basis: np.ndarray
-    transposed: np.ndarray
-    sketch: SRHTRecord | TensorSRHTRecord
+    basis: np.ndarray = field(metadata=of_floats("d", "k"))
+    transposed: np.ndarray = field(metadata=of_floats("k", "d"))
+    sketch: SRHTRecord | TensorSRHTRecord = field(metadata=with_lengths(n_features="d"))
 
     @classmethod
     def draw(cls, basis: np.ndarray, degree: int, n_components: int, rng: np.random.Generator) -> RemainderRecord:
@@ -152,8 +160,15 @@ class SeriesTerm(Record):
         Applied to the orthogonal parts; None is the constant 1, whose features are the polynomials.
     """
 
-    polynomials: np.ndarray
+    polynomials: np.ndarray = field(metadata=of_floats("q", "m"))
     orthogonal: MapRecord | None
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        widths = (1, self.n_components)
+        yield (
+            self.orthogonal is None or self.polynomials.shape[1] in widths,
+            "a polynomial for all features or for each",
+        )
 
     @property
     def n_components(self) -> int:
@@ -180,13 +195,20 @@ class SeriesRecord(MapRecord):
         Of the norm; 0 is 1 for all rows but zeros.
     """
 
-    n_features: int
-    weight: str
-    shift: np.ndarray | None
-    scale: np.ndarray | None
-    direction: np.ndarray | None
+    n_features: int = field(metadata=of_number(length="d"))
+    weight: str = field(metadata=one_of("one", "norm", "gaussian"))
+    shift: np.ndarray | None = field(metadata=of_floats("d"))
+    scale: np.ndarray | None = field(metadata=of_floats("d"))
+    direction: np.ndarray | None = field(metadata=of_floats("d"))
     terms: tuple[SeriesTerm, ...]
-    power: int = 1
+    power: int = field(default=1, metadata=of_number(least=0, most=_MOST_DEGREE))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.terms) > 0, "a term"
+        yield len({term.polynomials.shape[0] for term in self.terms}) == 1, "as many powers in all terms"
+        yield self.direction is not None or self.terms[0].polynomials.shape[0] == 1, "a direction for its powers"
+        parts = [term.orthogonal for term in self.terms if term.orthogonal is not None]
+        yield all(part.n_features == self.n_features for part in parts), "terms of its inputs"
 
     @property
     def n_components(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from phimap.features.random_layers.pointwise import PointwiseRecord
 from phimap.kernels import ActivationKernel
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.ops import Array, Ops
+from phimap.ops.activations import NAMES
 from phimap.ops.primitives.activation import activate
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
+from phimap.records import of_floats, with_lengths
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,12 @@ class ActivationRecord(PointwiseRecord):
     scale : ndarray of shape (n_components,)
     """
 
-    projection: ProjectionRecord
+    projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
     activation: str | Callable[[Any], Any]
-    scale: np.ndarray
+    scale: np.ndarray = field(metadata=of_floats("s"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.activation in NAMES, "an activation that has a name"
 
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
         activate(ops, projected, self.activation, self.scale[columns], out, first)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import gammaln
@@ -18,6 +18,7 @@ from phimap.ops.primitives.activation import rectify
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
+from phimap.records import of_floats, of_number, with_lengths
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class RectifiedRecord(PointwiseRecord):
     scale : ndarray of shape (n_components,)
     """
 
-    projection: ProjectionRecord
-    order: int
-    scale: np.ndarray
+    projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
+    order: int = field(metadata=of_number(least=0, most=2))
+    scale: np.ndarray = field(metadata=of_floats("s"))
 
     @classmethod
     def draw(
@@ -63,6 +64,11 @@ class LayeredRecord(MapRecord):
     """
 
     layers: tuple[RectifiedRecord, ...]
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.layers) > 0, "a layer"
+        steps = zip(self.layers[:-1], self.layers[1:], strict=True)
+        yield all(one.n_components == following.n_features for one, following in steps), "layers that follow each other"
 
     @classmethod
     def draw(
@@ -130,11 +136,11 @@ class RectifiedRemainderRecord(PointwiseRecord):
         Multiplies the projections; None is 1.
     """
 
-    projection: ProjectionRecord
-    order: int
+    projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
+    order: int = field(metadata=of_number(least=0, most=2))
     polynomial: tuple[float, ...]
     scale: float
-    stretch: np.ndarray | None = None
+    stretch: np.ndarray | None = field(default=None, metadata=of_floats("s"))
 
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
         g = projected

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from phimap.ops.primitives.activation import interpolate
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
+from phimap.records import of_floats, of_number, with_lengths
 
 # Intervals of a table: several for each wave of the highest degree.
 _INTERVALS = 2**12
@@ -49,11 +50,14 @@ class TabulatedRecord(PointwiseRecord):
         Multiplies the projections; None is 1.
     """
 
-    projection: ProjectionRecord
-    table: np.ndarray
-    reach: float
-    scale: np.ndarray
-    stretch: np.ndarray | None
+    projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
+    table: np.ndarray = field(metadata=of_floats("t"))
+    reach: float = field(metadata=of_number(above=0))
+    scale: np.ndarray = field(metadata=of_floats("s"))
+    stretch: np.ndarray | None = field(metadata=of_floats("s"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.table.size > 1, "a table of two values at least"
 
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
         interpolate(ops, projected, self.table, self.reach, self.scale[columns], out, first)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
 
 from phimap.ops import Array, ops_for
-from phimap.records import Record
+from phimap.records import Record, of_floats
 
 
 @dataclass
@@ -21,8 +22,11 @@ class ColumnRange(Record):
         None before the first rows.
     """
 
-    low: np.ndarray | None = None
-    high: np.ndarray | None = None
+    low: np.ndarray | None = field(default=None, metadata=of_floats("d"))
+    high: np.ndarray | None = field(default=None, metadata=of_floats("d"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield (self.low is None) == (self.high is None), "both ends of the columns, or none"
 
     def update(self, X: Array) -> None:
         """Add rows (r, d); CSR rows, of which no range is kept, are passed over."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from phimap.learn.data.scaling import Moments
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_indices, of_number
 
 # Share of the squared deviations that one row must have, and rows of which that is told: of few, one may well have it.
 _SHARE, _LEAST_ROWS = 0.9, 20
@@ -31,9 +31,9 @@ class ExtremeTargets(Record):
     """
 
     moments: Moments | None = None
-    n_rows: int = 0
-    values: np.ndarray = field(default_factory=lambda: np.empty((2, 0)))
-    rows: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.intp))
+    n_rows: int = field(default=0, metadata=of_number(least=0))
+    values: np.ndarray = field(default_factory=lambda: np.empty((2, 0)), metadata=of_floats(2, "?t"))
+    rows: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.intp), metadata=of_indices(2, "?t"))
 
     def update(self, y: np.ndarray, numbers: np.ndarray | None = None) -> None:
         """Add numeric targets, (r,) or (r, t), whose rows have these `numbers` (r,); None counts them from 0."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from phimap.learn.data.labels import Labels
 from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.data.scaling import Moments
 from phimap.ops import Array
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_number
 
 
 @dataclass
@@ -46,9 +46,9 @@ class FirstPass(Record, Fold):
     extremes: ExtremeTargets
     columns: ColumnRange
     moments: Moments | None = None
-    n_rows: int = 0
-    low: np.ndarray | None = None
-    high: np.ndarray | None = None
+    n_rows: int = field(default=0, metadata=of_number(least=0))
+    low: np.ndarray | None = field(default=None, metadata=of_floats("t"))
+    high: np.ndarray | None = field(default=None, metadata=of_floats("t"))
 
     @classmethod
     def start(
@@ -119,8 +119,8 @@ class FirstPass(Record, Fold):
         return self
 
     def resume(self, state: FirstPass) -> None:
-        for field in fields(state):
-            setattr(self, field.name, getattr(state, field.name))
+        for part in fields(state):
+            setattr(self, part.name, getattr(state, part.name))
 
     def _widen(self, low: np.ndarray, high: np.ndarray) -> None:
         """Widen the range of the targets to (t,) values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +13,7 @@ from scipy import sparse
 from phimap._random import row_uniforms
 from phimap.learn.data.weights import joined_weights
 from phimap.ops import Array, ops_for
-from phimap.records import Record
+from phimap.records import Record, of_entries, of_floats, of_number
 
 
 class WeightedRows(NamedTuple):
@@ -40,12 +41,16 @@ class KeptRows(Record, ABC):
         None where all are one.
     """
 
-    seed: int
-    n_seen: int = 0
-    keys: np.ndarray = field(default_factory=lambda: np.empty(0))
-    X: Array = None
-    y: Any = None
-    weights: np.ndarray | None = None
+    seed: int = field(metadata=of_number(least=0))
+    n_seen: int = field(default=0, metadata=of_number(least=0))
+    keys: np.ndarray = field(default_factory=lambda: np.empty(0), metadata=of_floats("?n"))
+    X: Array = field(default=None, metadata=of_entries("any"))
+    y: Any = field(default=None, metadata=of_entries("any"))
+    weights: np.ndarray | None = field(default=None, metadata=of_floats("?n", least=0))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.X is None or getattr(self.X, "shape", ())[:1] == self.keys.shape, "a key for each row"
+        yield self.y is None or np.shape(self.y)[:1] == self.keys.shape, "a target for each row"
 
     def rows(self, chosen: np.ndarray) -> WeightedRows:
         """Some of the rows kept, in this order."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from phimap.records import Record
+from phimap.records import Record, of_entries, of_floats
 
 
 @dataclass
@@ -22,8 +22,8 @@ class Labels(Record):
         Sums of the weights of the rows of each.
     """
 
-    values: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    values: np.ndarray | None = field(default=None, metadata=of_entries("any", "k"))
+    weights: np.ndarray | None = field(default=None, metadata=of_floats("k", least=0))
 
     def update(self, labels: Any, weights: np.ndarray | None = None) -> None:
         """Add labels (r,) of rows with these weights (r,); None stands for ones."""

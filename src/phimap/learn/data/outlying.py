@@ -9,6 +9,7 @@ from scipy import sparse
 
 from phimap.learn.data.kept_rows import KeptRows, WeightedRows
 from phimap.ops import Array, ops_for
+from phimap.records import of_floats
 
 # Rows that are kept. Of 6,000 to 35,000 rows, 64 leave the choice of alpha a little more noise, 256 no less.
 OUTLYING_CAPACITY = 128
@@ -27,9 +28,9 @@ class OutlyingRows(KeptRows):
         Squared.
     """
 
-    centre: np.ndarray = field(kw_only=True)
-    factor: np.ndarray = field(kw_only=True)
-    distances: np.ndarray = field(default_factory=lambda: np.empty(0))
+    centre: np.ndarray = field(kw_only=True, metadata=of_floats("d"))
+    factor: np.ndarray = field(kw_only=True, metadata=of_floats("d"))
+    distances: np.ndarray = field(default_factory=lambda: np.empty(0), metadata=of_floats("?n"))
 
     def begun(self, first_row: int) -> OutlyingRows:
         """A record for the rows of the same stream from `first_row` on, which has seen none."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from phimap.records import Record
+from phimap.records import Record, of_floats
 
 # Median absolute deviation of a normal law with deviation 1.
 _MEDIAN_DEVIATION = 0.6745
@@ -23,8 +23,8 @@ class RobustTargets(Record):
         rows lie on it, and 1 where all do.
     """
 
-    centre: np.ndarray
-    spread: np.ndarray
+    centre: np.ndarray = field(metadata=of_floats("t"))
+    spread: np.ndarray = field(metadata=of_floats("t"))
 
     @classmethod
     def of_sample(cls, y: np.ndarray, weights: np.ndarray | None = None) -> RobustTargets:

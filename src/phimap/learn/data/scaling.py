@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import sparse
@@ -10,7 +10,7 @@ from scipy import sparse
 from phimap._validation import is_none
 from phimap.learn.data.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_number, with_lengths
 
 # Deviations from the median, in robust standard deviations, that make a tail heavy.
 _HEAVY = 10.0
@@ -30,9 +30,14 @@ class Squash(Record):
         1 for columns that stay as they are, whose factor is 0; None where there are none.
     """
 
-    centre: np.ndarray
-    factor: np.ndarray
-    others: np.ndarray | None = None
+    centre: np.ndarray = field(metadata=of_floats("d"))
+    factor: np.ndarray = field(metadata=of_floats("d"))
+    others: np.ndarray | None = field(default=None, metadata=of_floats("d"))
+
+    @property
+    def n_features(self) -> int:
+        """Columns d."""
+        return self.centre.shape[0]
 
     @classmethod
     def of_sample(cls, X: np.ndarray, amounts: np.ndarray | None = None) -> Squash | None:
@@ -72,16 +77,20 @@ class Scaling(Record):
         What columns go through before all else; None where they are taken as they are.
     """
 
-    shift: np.ndarray
-    factor: np.ndarray
-    root: np.ndarray | None = None
-    squash: Squash | None = None
+    shift: np.ndarray = field(metadata=of_floats("d"))
+    factor: np.ndarray = field(metadata=of_floats("d"))
+    root: np.ndarray | None = field(default=None, metadata=of_floats("d", "k"))
+    squash: Squash | None = field(default=None, metadata=with_lengths(n_features="d"))
 
     def apply(self, ops: Ops, X: Array) -> Array:
         """The rows of `X` (r, d) scaled, as a new array; on a record bound to `ops`.
 
         CSR stays CSR unless the columns are shifted, as those of a model fitted on dense rows are.
         """
+        if not ops.is_finite(self.factor):
+            raise ValueError(
+                f"`X` is too near 0 for {ops.dtype}: the spread of a column has no inverse. Scale X, or pass float64."
+            )
         if self.squash is not None:
             X = self.squash.apply(ops, X)
         if ops.is_sparse(X) and not self.shift.any():
@@ -122,9 +131,9 @@ class Moments(Record):
         Whether CSR rows were among them.
     """
 
-    mean: np.ndarray
-    squared_deviations: np.ndarray
-    n: float = 0
+    mean: np.ndarray = field(metadata=of_floats("d"))
+    squared_deviations: np.ndarray = field(metadata=of_floats("d", least=0))
+    n: float = field(default=0, metadata=of_number(least=0))
     sparse: bool = False
 
     @classmethod

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, TypeVar
 
 import numpy as np
 
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_number
 
 Solution = TypeVar("Solution", bound=Any)
 
@@ -36,8 +36,8 @@ class TargetUnits(Record):
         Common to all targets: a power of two changes no digit.
     """
 
-    shift: np.ndarray
-    exponent: int
+    shift: np.ndarray = field(metadata=of_floats("t"))
+    exponent: int = field(metadata=of_number(least=-2048, most=2048))
 
     @classmethod
     def of_range(cls, low: np.ndarray, high: np.ndarray) -> TargetUnits:

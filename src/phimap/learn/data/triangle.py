@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from phimap.ops import run_tasks
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_number
 
 # Three float64 blocks of this side fill a 6 MB share of cache, and a product of two is still near peak speed.
 BLOCK = 512
@@ -44,10 +44,10 @@ class BlockTriangle(Record):
     **Differs from the source.** LAPACK packs column by column, which no matrix product can read.
     """
 
-    size: int
-    data: np.ndarray
-    block: int = BLOCK
-    downdate: np.ndarray | None = None
+    size: int = field(metadata=of_number(length="m"))
+    data: np.ndarray = field(metadata=of_floats(None))
+    block: int = field(default=BLOCK, metadata=of_number(least=1))
+    downdate: np.ndarray | None = field(default=None, metadata=of_floats("m"))
 
     def __post_init__(self):
         expected = (packed_entries(self.size, self.block),)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.metrics import pairwise_distances_argmin_min
@@ -10,7 +11,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from phimap.kernels import Kernel
 from phimap.learn.regions.partition import Partition
 from phimap.ops import ops_for, run_tasks
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_indices, of_number
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,20 @@ class Corrections(Record):
 
     partition: Partition
     kernel: Kernel
-    root: np.ndarray | None
-    scale: float
-    rows: np.ndarray
-    coefs: np.ndarray
-    ends: np.ndarray
-    keys: np.ndarray
-    errors: np.ndarray
-    reach: float
+    root: np.ndarray | None = field(metadata=of_floats(None, "d"))
+    scale: float = field(metadata=of_number(above=0))
+    rows: np.ndarray = field(metadata=of_floats("n", "d"))
+    coefs: np.ndarray = field(metadata=of_floats("n", "t"))
+    ends: np.ndarray = field(metadata=of_indices("R", ascending=True))
+    keys: np.ndarray = field(metadata=of_floats("r", ascending=True))
+    errors: np.ndarray = field(metadata=of_floats("r", "t"))
+    reach: float = field(metadata=of_number(least=0))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.kernel.is_stationary, "a stationary kernel"
+        yield self.ends.size == self.partition.n_regions, "an end for each region"
+        yield self.ends[-1] == self.rows.shape[0], "ends up to the last row"
+        yield self.partition.directions.shape[1] in (0, self.rows.shape[1]), "a partition of its rows"
 
     def beyond(self, X: np.ndarray) -> np.ndarray:
         """How far scaled rows `X` (n, d) lie beyond the data (n,): 0 within the reach, 1 from twice the reach on."""

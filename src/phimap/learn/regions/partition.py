@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
 from phimap.ops import single_threaded_blas
-from phimap.records import Record
+from phimap.records import Record, of_floats
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,11 @@ class Partition(Record):
         A row goes to the right where its product with the direction is larger.
     """
 
-    directions: np.ndarray
-    thresholds: np.ndarray
+    directions: np.ndarray = field(metadata=of_floats("?n", "?d"))
+    thresholds: np.ndarray = field(metadata=of_floats("?n"))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.n_regions & (self.n_regions - 1) == 0, "a complete tree: regions that are a power of two"
 
     @property
     def n_regions(self) -> int:

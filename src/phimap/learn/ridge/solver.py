@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverag
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import LinearSolution
-from phimap.records import Record
+from phimap.packed import PackedArray
+from phimap.records import Record, of_entries, of_number
 
 
 @dataclass
@@ -39,12 +41,24 @@ class RidgeSolver(Record):
     """
 
     statistics: RidgeStatistics | None
-    rows: tuple[tuple[Any, np.ndarray, np.ndarray | None], ...] = ()
-    n_expected: int = 0
+    rows: tuple[tuple[Any, np.ndarray, np.ndarray | None], ...] = field(default=(), metadata=of_entries("any"))
+    n_expected: int = field(default=0, metadata=of_number(least=0))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        for Z, Y, weights in self.rows:
+            yield isinstance(Z, PackedArray) or np.ndim(Z) == 2, "features of each row"
+            yield Y.ndim == 2 and len(Y) == Z.shape[0], "targets of each row"
+            yield weights is None or weights.shape == (len(Y),), "a weight for each row"
 
     def __post_init__(self):
         # The first model files know no weights.
         self.rows = tuple((*row, None)[:3] for row in self.rows)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def serves(self, n_components: int) -> bool:
+        """Whether it has sums over, or rows of, so many features; none at all will do."""
+        if self.statistics is not None:
+            return self.statistics.n_components == n_components
+        return all(Z.shape[1] == n_components for Z, _, _ in self.rows)
 
     @classmethod
     def memory(cls, n_rows: int | None, n_components: int) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock, Features, feature_block
 from phimap.learn.data.triangle import BlockTriangle, add_to
 from phimap.learn.data.weights import total_weight, weighted_sum
-from phimap.records import Record
+from phimap.records import Record, of_floats, of_number, with_lengths
 
 
 @dataclass
@@ -42,14 +42,14 @@ class RidgeStatistics(Record):
     **Differs from the source in** nothing: these are the sums of the normal equations.
     """
 
-    n: int
-    gram: BlockTriangle
-    cross: np.ndarray
-    sum_z: np.ndarray
-    sum_y: np.ndarray
-    sum_yy: np.ndarray
-    eps: float
-    weight: float = None  # pyright: ignore[reportAssignmentType]
+    n: int = field(metadata=of_number(least=0))
+    gram: BlockTriangle = field(metadata=with_lengths(size="m"))
+    cross: np.ndarray = field(metadata=of_floats("m", "t"))
+    sum_z: np.ndarray = field(metadata=of_floats("m"))
+    sum_y: np.ndarray = field(metadata=of_floats("t"))
+    sum_yy: np.ndarray = field(metadata=of_floats("t"))
+    eps: float = field(metadata=of_number(above=0))
+    weight: float = field(default=None, metadata=of_number(least=0))  # pyright: ignore[reportAssignmentType]
 
     def __post_init__(self):
         if self.weight is None:

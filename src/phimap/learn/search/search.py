@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import Family, landmarks, partners, random_features
 from phimap.learn.search.level import FIRST_POWERS, GAIN, TEMPERED, Level, Point, unfolded
 from phimap.learn.search.sample import SearchSample
-from phimap.records import Record
+from phimap.records import Record, of_entries, of_floats
 
 # A path whose error is more than this multiple of the least is not followed.
 _HOPELESS = 1.5
@@ -47,11 +47,14 @@ class SearchLog(Record):
 
     kernels: tuple[str, ...]
     metrics: tuple[str, ...]
-    rounds: np.ndarray
-    length_scales: np.ndarray
-    n_components: np.ndarray
-    n_rows: np.ndarray
-    errors: np.ndarray
+    rounds: np.ndarray = field(metadata=of_entries("index", "?n"))
+    length_scales: np.ndarray = field(metadata=of_floats("?n", finite=False))
+    n_components: np.ndarray = field(metadata=of_entries("index", "?n"))
+    n_rows: np.ndarray = field(metadata=of_entries("index", "?n"))
+    errors: np.ndarray = field(metadata=of_floats("?n", finite=False))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.kernels) == len(self.metrics) == self.errors.size, "a kernel and a metric for each trial"
 
 
 @dataclass(frozen=True)

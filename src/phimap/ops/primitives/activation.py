@@ -58,10 +58,17 @@ def activate(
         out[:, first : first + projected.shape[1]] = values * scale
 
 
+def check_block(projected: Array, scale: Array, out: Array, first: int) -> None:
+    """Raise where a compiled loop would read or write out of bounds: it does so where it is told to."""
+    if scale.shape[0] < projected.shape[1] or first + projected.shape[1] > out.shape[1]:
+        raise ValueError("`scale` and `out` must have an entry for each projection. Fit the map again.")
+
+
 @rectify.override("numpy")
 def _(ops: Ops, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
     from phimap.ops.compiled import activation
 
+    check_block(projected, scale, out, first)
     activation.rectify(projected, order, scale, out, first)
 
 
@@ -69,4 +76,5 @@ def _(ops: Ops, projected: Array, order: int, scale: Array, out: Array, first: i
 def _(ops: Ops, projected: Array, table: Array, reach: float, scale: Array, out: Array, first: int) -> None:
     from phimap.ops.compiled import activation
 
+    check_block(projected, scale, out, first)
     activation.interpolate(projected, table, ops.dtype.type(reach), scale, out, first)

@@ -31,6 +31,9 @@ def convolutions(ops: Ops, transformed: Array, rows: int, generators: Array, off
 def _(ops: Ops, X: Array, factors: Array, length: int) -> Array:
     from phimap.ops.compiled.convolution import lane_transforms
 
+    # The compiled loop reads where it is told to.
+    if not X.shape[1] == factors.shape[0] <= length:
+        raise ValueError("`factors` must be one for each column, and no more than `length`. Fit the map again.")
     return lane_transforms(ops.contiguous(X), factors, length)
 
 
@@ -38,6 +41,10 @@ def _(ops: Ops, X: Array, factors: Array, length: int) -> Array:
 def _(ops: Ops, transformed: Array, rows: int, generators: Array, offset: int, scale: Array) -> Array:
     from phimap.ops.compiled import convolution
 
+    # The compiled loop reads and writes where it is told to.
+    n_generators, length = generators.shape
+    if not 0 <= offset < length or scale.shape[0] > n_generators * (length - offset):
+        raise ValueError("`generators` must have an entry from `offset` on for each of `scale`. Fit the map again.")
     out = ops.empty((rows, scale.shape[0]))
     convolution.convolutions(transformed, generators, offset, scale, out)
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phimap.ops.base import Array, Ops
 from phimap.ops.primitive import primitive
+from phimap.ops.primitives.activation import check_block
 
 
 @primitive
@@ -40,6 +41,7 @@ def cos_shift(ops: Ops, projected: Array, shift: Array, scale: Array, out: Array
 def _(ops: Ops, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
     from phimap.ops.compiled import trigonometry
 
+    check_block(projected, scale, out, max(first, half + first))
     peak = trigonometry.cos_sin(projected, scale, out, first, half)
     if not peak <= trigonometry.limit(ops.dtype):
         cos_sin.generic(ops, projected, scale, out, first, half)
@@ -49,6 +51,9 @@ def _(ops: Ops, projected: Array, scale: Array, out: Array, first: int, half: in
 def _(ops: Ops, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:
     from phimap.ops.compiled import trigonometry
 
+    check_block(projected, scale, out, first)
+    if shift.shape != scale.shape:
+        raise ValueError("`shift` must have an entry for each of `scale`. Fit the map again.")
     peak = trigonometry.cos_shift(projected, shift, scale, out, first)
     if not peak <= trigonometry.limit(ops.dtype):
         cos_shift.generic(ops, projected, shift, scale, out, first)

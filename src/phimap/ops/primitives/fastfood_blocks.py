@@ -27,6 +27,11 @@ def _(ops: Ops, X: Array, signs: Array, permutations: Array, gains: Array, scale
     from phimap.ops.compiled import fastfood
 
     # The compiled loop reads where it is told to; a damaged model file may name any place.
+    n_blocks, width = signs.shape
+    if permutations.shape != signs.shape or gains.shape != signs.shape:
+        raise ValueError("`signs`, `permutations` and `gains` must have one shape. Fit the map again.")
+    if X.shape[1] > width or width & (width - 1) or scale.shape[0] > n_blocks * width:
+        raise ValueError("`signs` must be of blocks that hold a row and all results. Fit the map again.")
     if permutations.min() < 0 or permutations.max() >= permutations.shape[1]:
         raise ValueError("`permutations` must hold columns of the padded rows. Fit the map again.")
     out = ops.empty((X.shape[0], scale.shape[0]))

@@ -35,6 +35,12 @@ def fourier_blocks(
 def _(ops: Ops, X: Array, factors: Array, phases: Array, frequencies: Array, n_points: int, scale: Array) -> Array:
     from phimap.ops.compiled.fourier_points import fourier_points
 
+    # The compiled loop reads and writes where it is told to.
+    n_blocks, half = frequencies.shape
+    if not X.shape[1] == factors.shape[0] <= 2 * half or phases.shape != (n_blocks, 2, half, 2):
+        raise ValueError("`factors` and `phases` must be those of a padded row. Fit the map again.")
+    if frequencies.min() < 0 or frequencies.max() >= n_points or scale.shape[0] > 2 * n_blocks * n_points:
+        raise ValueError("`frequencies` must be below `n_points`, of blocks for all of `scale`. Fit the map again.")
     out = ops.empty((X.shape[0], scale.shape[0]))
     fourier_points(ops.contiguous(X), factors, phases, frequencies, n_points, scale, out)
     return out

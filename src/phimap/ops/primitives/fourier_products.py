@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phimap.ops.base import Array, Ops
 from phimap.ops.primitive import primitive
+from phimap.ops.primitives.gather_product import check_columns
 
 # What is multiplied: A, columns_a and orientations_a, then B, columns_b and orientations_b, then the scale.
 Samples = tuple[Array, Array, Array, Array, Array, Array, float]
@@ -47,6 +48,8 @@ def next_product_factor(ops: Ops, samples: Samples, signs: Array) -> Array:
 def _(ops: Ops, X: Array, signs: Array) -> Array:
     from phimap.ops.compiled.transform_products import transforms
 
+    if X.shape[1] > signs.shape[0]:
+        raise ValueError("`signs` must be one for each column at least. Fit the map again.")
     return transforms(X, signs)
 
 
@@ -54,6 +57,9 @@ def _(ops: Ops, X: Array, signs: Array) -> Array:
 def _(ops: Ops, samples: Samples, out: Array, first: int = 0) -> None:
     from phimap.ops.compiled.transform_products import write_product
 
+    _check(samples)
+    if first + 2 * samples[1].shape[0] > out.shape[1]:
+        raise ValueError("`out` must have two columns for each sample. Fit the map again.")
     write_product(*samples, out, first)
 
 
@@ -61,4 +67,16 @@ def _(ops: Ops, samples: Samples, out: Array, first: int = 0) -> None:
 def _(ops: Ops, samples: Samples, signs: Array) -> Array:
     from phimap.ops.compiled.transform_products import product_transforms
 
+    _check(samples)
+    if 2 * samples[1].shape[0] > signs.shape[0]:
+        raise ValueError("`signs` must be one for each feature of the product at least. Fit the map again.")
     return product_transforms(*samples, signs)
+
+
+def _check(samples: Samples) -> None:
+    """Raise where the compiled loop would read out of bounds: it reads where it is told to."""
+    A, columns_a, orientations_a, B, columns_b, orientations_b, _ = samples
+    if not columns_a.shape == columns_b.shape == orientations_a.shape == orientations_b.shape:
+        raise ValueError("`columns` and `orientations` must be as many for both factors. Fit the map again.")
+    check_columns(columns_a, A.shape[1])
+    check_columns(columns_b, B.shape[1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from phimap.ops.base import Array, Ops
 from phimap.ops.primitive import primitive
 
@@ -18,10 +20,21 @@ def gather_product(
     ops.multiply(a, b, out[:, first : first + columns_a.shape[0]])
 
 
+def check_columns(columns: np.ndarray, width: int) -> None:
+    """Raise unless all are columns of an array of that width."""
+    if columns.min(initial=0) < 0 or columns.max(initial=0) >= width:
+        raise ValueError(f"`columns` must be below {width}. Fit the map again.")
+
+
 @gather_product.override("numpy")
 def _(
     ops: Ops, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float, out: Array, first: int = 0
 ) -> None:
     from phimap.ops.compiled import countsketch
 
+    # The compiled loop reads and writes where it is told to.
+    check_columns(columns_a, A.shape[1])
+    check_columns(columns_b, B.shape[1])
+    if columns_a.shape != columns_b.shape or first + columns_a.shape[0] > out.shape[1]:
+        raise ValueError("`out` must have a column for each pair of columns. Fit the map again.")
     countsketch.gather_product(A, columns_a, B, columns_b, ops.dtype.type(scale), out, first)

@@ -27,6 +27,10 @@ def hadamard_blocks(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
 def _(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
     from phimap.ops.compiled import hadamard
 
+    # The compiled loop reads and writes where it is told to.
+    n_blocks, _, width = signs.shape
+    if X.shape[1] > width or width & (width - 1) or scale.shape[0] > n_blocks * width:
+        raise ValueError("`signs` must be of blocks that hold a row and all results. Fit the map again.")
     out = ops.empty((X.shape[0], scale.shape[0]))
     hadamard.hadamard_blocks(X, signs, scale, out)
     return out

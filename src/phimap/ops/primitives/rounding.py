@@ -56,6 +56,9 @@ def _(
 ) -> None:
     from phimap.ops.compiled.packed import pack_codes, round_codes
 
+    # The compiled loops read and write where they are told to.
+    if dither.shape != Z.shape[1:] or keys.shape != Z.shape[:1] or planes.shape[1:] != (len(Z), -(-Z.shape[1] // 64)):
+        raise ValueError("`dither` and `planes` must be those of the features. Fit the map again.")
     codes = np.empty((min(rows, len(Z)), Z.shape[1]), np.uint8)
     for start in range(0, len(Z), rows):
         part = slice(start, start + rows)

@@ -1,0 +1,228 @@
+"""JSON and arrays back to models: only registered classes are made, and only of values that they declare."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, get_type_hints
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from phimap._files import DataError, one_line
+from phimap.config import thread_count
+from phimap.io import legacy
+from phimap.io.declared import check_record, is_of, quoted
+from phimap.io.encoding import public_classes
+from phimap.io.pipelines import TRANSFORMERS
+from phimap.kernels import Kernel
+from phimap.packed import PackedArray
+from phimap.records import Record
+
+# Levels of the tree; those of a deep network's map, in a pipeline, are some twenty.
+_DEEPEST = 100
+# Bytes that texts may take for each character of the description, which holds them, and those that are always granted:
+# an array of texts is as wide as the longest of them.
+_TEXT_BYTES, _TEXT_GRANT = 256, 2**20
+# An array without entries may be of any shape: those of more rows than this come from no model.
+_MOST_ROWS = 2**40
+# A kernel's depth, degree and order are counts of steps: a file that names millions would take years.
+_MOST_STEPS = 10_000
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
+_MISSING = object()
+# What the command line notes on a model beside what is fitted.
+_NOTES: dict[str, Any] = {
+    "target_name_": str,
+    "sample_shape_": tuple[int, ...] | None,
+    "resized_": tuple[int, int] | None,
+    "input_dtype_": str | None,
+}
+
+
+class Decoder:
+    """Values of a model file.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+    n_characters : int
+        Of the description.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], n_characters: int):
+        self._arrays = dict(arrays)
+        self._n_characters = n_characters
+        self._classes = public_classes() | TRANSFORMERS
+        self._depth = 0
+        self._kinds: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "array": self._array,
+            "csr": self._csr,
+            "dict": self._dict,
+            "estimator": self._estimator,
+            "list": self._list,
+            "packed": self._packed,
+            "pipeline": self._pipeline,
+            "record": self._record,
+            "seed": self._seed,
+            "texts": self._texts,
+            "tuple": self._tuple,
+        }
+
+    def decode(self, node: Any) -> Any:
+        """The value of a node of the tree.
+
+        Raises
+        ------
+        DataError
+            If it is none that a model file can hold.
+        """
+        if node is None or isinstance(node, bool | int | float | str):
+            return node
+        kind = node.get("kind") if isinstance(node, dict) else None
+        if not isinstance(kind, str) or kind not in self._kinds:
+            raise DataError(f"it holds a value of the unknown kind {quoted(kind)}")
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise DataError(f"its parts are nested more than {_DEEPEST} deep")
+        value = self._kinds[kind](node)
+        self._depth -= 1
+        return value
+
+    def _array(self, node: dict[str, Any]) -> Any:
+        # Each array is one value: a file of many references to one would grow without end once it is read.
+        array = self._arrays.pop(node["key"], None)
+        if array is None:
+            raise DataError(f"the array {quoted(node['key'])} is missing, or named twice")
+        if max(array.shape, default=0) > _MOST_ROWS:
+            raise DataError(f"the array {quoted(node['key'])} has the shape {array.shape}")
+        return array[()] if node.get("scalar") else array
+
+    def _texts(self, node: dict[str, Any]) -> Any:
+        items, dtype = node["items"], np.dtype(node["dtype"])
+        granted = _TEXT_GRANT + _TEXT_BYTES * self._n_characters
+        if dtype.kind not in "OUS" or len(items) * dtype.itemsize > granted:
+            raise DataError(f"{len(items)} texts of the dtype {one_line(node['dtype'])} are no texts of a model")
+        if not all(isinstance(item, str | int | float | bool) for item in items):
+            raise DataError("an array of texts holds something else")
+        array = np.empty(len(items), dtype)
+        array[:] = items
+        array = array.reshape(node["shape"])
+        return array[()] if node.get("scalar") else array
+
+    def _csr(self, node: dict[str, Any]) -> sparse.csr_matrix:
+        data, places, bounds, shape = self.decode(node["parts"])
+        matrix = sparse.csr_matrix((data, places, bounds), shape=shape)
+        matrix.check_format(full_check=True)
+        if not np.isfinite(matrix.data).all():
+            raise DataError("a sparse matrix has entries that are not finite")
+        return matrix
+
+    def _tuple(self, node: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(self.decode(item) for item in node["items"])
+
+    def _list(self, node: dict[str, Any]) -> list[Any]:
+        return [self.decode(item) for item in node["items"]]
+
+    def _dict(self, node: dict[str, Any]) -> dict[Any, Any]:
+        keys = [self.decode(key) for key in node["keys"]]
+        return dict(zip(keys, (self.decode(item) for item in node["items"]), strict=True))
+
+    def _seed(self, node: dict[str, Any]) -> np.random.SeedSequence:
+        return np.random.SeedSequence(node["entropy"], spawn_key=tuple(node["spawn_key"]))
+
+    def _record(self, node: dict[str, Any]) -> Record:
+        values = {name: self.decode(item) for name, item in node["fields"].items()}
+        name, values = legacy.current_record(node["name"], values)
+        if name not in Record.registry:
+            raise DataError(f"there is no record {quoted(name)}")
+        record = Record.registry[name](**values)
+        check_record(record)
+        return record
+
+    def _packed(self, node: dict[str, Any]) -> PackedArray:
+        named = {name: self.decode(item) for name, item in node["fields"].items()}
+        packed = PackedArray(**named, dtype=np.dtype(node["dtype"]))
+        check_record(packed)
+        return packed
+
+    def _pipeline(self, node: dict[str, Any]) -> Pipeline:
+        steps = [(name, self.decode(step)) for name, step in node["steps"]]
+        if not steps or not all(isinstance(name, str) and _is_step(step) for name, step in steps):
+            raise DataError("a step of its pipeline is no estimator")
+        return Pipeline(steps)
+
+    def _estimator(self, node: dict[str, Any]) -> Any:
+        if node["name"] not in self._classes:
+            raise DataError(f"there is no estimator {quoted(node['name'])}")
+        cls = self._classes[node["name"]]
+        params = {name: self.decode(item) for name, item in node["params"].items()}
+        for name, value in params.items():
+            _check_parameter(cls, name, value)
+        estimator = cls(**params)
+        state = {name: self.decode(item) for name, item in node["state"].items()}
+        for name, value in legacy.current_state(state).items():
+            _check_state(estimator, name, value)
+            setattr(estimator, name, value)
+        return estimator
+
+
+def _is_step(step: Any) -> bool:
+    return step in (None, "passthrough") if step is None or isinstance(step, str) else isinstance(step, BaseEstimator)
+
+
+def _check_parameter(cls: type, name: str, value: Any) -> None:
+    """Raise unless a parameter of an estimator is one that `fit` could have met."""
+    where = f"{cls.__name__}.{name}"
+    if isinstance(value, Record | Pipeline):
+        raise DataError(f"{where} must be no {type(value).__name__}")
+    if issubclass(cls, Kernel) and isinstance(value, int) and not -_MOST_STEPS <= value <= _MOST_STEPS:
+        raise DataError(f"{where} must be at most {_MOST_STEPS}, got {quoted(value)}")
+    if name == "n_jobs":
+        thread_count(value)
+    if name == "device" and not (isinstance(value, str) and _DEVICE.fullmatch(value)):
+        raise DataError(f"{where} must be 'auto', 'cpu' or 'cuda[:index]', got {quoted(value)}")
+    _check_numbers(where, value, _is_number)
+
+
+def _check_state(estimator: Any, name: str, value: Any) -> None:
+    """Raise unless an attribute is one that the class declares, with a value of its type."""
+    cls = type(estimator)
+    where = f"{cls.__name__}.{name}"
+    if cls in TRANSFORMERS.values():
+        if name.startswith("_") or not name.endswith("_") or hasattr(cls, name):
+            raise DataError(f"{where} is nothing that is fitted")
+        if isinstance(value, Record | BaseEstimator):
+            raise DataError(f"{where} must be no {type(value).__name__}")
+    else:
+        hint = (_NOTES | _hints(cls)).get(name, _MISSING)
+        if hint is _MISSING or isinstance(inspect.getattr_static(cls, name, None), property):
+            raise DataError(f"{where} is nothing that is fitted")
+        if not is_of(value, hint):
+            raise DataError(f"{where} is of the wrong type {type(value).__name__}")
+    _check_numbers(where, value, _is_number if isinstance(value, tuple) else np.isfinite)
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    # Named where types are checked alone.
+    return get_type_hints(cls, localns={"Kernel": Kernel})
+
+
+def _check_numbers(where: str, value: Any, is_right: Callable[[Any], Any] = np.isfinite) -> None:
+    """Raise where a number, or one of a tuple or an array, is not right."""
+    if isinstance(value, tuple | list):
+        for item in value:
+            _check_numbers(where, item, is_right)
+        return
+    are_floats = isinstance(value, float | np.floating) or (isinstance(value, np.ndarray) and value.dtype.kind in "fc")
+    if are_floats and not np.all(is_right(value)):
+        raise DataError(f"{where} must hold finite numbers")
+
+
+def _is_number(value: Any) -> Any:
+    # Thresholds may be infinite.
+    return ~np.isnan(value)

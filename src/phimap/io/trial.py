@@ -1,0 +1,110 @@
+"""A model that was read, held against itself: its parts fit each other, and it gives finite numbers for a row."""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from phimap._files import DataError
+from phimap.config import memory_budget, size_text
+from phimap.io.declared import check_requirements
+from phimap.io.encoding import public_classes
+from phimap.io.pipelines import TRANSFORMERS
+from phimap.packed import PackedArray
+from phimap.random_map import MapRecord, RandomMap
+from phimap.tables import TableEncoder
+
+# Floats of scratch for a row beyond which none is tried: those of maps of large images, which take their time. What
+# such a file says of itself is looked at all the same, and what does not fit is found by the first prediction.
+_LARGEST_TRIAL = 2**22
+
+
+def check_model(model: Any) -> None:
+    """Raise unless `model` is one that `save` takes, whose parts fit each other, with finite outputs for zeros."""
+    known = tuple(public_classes().values())
+    if isinstance(model, Pipeline):
+        steps = [step for _, step in model.steps if step not in (None, "passthrough")]
+        if not all(type(step) in (*known, *TRANSFORMERS.values()) for step in steps):
+            raise DataError("a step of its pipeline is none that a model file can hold")
+    elif type(model) in known:
+        steps = [model]
+    else:
+        raise DataError(f"it holds no model but {type(model).__name__}")
+    check_is_fitted(model)
+    for step in steps:
+        for part in (step, *vars(step).values()):
+            if hasattr(part, "requirements"):
+                check_requirements(part, type(part).__name__)
+    record = _record_of(steps[-1])
+    if record is not None:
+        _check_size(record)
+    if record is None or record.scratch_width <= _LARGEST_TRIAL:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            _try(steps)
+
+
+def _record_of(step: Any) -> MapRecord | None:
+    feature_map = step if isinstance(step, RandomMap) else getattr(step, "feature_map_", None)
+    return feature_map.record_ if isinstance(feature_map, RandomMap) else None
+
+
+def _check_size(record: MapRecord) -> None:
+    """Raise where a row alone exceeds the byte budget."""
+    n_bytes = 8 * max(record.n_features, record.n_components, record.scratch_width)
+    if n_bytes > memory_budget():
+        raise DataError(
+            f"a row takes {size_text(n_bytes)} in its feature map, over the budget of {size_text(memory_budget())}"
+        )
+
+
+def _try(steps: list[Any]) -> None:
+    """Raise unless the model, in one thread on the host, gives finite numbers for a row of zeros."""
+    encoder = steps[0] if isinstance(steps[0], TableEncoder) else getattr(steps[0], "encoder_", None)
+    if encoder is not None:
+        _check_outputs(encoder.transform(_missing_cells(encoder)))
+    if encoder is steps[0]:
+        return
+    # Parameters that say where and how to compute are not those of the machine that reads.
+    tried = [_on_host(step) for step in steps]
+    row: Any = np.zeros((1, steps[0].n_features_in_ if encoder is None else encoder.n_columns_out_))
+    for step in tried[:-1]:
+        row = step.transform(row)
+    last = tried[-1]
+    if not hasattr(last, "predict"):
+        _check_outputs(last.transform(row))
+    elif hasattr(last, "solution_"):
+        _check_outputs(last.predict(row))
+        if hasattr(last, "decision_function"):
+            _check_outputs(last.decision_function(row))
+    else:
+        # What was saved before it was solved is solved when it is asked for.
+        _check_outputs(last.feature_map_.transform(last._scaled(last._rows_of(row))))
+
+
+def _on_host(step: Any) -> Any:
+    params = {"device": "cpu", "n_jobs": 1}
+    return copy(step).set_params(**{name: params[name] for name in params if name in step.get_params(deep=False)})
+
+
+def _missing_cells(encoder: TableEncoder) -> Any:
+    """A row of missing cells in the columns of the encoder."""
+    import pyarrow as pa
+
+    names = [column.name for column in encoder.columns_]
+    if not hasattr(encoder, "feature_names_in_"):
+        return np.full((1, len(names)), None, dtype=object)
+    return pa.table([pa.nulls(1) for _ in names], names=names)
+
+
+def _check_outputs(outputs: Any) -> None:
+    values = outputs.data if sparse.issparse(outputs) else outputs
+    values = values.to_dense() if isinstance(values, PackedArray) else values
+    if values.dtype.kind in "fc" and not np.isfinite(values).all():
+        raise DataError("it gives numbers that are not finite for a row of zeros")
