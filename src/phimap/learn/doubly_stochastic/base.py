@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Self
 
@@ -49,7 +49,32 @@ class DoublyStochasticModel(BaseEstimator, ABC):
     solver_: Preconditioner
     scaling_: Scaling
     n_features_in_: int
+    feature_names_in_: np.ndarray
+    image_shape_: tuple[int, int, int] | None
+    losses_: np.ndarray
+    n_samples_seen_: int
+    weight_seen_: float
+    n_steps_: int
     loss: str
+    _coef: np.ndarray
+    _intercept: np.ndarray
+    _seed: np.random.SeedSequence
+    _sparse: bool
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        """What must be true of a model from a file: see `Record.requirements`."""
+        blocks, coef = self.blocks_, self._coef
+        width = self.n_features_in_
+        yield blocks.n_features == width == self.scaling_.shift.size, "blocks and a scaling of its rows"
+        yield self.scaling_.root is None and self.scaling_.squash is None, "a scaling by columns alone"
+        yield self.solver_.rows.ndim == 2 and self.solver_.rows.shape[1] == width, "sample rows as wide as its rows"
+        yield coef.ndim == 2 and coef.shape[0] == blocks.n_components, "a coefficient for each feature"
+        yield self._intercept.shape == (coef.shape[1],), "an intercept for each output"
+        yield self._serves(coef.shape[1]), "an output for each target or class"
+
+    @abstractmethod
+    def _serves(self, n_outputs: int) -> bool:
+        """Whether so many outputs are those of the targets."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from phimap.features.fourier import FourierFeatures, FourierRecord
 from phimap.kernels import StationaryKernel
 from phimap.ops import Array, Ops
 from phimap.random_map import evaluate
-from phimap.records import Record
+from phimap.records import Record, of_number
 
 #: Features of a block: its directions and the features of a batch take megabytes, its products are near full speed.
 WIDTH = 1024
@@ -31,8 +31,8 @@ class BlockedMap(Record):
     """
 
     kernel: StationaryKernel
-    n_features: int
-    n_components: int
+    n_features: int = field(metadata=of_number(least=1))
+    n_components: int = field(metadata=of_number(least=1))
     projection: str
     seed: np.random.SeedSequence
 

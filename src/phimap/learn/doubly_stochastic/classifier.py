@@ -64,6 +64,8 @@ weight_seen_
     True
     """
 
+    classes_: np.ndarray
+
     def __init__(
         self,
         kernel: str | StationaryKernel = "gaussian",
@@ -92,6 +94,10 @@ weight_seen_
             random_state=random_state,
             verbose=verbose,
         )
+
+    def _serves(self, n_outputs: int) -> bool:
+        n_classes = self.classes_.size
+        return self.classes_.ndim == 1 and n_classes > 1 and n_outputs == (1 if n_classes == 2 else n_classes)
 
     def _check_loss(self) -> str:
         return check_choice("loss", self.loss, ("logistic", "hinge", "squared_hinge", "squared"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.doubly_stochastic.blocks import BlockedMap
 from phimap.ops import Array, ops_for, single_threaded_blas
-from phimap.records import Record
+from phimap.records import Record, of_entries, of_floats, of_number
 
 #: Rows of the sample, and others on which its level is judged.
 SAMPLE_ROWS, JUDGING_ROWS = 2048, 1024
@@ -41,9 +41,9 @@ class Preconditioner(Record):
         Directions whose curvature is above it are shortened to it.
     """
 
-    rows: Array
-    factor: np.ndarray
-    level: float
+    rows: Array = field(metadata=of_entries("any", "s", None))
+    factor: np.ndarray = field(metadata=of_floats("s", "s"))
+    level: float = field(metadata=of_number(least=0))
 
     @classmethod
     def of_sample(

@@ -100,6 +100,9 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
     True
     """
 
+    n_targets_: int
+    _single_column: bool
+
     def __init__(
         self,
         kernel: str | StationaryKernel = "gaussian",
@@ -128,6 +131,9 @@ class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
             random_state=random_state,
             verbose=verbose,
         )
+
+    def _serves(self, n_outputs: int) -> bool:
+        return n_outputs == self.n_targets_
 
     def _check_loss(self) -> str:
         return check_choice("loss", self.loss, ("squared",))
