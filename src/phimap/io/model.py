@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from phimap._files import DataError, one_line, write_whole
 from phimap.io.encoding import Decoder, Encoder, public_classes
 from phimap.io.pipelines import check_steps
+from phimap.io.tensors import checksum, write_tensors
 
 _FORMAT = "phimap-model-1"
 # What is no model file may seem to announce a header of any length.
@@ -50,7 +49,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     Notes
     -----
     The file is in safetensors format: arrays as they are in memory, and a JSON text that names classes, parameters
-    and records. Its SHA-256 is stored with it. A random generator given as `random_state` is stored as None.
+    and records. Its SHA-256 is stored with it. Equal models have equal files. A random generator given as
+    `random_state` is stored as None.
 
     Examples
     --------
@@ -63,8 +63,6 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     ...     bool((pm.load(file).transform(X) == phi.transform(X)).all())
     True
     """
-    from safetensors.numpy import save as serialise
-
     known = tuple(public_classes().values())
     if isinstance(model, Pipeline):
         check_steps(model, known)
@@ -83,9 +81,9 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         "format": _FORMAT,
         "version": version("phimap"),
         "model": text,
-        "sha256": _checksum(text, arrays),
+        "sha256": checksum(text, arrays),
     }
-    write_whole(path, lambda file: file.write(serialise(arrays, metadata)))
+    write_whole(path, lambda file: write_tensors(file, arrays, metadata))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -108,7 +106,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         If it is not a model file, is truncated or damaged, or was written by a later version of the format.
     """
     text, arrays, metadata = _read(Path(path))
-    if _checksum(text, arrays) != metadata.get("sha256"):
+    if checksum(text, arrays) != metadata.get("sha256"):
         raise DataError(f"`{path}` is damaged: its checksum does not match its content. Save the model again.")
     try:
         return Decoder(arrays).decode(json.loads(text))
@@ -149,12 +147,3 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
         raise DataError(
             f"`{path}` is not a phimap model, or it is truncated: {one_line(error)}. Give a file written by save."
         ) from error
-
-
-def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for key in sorted(arrays):
-        array = arrays[key]
-        digest.update(f"{key} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
