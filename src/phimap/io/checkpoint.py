@@ -100,18 +100,26 @@ class Checkpoint(Journal):
             return self
         self._folder.make()
         self._lock = self._locked()
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _begin(self) -> None:
+        """Read the folder."""
         self._folder.tidy()
         self._facts: dict[str, dict[str, str]] = {}
         self._contents = Contents()
         self._current: PassState | None = None
-        # Files of the passes that are known; the last ones are read first, and those behind a damaged one never.
         self._files: dict[int, Path] = {}
+        # Finished passes that are not written yet; pass, fold and batches of the one that is not over.
         self._pending: list[PassState] = []
         self._going_on: tuple[int, Any, int] | None = None
         self._read()
         self._written = time.monotonic()
         self.agree("version", _version())
-        return self
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -207,7 +215,7 @@ class Checkpoint(Journal):
                 hashed = any((one or _HASHED).startswith(_HASHED) for one in (old, new))
                 raise DataError(
                     f"`{self._folder.path}` is the checkpoint of another fit: {name} "
-                    f"{'is another' if hashed else f'was {old}, is {new}'}. Give the same again, delete the folder, or "
+                    f"{'differs' if hashed else f'was {old}, is {new}'}. Give the same again, delete the folder, or "
                     "name another."
                 )
 

@@ -172,7 +172,7 @@ class KernelModel(StreamedFit, FittedHTML):
         """Fit on checked batches, whose passes go into a journal if there is one."""
         if journal is None:
             return self._fit(batches)
-        if not isinstance(self.random_state, Integral):
+        if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
             raise ValueError(
                 f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "
                 "example 0: a fit that is taken up draws the same numbers again."
