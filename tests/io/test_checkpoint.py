@@ -374,5 +374,5 @@ def test_times_are_read(text, seconds):
 
 @pytest.mark.parametrize("text", ["soon", "-1s", "5 minutes", "", "nan"])
 def test_other_times_are_refused(text, tmp_path):
-    with pytest.raises(ValueError, match="every must be a time such as 30s, 5min or 1h, got"):
+    with pytest.raises(ValueError, match="`every` must be a time such as 30s, 5min or 1h, got"):
         Checkpoint(tmp_path / "run", text)

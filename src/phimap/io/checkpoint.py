@@ -44,7 +44,7 @@ class Checkpoint(Journal):
         Seconds between two writes, or text such as ``"30s"``, ``"5min"`` or ``"1h"``. A fit that is killed loses no
         more than that.
     tell : callable, optional
-        Takes a line that says where a fit goes on.
+        Takes a line that says where a fit goes on, such as `print`.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class Checkpoint(Journal):
         tell: Callable[[str], None] | None = None,
     ):
         self._folder = CheckpointFolder(Path(folder))
-        self._every, self._teller = parse_seconds("every", every), tell
+        self._every, self._teller = parse_seconds("`every`", every), tell
         self._lock: IO[bytes] | None = None
         self._busy = False
         self._stop: BaseException | None = None
@@ -123,15 +123,15 @@ class Checkpoint(Journal):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        if self._lock is not None:
-            yield
-            return
+        opened = self._lock is None
         self.open()
         try:
             yield
+            # What follows a fit, such as writing its model, may fail.
             self._write()
         finally:
-            self.close()
+            if opened:
+                self.close()
 
     def _locked(self) -> IO[bytes]:
         file = self._folder.lock.open("wb")
