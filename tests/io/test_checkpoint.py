@@ -29,7 +29,7 @@ from tests.support.learners import GAUSSIAN
 N, ROWS = 2100, 300
 LEARNERS = {
     "cholesky": ("KernelRegressor", {"n_components": 40, **GAUSSIAN}),
-    "dual": ("KernelRegressor", {"n_components": 2200, "alpha": 1.0, **GAUSSIAN}),
+    "dual": ("KernelRegressor", {"n_components": 40, "alpha": 1.0, **GAUSSIAN}),
     "cg": ("KernelRegressor", {"n_components": 40, "solver": "cg", **GAUSSIAN}),
     "huber": ("KernelRegressor", {"n_components": 40, "loss": "huber", "alpha": 1.0, **GAUSSIAN}),
     "labels": ("KernelClassifier", {"n_components": 40, **GAUSSIAN}),
@@ -67,7 +67,7 @@ def batches():
         rows = X
         if name == "frames":
             rows = pd.DataFrame({"a": X[:, 0], "kind": np.where(X[:, 1] > 0, "x", "y"), "c": X[:, 2]})
-        cuts = [slice(i, i + ROWS) for i in range(0, N, ROWS)]
+        cuts = [slice(i, i + ROWS) for i in range(0, 3 * ROWS if name == "dual" else N, ROWS)]
         return [(rows[cut] if name != "frames" else rows.iloc[cut], targets[cut]) for cut in cuts]
 
     return of
@@ -214,8 +214,10 @@ def test_another_version_or_processor_is_refused(batches, tmp_path, monkeypatch)
         Checkpoint(run).open()
 
 
-@pytest.mark.parametrize("moment", [4, 12])
-@pytest.mark.parametrize("change", ["first", "late", "shorter", "longer", "weights"])
+@pytest.mark.parametrize(
+    ("change", "moment"),
+    [("first", 4), ("late", 4), ("first", 12), ("late", 12), ("weights", 12), ("shorter", 12), ("longer", 12)],
+)
 def test_other_rows_are_refused(batches, tmp_path, monkeypatch, change, moment):
     """Mutant: only the first batch is compared."""
     rows = batches("cholesky")
@@ -229,10 +231,6 @@ def test_other_rows_are_refused(batches, tmp_path, monkeypatch, change, moment):
         place = 0 if change == "first" else -1 if moment > 7 else 1
         X, y = others[place]
         others[place] = (X, np.nextafter(y, 9)) if change != "weights" else (X, y, np.full(len(y), 2.0))
-    if moment < 7 and change in ("shorter", "longer"):
-        # What was not seen yet may be anything.
-        learner("cholesky").fit_batches(others, checkpoint=Checkpoint(run, 0))
-        return
     with pytest.raises(DataError, match=r"th(an|at) the checkpoint was"):
         learner("cholesky").fit_batches(others, checkpoint=Checkpoint(run, 0))
     if change in ("late", "weights"):

@@ -18,6 +18,8 @@ _FORMAT = "phimap-checkpoint-1"
 _PASSES, _CURRENT, _LOCK = "passes-{:06d}.safetensors", "current.safetensors", "lock"
 # As `write_whole` names them.
 _UNFINISHED = ".phimap.*.part"
+# Ends the keys of arrays that are stored transposed; no field is called so.
+_TRANSPOSED = ".T"
 
 
 class DamagedError(DataError):
@@ -61,23 +63,17 @@ class PassState:
 
     def state(self) -> Any:
         """What it is the form of."""
-        return _Decoder(self.arrays).decode(self.tree)
+        arrays = {key: array.T if key.endswith(_TRANSPOSED) else array for key, array in self.arrays.items()}
+        return Decoder(arrays).decode(self.tree)
 
 
 class _Encoder(Encoder):
-    """Keeps the order of arrays in memory: rounding may depend on it."""
+    """Keeps the order of arrays in memory, on which rounding may depend: some are put aside transposed."""
 
     def _array(self, value: np.ndarray, path: str) -> dict[str, Any]:
         if value.ndim > 1 and value.flags.f_contiguous and not value.flags.c_contiguous:
-            return super()._array(value.T, path) | {"kind": "transposed"}
+            return super()._array(value.T, path + _TRANSPOSED)
         return super()._array(value, path)
-
-
-class _Decoder(Decoder):
-    """Knows what `_Encoder` writes."""
-
-    def _transposed(self, node: dict[str, Any]) -> np.ndarray:
-        return self._array(node).T
 
 
 class CheckpointFolder:
@@ -141,7 +137,7 @@ class CheckpointFolder:
 def write_states(path: Path, states: list[PassState], about: Mapping[str, Any]) -> None:
     """Write the states of passes to a file, with what else is known."""
     arrays: dict[str, np.ndarray] = {}
-    known = _Encoder(arrays, ()).encode(dict(about), "about")
+    known = Encoder(arrays, ()).encode(dict(about), "about")
     passes = [{"index": one.index, "n_batches": one.n_batches, "tree": one.tree} for one in states]
     for one in states:
         arrays |= one.arrays
@@ -170,7 +166,7 @@ def read_states(path: Path) -> tuple[list[PassState], dict[str, Any]]:
     if metadata.get("format") != _FORMAT or checksum(text, arrays) != metadata.get("sha256"):
         raise DamagedError(f"`{path}` is damaged")
     content = json.loads(text)
-    about = _Decoder(arrays).decode(content["about"])
+    about = Decoder(arrays).decode(content["about"])
     return list(_states(content["passes"], arrays)), about
 
 
