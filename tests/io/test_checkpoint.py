@@ -214,6 +214,20 @@ def test_another_version_or_processor_is_refused(batches, tmp_path, monkeypatch)
         Checkpoint(run).open()
 
 
+def test_another_format_is_refused_and_left(batches, tmp_path, monkeypatch):
+    """Mutant: what cannot be read is damaged, and removed."""
+    run = stopped(batches("cholesky"), tmp_path / "run")
+    before = {file.name: file.read_bytes() for file in run.iterdir()}
+    monkeypatch.setattr(checkpoint_files, "_FORMAT", "phimap-checkpoint-2")
+    with pytest.raises(DataError, match="has the format phimap-checkpoint-1, of another phimap"):
+        Checkpoint(run).open()
+    assert {file.name: file.read_bytes() for file in run.iterdir()} == before
+    monkeypatch.setattr(checkpoint_files, "_FORMATS", "nothing is told from damage")
+    with pytest.warns(UserWarning, match="is damaged"):
+        Checkpoint(run).open().close()
+    assert [file.name for file in run.iterdir()] == ["lock"]
+
+
 @pytest.mark.parametrize(
     ("change", "moment"),
     [("first", 4), ("late", 4), ("first", 12), ("late", 12), ("weights", 12), ("shorter", 12), ("longer", 12)],

@@ -139,14 +139,14 @@ class Checkpoint(Journal):
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:
-            # Where the system has no such locks nobody is kept out.
-            pass
-        except OSError as error:
+        except BlockingIOError as error:
             file.close()
             raise DataError(
                 f"`{self._folder.path}` is in use by another fit. Wait for its end, or give another folder."
             ) from error
+        except (ImportError, OSError):
+            # Where the system or the disk has no such locks nobody is kept out.
+            pass
         return file
 
     def _read(self) -> None:
@@ -315,9 +315,12 @@ def _facts_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 def _version() -> dict[str, Any]:
     """What decides the bits of a result beside parameters and rows."""
+    import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
     from threadpoolctl import threadpool_info
 
     simd: Any = np.show_config(mode="dicts")
-    blas = sorted([info["internal_api"], info["version"], info.get("architecture")] for info in threadpool_info())
+    # That of torch is there only in processes that have loaded it.
+    blas = [info for info in threadpool_info() if info["user_api"] == "blas" and "torch" not in info["filepath"]]
+    kernels = sorted({f"{info['internal_api']} {info['version']} {info.get('architecture')}" for info in blas})
     versions = {f"the version of {name}": version(name) for name in ("phimap", "numpy", "scipy", "numba")}
-    return versions | {"the processor": [platform.machine(), simd["SIMD Extensions"], blas]}
+    return versions | {"the processor": [platform.machine(), simd["SIMD Extensions"], kernels]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from phimap._files import DataError, write_whole
 from phimap.io.encoding import Decoder, Encoder
 from phimap.io.tensors import checksum, write_tensors
 
-_FORMAT = "phimap-checkpoint-1"
+_FORMATS = "phimap-checkpoint-"
+_FORMAT = f"{_FORMATS}1"
 _PASSES, _CURRENT, _LOCK = "passes-{:06d}.safetensors", "current.safetensors", "lock"
 # As `write_whole` names them.
 _UNFINISHED = ".phimap.*.part"
@@ -131,7 +133,9 @@ class CheckpointFolder:
         # The last first: what an interrupt leaves is still a checkpoint.
         for file in [self.current, *reversed(self.passes()), self.lock]:
             file.unlink(missing_ok=True)
-        self.path.rmdir()
+        # What others have put there is theirs.
+        with suppress(OSError):
+            self.path.rmdir()
 
 
 def write_states(path: Path, states: list[PassState], about: Mapping[str, Any]) -> None:
@@ -153,6 +157,8 @@ def read_states(path: Path) -> tuple[list[PassState], dict[str, Any]]:
     ------
     DamagedError
         If the file is not what was written.
+    DataError
+        If it has another format.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -160,10 +166,12 @@ def read_states(path: Path) -> tuple[list[PassState], dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, ValueError) as error:
         raise DamagedError(f"`{path}` is damaged") from error
-    text = metadata.get("content", "")
-    if metadata.get("format") != _FORMAT or checksum(text, arrays) != metadata.get("sha256"):
+    text, written_as = metadata.get("content", ""), metadata.get("format", "")
+    if written_as.startswith(_FORMATS) and written_as != _FORMAT:
+        raise DataError(f"`{path}` has the format {written_as}, of another phimap. Use that, or give another folder.")
+    if written_as != _FORMAT or checksum(text, arrays) != metadata.get("sha256"):
         raise DamagedError(f"`{path}` is damaged")
     content = json.loads(text)
     about = Decoder(arrays).decode(content["about"])
