@@ -89,7 +89,7 @@ def test_refused_settings_change_nothing():
 
 def test_default_budget_is_a_share_of_free_memory(monkeypatch):
     monkeypatch.setattr(MODULE, "_settings", type(MODULE._settings)())
-    monkeypatch.setattr(MODULE, "_free_memory", lambda: 1000)
+    monkeypatch.setattr("phimap._free_memory.free_memory", lambda: 1000)
     assert memory_budget() == 500
     assert thread_count() >= 1
 

@@ -34,6 +34,7 @@ ORDER = (
     ("records", "_validation", "_progress"),
     ("ops",),
     ("config", "_random", "_files", "_missing", "_number_text", "_options"),
+    ("_free_memory",),
 )
 FILES = sorted(SOURCE.rglob("*.py"))
 BACKENDS = {"numba", "torch"}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from phimap import sketches as sketches
     from phimap import tables as tables
     from phimap import theory as theory
+    from phimap.advice import measure_machine as measure_machine
     from phimap.advice import suggest as suggest
     from phimap.comparison import compare as compare
     from phimap.features import ActivationFeatures as ActivationFeatures
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from phimap.io.checkpoint import Checkpoint as Checkpoint
     from phimap.io.model import load as load
     from phimap.io.model import save as save
+    from phimap.learn import DoublyStochasticClassifier as DoublyStochasticClassifier
+    from phimap.learn import DoublyStochasticRegressor as DoublyStochasticRegressor
+    from phimap.learn import GreedyDesign as GreedyDesign
     from phimap.learn import KernelClassifier as KernelClassifier
     from phimap.learn import KernelRegressor as KernelRegressor
     from phimap.packed import PackedArray as PackedArray

@@ -17,6 +17,10 @@ class DataError(ValueError):
     """A data file cannot be used as it is; the one-line message says what is wrong, where, and what to do."""
 
 
+class NoRowsError(DataError):
+    """A data file has no rows."""
+
+
 def one_line(text: object) -> str:
     """`text` on one line, cut to a readable length."""
     flat = " ".join(str(text).split())

@@ -30,7 +30,8 @@ class config(AbstractContextManager):
     memory : int or str, optional
         Budget in bytes (``2_000_000_000``) or as text (``"4GB"``, units of 1024) for everything that is
         worked through in chunks: feature tiles, kernel blocks, statistics. None, the default at start, is
-        half of the memory that is free when the work begins.
+        half of the memory that is free when the work begins, within the limits of containers (control groups) and
+        of ``ulimit``.
     n_jobs : int, optional
         Threads for tiles. None, the default at start, is every core this process may use. The number never
         changes a result, to the bit.
@@ -71,7 +72,11 @@ def memory_budget(memory: int | str | None = None) -> int:
     """Bytes that chunked work may use: `memory` if given, else the configured budget, else a share of free memory."""
     if memory is not None:
         return parse_bytes(memory)
-    return _settings.memory if _settings.memory is not None else int(_DEFAULT_SHARE * _free_memory())
+    if _settings.memory is not None:
+        return _settings.memory
+    from phimap._free_memory import free_memory
+
+    return int(_DEFAULT_SHARE * free_memory())
 
 
 def thread_count(n_jobs: int | None = None) -> int:
@@ -98,21 +103,6 @@ def _available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _free_memory() -> int:
-    """Bytes of memory that can be used without swapping; a modest guess where the system does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (AttributeError, ValueError, OSError):
-        return 4 * 2**30
 
 
 def size_text(n_bytes: float) -> str:

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from phimap.cli.blas import blas_libraries, choose_core_type, measure_speed
+from phimap.advice.speed import measure_speed
+from phimap.cli.blas import blas_libraries, choose_core_type
 
 FLAGS = "fpu sse2 avx avx2 avx512f avx512dq avx512cd avx512bw avx512vl"
 
@@ -59,7 +60,7 @@ def test_core_type_is_too_late_once_numpy_is_loaded(tmp_path):
 @pytest.fixture
 def quick(monkeypatch):
     """Measurements of small products."""
-    monkeypatch.setattr("phimap.cli.blas._ORDER", 64)
+    monkeypatch.setattr("phimap.advice.speed._ORDER", 64)
 
 
 @pytest.mark.usefixtures("quick")

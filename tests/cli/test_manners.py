@@ -201,7 +201,9 @@ def test_progress_in_a_pipe_is_plain_lines(capsys, monkeypatch):
         advance(1000)
     first, last = capsys.readouterr().err.splitlines()
     assert first.startswith("features: 1,000 of 3,000 after ")
+    assert "/s" not in first + last
     assert last.startswith("features: 0.")
+    assert last.endswith(" s")
 
 
 def test_one_extreme_target_is_told_by_its_row_in_the_file(phimap, tables, tmp_path):

@@ -239,7 +239,7 @@ def test_folders_that_do_not_fit(folder, spoil, options, message):
 
 
 def test_a_folder_without_images(tmp_path):
-    (tmp_path / "data.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "notes.md").write_text("a,b\n1,2\n")
     refuse(tmp_path, r"holds no images \(.png, .*\). Give a folder of images, or the path of a file")
 
 

@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 from pyarrow import csv, parquet
 
+import phimap as pm
+
 # 10 columns; 64 MB as float64, and at least as much as text. A batch of 5000 rows takes 200 kB, the readers'
 # buffers a few MB (see Table): a quarter of the array is far above those and far below the whole.
 N_ROWS, N_COLUMNS = 800_000, 10
@@ -37,7 +39,8 @@ def write(path, values):
     elif path.suffix == ".npz":
         np.savez(path, values)
     elif path.suffix == ".parquet":
-        parquet.write_table(table, path)
+        # One row group, as long as the file.
+        parquet.write_table(table, path, row_group_size=len(table))
     else:
         with gzip.open(path, "wb", compresslevel=1) if path.suffix == ".gz" else path.open("wb") as stream:
             csv.write_csv(table, stream)
@@ -62,6 +65,46 @@ def test_peak_memory_of_image_folders(tmp_path):
         for i in range(n_images):
             Image.new("RGB", (256, 256), (i % 256, 0, 0)).save(tmp_path / folder / "blank" / f"{i}.png")
     assert added_bytes(tmp_path / "small", tmp_path / "large", 300, "class", 20) < 300 * 3 * 256**2 // 4
+
+
+PREDICT = """
+import resource, sys
+from pathlib import Path
+from phimap.cli.options import PredictOptions
+from phimap.cli.predict import run
+def predict(path):
+    run(PredictOptions(sys.argv[4], path, output=Path(path + ".out"), memory="32MB", n_jobs=1))
+predict(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+predict(sys.argv[2])
+unit = 1 if sys.platform == "darwin" else 1024
+sys.stdout.write(str((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module is for POSIX systems")
+def test_peak_memory_of_predictions(tmp_path):
+    # A mutant that reads the row group whole takes 64 MB more; the batches of two files are of one size.
+    values = np.random.default_rng(0).integers(0, 9999, (N_ROWS, N_COLUMNS)) / 8
+    model = tmp_path / "m.phimap"
+    fitted = pm.KernelRegressor("gaussian", 16, length_scale=1.0, metric=None, random_state=0)
+    pm.save(fitted.fit(values[:3000].astype(np.float32), values[:3000, 0]), model)
+    small, large = tmp_path / "small.parquet", tmp_path / "large.parquet"
+    write(small, values[:9000])
+    write(large, values)
+    assert added_bytes(small, large, N_ROWS, model, 0, PREDICT) < ALLOWED_BYTES
+    with (tmp_path / "large.parquet.out").open() as lines:
+        assert sum(1 for _ in lines) == N_ROWS + 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module is for POSIX systems")
+def test_peak_memory_of_several_files(tmp_path):
+    values = np.random.default_rng(0).integers(0, 9999, (N_ROWS, N_COLUMNS)) / 8
+    for name, parts in (("small", np.array_split(values[:1000], 2)), ("large", np.array_split(values, 8))):
+        (tmp_path / name).mkdir()
+        for k, part in enumerate(parts):
+            write(tmp_path / name / f"{k}.parquet", part)
+    assert added_bytes(tmp_path / "small", tmp_path / "large", N_ROWS, "-1", 5000) < ALLOWED_BYTES
 
 
 def added_bytes(small, large, n_rows, target, batch_rows, program=PROGRAM):

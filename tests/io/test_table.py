@@ -196,7 +196,7 @@ def test_no_such_file_a_directory_an_unknown_suffix(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none.npz: no such file"):
         open_table(f"{tmp_path / 'none.npz'}:X")
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match=r"folder.csv: is a directory"):
+    with pytest.raises(DataError, match=r"folder.csv: is a folder without tables. Give the path of a file"):
         open_table(tmp_path / "folder.csv")
     (tmp_path / "t.xlsx").write_text("")
     with pytest.raises(DataError, match=r"unknown kind of file '.xlsx'. Convert it to one of .csv, .tsv, "):

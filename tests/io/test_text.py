@@ -188,7 +188,7 @@ def test_rows_wider_than_the_parsers_default_block(tmp_path):
         ("a,b\n1,2020-01-01\n", {"target": "b"}, "target column 'b' holds dates, not numbers or labels"),
         ("a,b\n1,2\n", {"target": "c"}, "no target column 'c'. Choose from 'a', 'b'"),
         ("a,b\n1,2\n", {"target": "2"}, "no target column '2'. Choose from 'a', 'b'"),
-        (b"a,b\n" + b"1,red\n" * 20_000 + b"1,gr\xfcn\n", {"target": "b"}, "is not UTF-8 text throughout. Save it"),
+        (b"a,b\n" + b"1,red\n" * 200_000 + b"1,gr\xfcn\n", {"target": "b"}, "is not UTF-8 text throughout. Save it"),
         ('a,b\n1,"2\n' + "3,4\n" * 600_000, {}, "a row is longer than .* bytes"),
     ],
 )

@@ -194,3 +194,13 @@ def test_other_losses_are_refused():
         pm.KernelRegressor(loss="absolute", **GAUSSIAN).fit(*problem(30))
     with pytest.raises(ValueError, match=r"`loss` must be one of .*'logistic'.*got 'huber'"):
         pm.KernelClassifier(loss="huber", **GAUSSIAN).fit(np.eye(4), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.7e9])
+def test_targets_without_noise_are_fitted_like_by_ridge(rng, offset):
+    """Beside a scale of nearly 0 every row is an outlier at first, so that a search from zero stays there."""
+    X = rng.standard_normal((1500, 2))
+    y = offset + 72 * (np.sin(X[:, 0]) + X[:, 1])
+    settings = {"n_components": 128, "length_scale": 2.0, "metric": None, "random_state": 0}
+    model = pm.KernelRegressor("gaussian", loss="huber", **settings).fit(X, y)
+    assert model.score(X, y) > 0.99999

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 
 import phimap as pm
-from phimap.learn.registry import LOSSES, MEMBERS, member_for
+from phimap.learn.registry import LOSSES, MEMBERS, choose
 from phimap.learn.ridge.solver import RidgeSolver
 from tests.support.learners import FIXED, GAUSSIAN
 
@@ -161,10 +161,10 @@ def test_saved_models_predict_the_same_bits(loss, tmp_path):
 
 def test_the_solver_is_chosen_by_the_memory(streamed):
     m = 4096
-    assert member_for("squared", "auto", 10_000, m, RidgeSolver.memory(10_000, m)) is None
-    assert member_for("squared", "auto", 10_000, m, RidgeSolver.memory(10_000, m) - 1) is MEMBERS["squared", "cg"]
-    assert member_for("squared", "cholesky", 10_000, m, 0) is None
-    assert member_for("squared", "auto", None, m, 0) is None
+    assert choose("squared", "auto", 10_000, m, RidgeSolver.memory(10_000, m)).member is None
+    assert choose("squared", "auto", 10_000, m, RidgeSolver.memory(10_000, m) - 1).member is MEMBERS["squared", "cg"]
+    assert choose("squared", "cholesky", 10_000, m, 0).member is None
+    assert choose("squared", "auto", None, m, 0).member is None
     X, y = load_digits(return_X_y=True)
     small = pm.KernelRegressor(n_components=1024, alpha=1.0, memory="13.5MB", random_state=0, **GAUSSIAN).fit(X, y)
     assert small.solution_.form == "cg"

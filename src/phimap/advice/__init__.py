@@ -1,6 +1,7 @@
-"""Which map, how many features, what error, time and memory: measured at small widths on a sample of the data."""
+"""Advice beforehand: which map and how many features, by measurement; and how fast this machine is."""
 
 from phimap.advice.candidate import Candidate
+from phimap.advice.machine import measure_machine
 from phimap.advice.suggestion import Suggestion, suggest
 
-__all__ = ["Candidate", "Suggestion", "suggest"]
+__all__ = ["Candidate", "Suggestion", "measure_machine", "suggest"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from phimap.advice.error_law import ErrorLaw, measured_rate
+from phimap.advice.speed import transform_seconds
 from phimap.features import NystroemFeatures
 from phimap.metrics import relative_error
 from phimap.random_map import RandomMap
@@ -83,9 +83,7 @@ def measure(
             drawn = variant(feature_map, n_components=width, random_state=seed).fit(fitting)
             squares.append(relative_error(drawn, measuring, n_subset=measuring.shape[0]) ** 2)
             # The last of the draws at the larger width counts: earlier ones may still have compiled.
-            start = time.perf_counter()
-            drawn.transform(measuring)
-            seconds = time.perf_counter() - start
+            seconds = transform_seconds(drawn, measuring)
         errors.append(float(np.sqrt(np.mean(squares))))
         counts.append(drawn.record_.n_flops)
     rate = measured_rate(widths, (errors[0], errors[1]))

@@ -2,6 +2,10 @@
 
 #: The experiments that ``phimap bench`` knows: the module of each, and what it reproduces.
 EXPERIMENTS = {
+    "active-learning": (
+        "active_learning",
+        "Han et al. (2021), Figure 3: labels of greedy designs against random ones, with 2,048 features of its 10,000",
+    ),
     "approximation": ("approximation.results", "Liu et al. (2021), Section 6.1 and Table 7: error of every projection"),
     "classification": (
         "approximation.results",

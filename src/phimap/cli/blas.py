@@ -1,39 +1,16 @@
-"""Which BLAS does the heavy products, whether it uses the processor well, and how fast it is."""
+"""Which BLAS does the heavy products, and whether it uses the processor well."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import MutableMapping
-from dataclasses import dataclass
 from pathlib import Path
 
 _VARIABLE = "OPENBLAS_CORETYPE"
 _CORE_TYPE = "SkylakeX"
 # What OpenBLAS's SkylakeX kernels are compiled for.
 _NEEDED_FLAGS = {"avx512f", "avx512dq", "avx512vl", "avx512bw"}
-# Products of this order take tens of milliseconds and are far past the size at which BLAS runs at full speed.
-_ORDER = 1536
-_REPEATS = 3
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Measured speed of matrix products in 10^9 operations a second.
-
-    Attributes
-    ----------
-    threads : int
-    single : float
-        In float32.
-    double : float
-        In float64.
-    """
-
-    threads: int
-    single: float
-    double: float
 
 
 def choose_core_type(
@@ -87,27 +64,3 @@ def blas_libraries() -> list[str]:
             kernels = f"({info['architecture']} kernels)" if info.get("architecture") else None
             names.append(" ".join(filter(None, (info["internal_api"], info["version"], kernels))))
     return list(dict.fromkeys(names)) or ["not recognised by threadpoolctl"]
-
-
-def measure_speed(threads: int) -> Speed:
-    """Measure matrix products on `threads` threads; takes a few tenths of a second."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=threads, user_api="blas"):
-        return Speed(threads, _gigaflops("float32"), _gigaflops("float64"))
-
-
-def _gigaflops(dtype: str) -> float:
-    """Best of a few products of square matrices."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    A = rng.random((_ORDER, _ORDER)).astype(dtype)
-    out = np.empty_like(A)
-    np.matmul(A, A, out=out)
-    best = float("inf")
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        np.matmul(A, A, out=out)
-        best = min(best, time.perf_counter() - start)
-    return 2 * _ORDER**3 / best / 1e9

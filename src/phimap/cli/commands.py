@@ -12,14 +12,14 @@ import typer
 from phimap._options import Option
 from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
-from phimap.cli.options import CompareOptions, FitOptions, InfoOptions, PredictOptions
+from phimap.cli.options import CompareOptions, FitOptions, InfoOptions, PlanOptions, PredictOptions
 
 Options = TypeVar("Options")
 
 app = typer.Typer(
     cls=OneLineGroup,
-    epilog="Data: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, .npz (file.npz:key), a folder of images, or - for "
-    "standard input. Columns may hold numbers, text, categories and dates.",
+    epilog="Data: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, .npz (file.npz:key), folders and patterns "
+    "of these, a folder of images, or - for standard input. Columns may hold numbers, text, categories and dates.",
     pretty_exceptions_enable=False,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -106,6 +106,14 @@ def info(options: InfoOptions) -> None:
 def compare(options: CompareOptions) -> None:
     """Fit several methods to a table, gradient boosting and a linear model among them, and say which are better."""
     from phimap.cli.compare import run
+
+    run(options)
+
+
+@command(PlanOptions)
+def plan(options: PlanOptions) -> None:
+    """Predict what a fit takes of time, memory and traffic, on this machine or on many, before it is begun."""
+    from phimap.cli.plan import run
 
     run(options)
 

@@ -14,6 +14,12 @@ from phimap.io import Rows
 LISTED = 12
 # Columns that are named with their relevance.
 _LEADING = 5
+_SOLVERS = {
+    "primal": "Cholesky factorisation",
+    "dual": "Cholesky factorisation between the rows",
+    "cg": "conjugate gradients",
+    "quasi-newton": "quasi-Newton steps",
+}
 
 
 def task_of(model: Any) -> str:
@@ -78,6 +84,14 @@ def search_facts(model: Any) -> list[tuple[str, str]]:
     if log is not None:
         facts.append(("search", f"{log.errors.size} trials of {some(list(dict.fromkeys(log.kernels)))}"))
     return facts
+
+
+def solver_text(solution: Any) -> str:
+    """How a solution was found, in how many passes where these are several, and why so."""
+    text = _SOLVERS.get(solution.form, str(solution.form))
+    if solution.n_passes > 1:
+        text += f" in {solution.n_passes} passes"
+    return text + (f": {solution.choice}" if solution.choice else "")
 
 
 def inputs_text(table: Rows) -> str:

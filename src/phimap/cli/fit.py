@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from phimap.io.model import is_model_file, save
 from phimap.io.npy import ArrayTable
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
-from phimap.learn.data.batches import batch_rows
+from phimap.learn.data.batches import batch_rows, rows_within
 from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
@@ -115,16 +116,16 @@ def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Resul
     rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
     table = open_selected(path, options)
     stages = Stages(verbose=not options.quiet)
-    with stages.stage("checking the data"):
+    with stages.stage("checking the data", table.n_rows, "rows") as advance:
         try:
-            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+            overview = first_pass(options.data, table, options, _rows_read(rows, table, options), advance)
         except MixedTable:
             # The first block held numbers alone.
             table = open_selected(path, options, mixed=True)
-            overview = first_pass(options.data, table, options, min(rows, table.batch_rows))
+            overview = first_pass(options.data, table, options, _rows_read(rows, table, options), advance)
     if checkpoint is not None:
         checkpoint.agree("data", data_facts(overview))
-    rows = min(rows, table.batch_rows)
+    rows = _rows_read(rows, table, options)
     if not options.quiet:
         tell_of(options.data, table)
         _tell_of_columns(options.data, overview.encoder)
@@ -146,11 +147,12 @@ def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Resul
     if task == "regression" and overview.extreme is not None:
         complain(f"{options.data}: {overview.extreme}", "warning")
     model = _learner(options, task, standardize)
-    split = SplitRows(table, options.holdout, options.seed, rows, held_out=False, encoder=overview.encoder)
+    rows_of = partial(SplitRows, table, options.holdout, options.seed, rows, encoder=overview.encoder)
     with warnings.catch_warnings():
         # The learner would tell of it again, by its place among the training rows.
         warnings.simplefilter("ignore", ExtremeTargetWarning)
-        model.fit_batches(split, encoder=overview.encoder, checkpoint=checkpoint)
+        training = rows_of(held_out=False, n_rows=overview.n_train)
+        model.fit_batches(training, encoder=overview.encoder, checkpoint=checkpoint)
     if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)
@@ -159,13 +161,18 @@ def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Resul
     model.input_dtype_ = options.dtype
     scores = None
     if overview.n_held_out:
-        with stages.stage("held-out rows", overview.n_held_out) as advance:
-            scores = score(model, task, replace(split, held_out=True), advance)
+        with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
+            scores = score(model, task, rows_of(held_out=True), advance)
         if (unseen := scores.unseen()) is not None:
             complain(f"{options.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.
     finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
     return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
+
+
+def _rows_read(rows: int, table: Rows, options: FitOptions) -> int:
+    """Rows of a batch: those of which features are formed, or fewer where the table is wide."""
+    return rows_within(min(rows, table.batch_rows), table.row_bytes, options.memory)
 
 
 def _without_constant_columns(options: FitOptions, path: str, table: Rows, overview: Overview) -> tuple[Rows, Overview]:
@@ -204,6 +211,8 @@ def _learner(options: FitOptions, task: str, standardize: str) -> Any:
         effort=options.effort,
         corrections=None if options.corrections == "none" else options.corrections,
         standardize=False if standardize == "none" else standardize,
+        # Passes keep no sums.
+        solver="cholesky" if options.statistics else "auto",
         device=options.device,
         memory=options.memory,
         n_jobs=options.n_jobs,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from phimap._number_text import number_text
-from phimap.cli.blas import blas_libraries, measure_speed
+from phimap.advice.speed import measure_speed
+from phimap.cli.blas import blas_libraries
 from phimap.cli.describe import kernel_text, search_facts, some, task_of, times
 from phimap.cli.encoded import column_texts
 from phimap.cli.facts import Fact, write

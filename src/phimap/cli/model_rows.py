@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from phimap.cli.describe import inputs_text, times
 from phimap.cli.rows import in_terms_of
 from phimap.io import BadRows, DataError, MixedTable, Rows, open_frame, open_table
 from phimap.io.batching import Block, chosen
+from phimap.io.folders import is_image_folder
 from phimap.io.frame import Frame
+from phimap.learn.data.batches import rows_within
 from phimap.tables import EncodedColumn, TableEncoder
 
 
@@ -46,7 +49,7 @@ class ModelRows:
 
     def batches(self, rows: int) -> Iterator[Block]:
         """Inputs (r, d) of the model, targets (r,) or None, and numbers (r,) of the rows in the file."""
-        rows = min(rows, self.table.batch_rows)
+        rows = rows_within(min(rows, self.table.batch_rows), self.table.row_bytes, None)
         if not isinstance(self.table, Frame):
             done = 0
             try:
@@ -66,7 +69,7 @@ class ModelRows:
     def _of_frame(self, rows: int) -> Iterator[Block]:
         for columns, y, numbers in self.table.numbered_batches(rows):
             if self._encoder is not None:
-                with in_terms_of(self._data, numbers.__getitem__):
+                with in_terms_of(self._data, partial(self._row_name, numbers)):
                     yield self._encoder.transform(columns), y, numbers
                 continue
             X = np.column_stack([column.cast("double").to_numpy() for column in columns.itercolumns()])
@@ -74,6 +77,9 @@ class ModelRows:
             self.table.skipped.drop(numbers[~usable], "a missing feature")
             dtype = getattr(self._model, "input_dtype_", "float32")
             yield X[usable].astype(dtype), None if y is None else y[usable], numbers[usable]
+
+    def _row_name(self, numbers: np.ndarray, row: int) -> str:
+        return self.table.row_name(int(numbers[row]))
 
     def _trained_on(self) -> list[str] | None:
         """Names of the columns in the file that the model needs; None where it knows none."""
@@ -87,7 +93,7 @@ class ModelRows:
             return self._frame()
         options: dict[str, Any] = {"dtype": getattr(self._model, "input_dtype_", "float32"), "bad_rows": self._bad_rows}
         path, shape = self._path, getattr(self._model, "sample_shape_", ())
-        if Path(path).is_dir():
+        if is_image_folder(Path(path)):
             resized, channels = getattr(self._model, "resized_", None), shape[2] if len(shape) == 3 else None
             return open_table(path, self._target, size=resized, channels=channels, **options)
         if self._names is None or self._is_array:

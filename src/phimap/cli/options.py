@@ -1,4 +1,4 @@
-"""The options of ``phimap fit``, ``predict``, ``info`` and ``compare``, each written once."""
+"""The options of ``phimap fit``, ``predict``, ``info``, ``compare`` and ``plan``, each written once."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def kinds(option: str, text: str) -> dict[str, str]:
 Data = Annotated[
     str,
     Option(
-        "Table to read: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, file.npz:key, a folder of images, or - for "
-        "standard input.",
+        "Table to read: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, file.npz:key, a folder of parts or a quoted "
+        "pattern such as 'runs/*.parquet', a folder of images, or - for standard input.",
         positional=True,
     ),
 ]
@@ -251,4 +251,45 @@ class CompareOptions:
     json: Json = False
     memory: Memory = None
     n_jobs: Jobs = None
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The options of ``phimap plan``."""
+
+    data: Annotated[
+        str | None,
+        Option(
+            "Table: .csv, .parquet, .feather, .npy, file.npz:key and others. Default: --rows and --columns.",
+            positional=True,
+        ),
+    ] = None
+    features: Annotated[int, Option("Number of features.")] = 4096
+    target: Annotated[str | None, Option("Column to predict, by name or position.")] = None
+    task: Task = "auto"
+    rows: Annotated[int | None, Option("Rows, in place of those of the table.")] = None
+    columns: Annotated[int | None, Option("Feature columns as numbers, in place of those of the table.")] = None
+    targets: Annotated[int | None, Option("Targets or classes, in place of those of the table.")] = None
+    format: Annotated[Literal["memory", "csv", "parquet", "npy"], Option("Where --rows come from without a table.")] = (
+        "parquet"
+    )
+    kernel: Annotated[
+        str,
+        Option(
+            "As in phimap fit; auto searches.",
+            words=("auto", "gaussian", "laplacian", "matern", "arccosine", "polynomial", "nngp", "ntk", "cntk"),
+        ),
+    ] = "auto"
+    solver: Annotated[Literal["auto", "cholesky", "cg"], Option("auto: as phimap fit takes it.")] = "auto"
+    workers: Annotated[int, Option("Processes on one machine or many.")] = 1
+    holdout: Annotated[float, Option("Share of the rows held out for the score; 0 for none.")] = 0.1
+    dtype: Annotated[Literal["float32", "float64"], Option("Precision of the features.")] = "float32"
+    machine: Annotated[
+        Literal["measured", "reference"],
+        Option("Constants of this machine, measured in some seconds, or of the documentation's."),
+    ] = "measured"
+    memory: Memory = None
+    n_jobs: Annotated[int | None, Option("Threads of a process. Default: all cores; 1 of several workers.")] = None
+    json: Json = False
     quiet: Quiet = False

@@ -27,6 +27,7 @@ from phimap.cli.standard_input import in_words, readable
 from phimap.cli.uncertainty import Uncertainty
 from phimap.config import config
 from phimap.io import DataError
+from phimap.io.ahead import read_ahead
 from phimap.io.model import load
 from phimap.io.target import is_present
 from phimap.learn.data.batches import feature_rows
@@ -76,7 +77,7 @@ def _predictions(
     model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
     """Predictions batch by batch, with the names of rows that have one, and their places; scored on the way."""
-    for X, y, numbers in opened.batches(feature_rows(model.feature_map_.record_.n_components, 4)):
+    for X, y, numbers in read_ahead(opened.batches(feature_rows(model.feature_map_.record_.n_components, 4))):
         predicted, decisions = outcomes(model, X)
         if scores is not None and y is not None:
             check_single(data, opened.table, y)

@@ -19,6 +19,7 @@ from phimap.cli.describe import (
     leading_places,
     length_scale_of,
     search_facts,
+    solver_text,
     some,
 )
 from phimap.cli.encoded import HEAD, columns_of
@@ -199,6 +200,7 @@ def _model(result: Result) -> list[tuple[str, str]]:
         ("feature map", f"{type(model.feature_map_).__name__}, {result.n_components:,} features"),
         *search_facts(model),
         ("scaling", scaling.get(str(model.standardize), "none") + tails),
+        ("solver", solver_text(model.solution_)),
         ("regularisation", f"alpha = {number_text(model.alpha_, 4)}, {chosen_by}"),
     ]
     length_scale = length_scale_of(model.kernel_)

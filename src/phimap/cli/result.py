@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phimap._progress import Stage, peak_memory
-from phimap.cli.describe import inputs_text, kernel_text, length_scale_of, metric_kind, search_facts
+from phimap.cli.describe import inputs_text, kernel_text, length_scale_of, metric_kind, search_facts, solver_text
 from phimap.cli.facts import Fact
 from phimap.cli.first_pass import Overview
 from phimap.cli.options import FitOptions
@@ -45,6 +45,8 @@ def facts(result: Result, report_seconds: float) -> list[Fact]:
         Fact("kernel", type(result.model.kernel_).__name__),
         Fact("metric", metric_kind(result.model)),
         Fact("features", result.n_components),
+        Fact("solver", result.model.solution_.form),
+        Fact("solver_choice", result.model.solution_.choice),
     ]
     length_scale = length_scale_of(result.model.kernel_)
     if length_scale is not None:
@@ -72,6 +74,7 @@ def summarise(result: Result, report_seconds: float) -> None:
     grid.add_row("split", f"{overview.n_train:,} rows to train, {overview.n_held_out:,} held out")
     grid.add_row("kernel", kernel_text(result.model.kernel_))
     grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.n_components:,} features")
+    grid.add_row("solver", escape(solver_text(result.model.solution_)))
     for name, value in search_facts(result.model):
         grid.add_row(name, escape(value))
     for stage in result.stages:

@@ -13,7 +13,9 @@ import numpy as np
 from phimap.cli.errors import complain
 from phimap.cli.options import FitOptions
 from phimap.io import DataError, MixedTable, Rows, holdout_mask, open_frame, open_table
+from phimap.io.ahead import read_ahead
 from phimap.io.batching import Block, chosen, in_batches
+from phimap.io.folders import is_image_folder, parts_of
 from phimap.io.images import LABEL
 from phimap.io.source import check_file
 from phimap.tables import TableEncoder
@@ -25,7 +27,8 @@ class SplitRows:
     """Training rows, or held-out rows, of a table as batches (X, y): read anew on each iteration.
 
     Which rows are held out depends on their index among the rows that are not left out, and on the seed, alone. Rows
-    of a frame are encoded, those to train on by the targets of others, where an `encoder` is given.
+    of a frame are encoded, those to train on by the targets of others, where an `encoder` is given. `n_rows` are
+    to come in one iteration, None if that is not known.
     """
 
     table: Rows
@@ -34,8 +37,12 @@ class SplitRows:
     batch_rows: int
     held_out: bool
     encoder: TableEncoder | None = None
+    n_rows: int | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
+        return read_ahead(self._batches())
+
+    def _batches(self) -> Iterator[tuple[Any, np.ndarray]]:
         first = 0
         for X, y, numbers in in_batches(self._blocks(), self.batch_rows):
             yield self._encoded(X, first, numbers), y  # pyright: ignore[reportReturnType]
@@ -47,7 +54,7 @@ class SplitRows:
             return X
         if not self.held_out:
             return self.encoder.transform_training(X, first)
-        with in_terms_of(self.table.where, numbers.__getitem__):
+        with in_terms_of(self.table.where, lambda row: self.table.row_name(int(numbers[row]))):
             return self.encoder.transform(X)
 
     def _blocks(self) -> Iterator[Block]:
@@ -65,8 +72,8 @@ def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Row
     """
     target = options.target
     if target is None:
-        if not Path(path).is_dir():
-            if ".npz:" not in path:
+        if not is_image_folder(Path(path)):
+            if not (".npz:" in path or parts_of(Path(path))):
                 check_file(Path(path))
             raise DataError(f"{path}: which column is to be predicted? Name it with --target.")
         target = LABEL
@@ -89,8 +96,8 @@ def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Row
 
 
 @contextmanager
-def in_terms_of(path: str, data_row: Callable[[int], int]) -> Iterator[None]:
-    """Errors of the encoder name the file, and rows that it was given by their numbers in the file, `data_row`."""
+def in_terms_of(path: str, data_row: Callable[[int], str]) -> Iterator[None]:
+    """Errors of the encoder name the file, and rows that it was given by what they are called there, `data_row`."""
     try:
         yield
     except DataError:

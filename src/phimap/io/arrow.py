@@ -38,12 +38,12 @@ def check_types(where: str, schema: pa.Schema, selection: Selection) -> None:
     """Refuse feature columns that are not numeric and targets that are neither numbers nor labels."""
     for name in selection.features:
         kind = schema.field(name).type
-        if not is_numeric(kind):
+        if not is_numeric(_value_type(kind)):
             refuse_feature(where, name, in_words(kind))
     several = isinstance(selection.target_name, tuple)
     for name in selection.targets:
         kind = schema.field(name).type
-        labels = kind.value_type if pa.types.is_dictionary(kind) else kind
+        labels = _value_type(kind)
         if not is_numeric(labels) and (several or not is_text(labels)):
             wanted = "numbers, as several targets must" if several else "numbers or labels"
             raise DataError(f"{where}: target column {name!r} holds {in_words(kind)}, not {wanted}. Convert it.")
@@ -69,6 +69,11 @@ def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, 
     return X, np.column_stack([y.astype(np.float64) for y in targets])
 
 
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    """Type of the cells of a column, which a dictionary may number."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column of type `kind` holds text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -76,6 +81,8 @@ def is_text(kind: pa.DataType) -> bool:
 
 def _tensor_column(column: Any) -> Any:
     """`column` in a type that Arrow's tensors take."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
         return column.cast(pa.float64())
     if pa.types.is_float16(column.type):

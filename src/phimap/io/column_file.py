@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from phimap._files import DataError
+from phimap._files import NoRowsError
 from phimap.io.arrow import check_types, to_arrays
 from phimap.io.columns import select_columns
 from phimap.io.skipped import Skipped
@@ -35,7 +35,7 @@ class ColumnFile(ABC):
 
     def __init__(self, where: str, schema: pa.Schema, n_rows: int | None, hidden: Sequence[str] = ()) -> None:
         if n_rows == 0:
-            raise DataError(f"{where}: there are no rows. Check the file.")
+            raise NoRowsError(f"{where}: there are no rows. Check the file.")
         self.where = where
         self.schema = schema
         self.n_rows = n_rows
@@ -45,6 +45,24 @@ class ColumnFile(ABC):
     def notes(self) -> list[str]:
         """What was recognised, in words."""
         return []
+
+    @property
+    def parts(self) -> Sequence[ColumnFile]:
+        """The files that hold the rows, in their order."""
+        return (self,)
+
+    @property
+    def types_by_look(self) -> bool:
+        """Whether the types of columns are those that their cells look like."""
+        return False
+
+    def row_name(self, number: int) -> str:
+        """What messages call the row of a number, counted from 1."""
+        return str(number)
+
+    @abstractmethod
+    def read_as(self, types: Mapping[str, pa.DataType]) -> None:
+        """Give columns these types from now on, which hold their cells; a file that stores types has its own."""
 
     @abstractmethod
     def settle(self, columns: Sequence[str], kinds: Mapping[str, str], target: str | None) -> pa.Schema:
@@ -58,11 +76,15 @@ class ColumnFile(ABC):
 class TypedFile(ColumnFile):
     """A file that stores the types of its columns."""
 
+    def read_as(self, types: Mapping[str, pa.DataType]) -> None:
+        pass
+
     def settle(self, columns: Sequence[str], kinds: Mapping[str, str], target: str | None) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in columns])
 
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        return self._read(columns, max(1, min(rows, _DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
+        # Whatever is wanted: decoding fewer at a time costs up to twice as much a row.
+        return self._read(columns, max(1, min(_DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
 
     @abstractmethod
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -72,7 +94,7 @@ class TypedFile(ColumnFile):
 class ColumnTable(Table):
     """Numbers in a file of typed columns."""
 
-    def __init__(self, source: Source, file: TypedFile) -> None:
+    def __init__(self, source: Source, file: ColumnFile) -> None:
         selection = select_columns(
             file.where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden
         )
@@ -80,6 +102,10 @@ class ColumnTable(Table):
         self._selection = selection
         self._file = file
         super().__init__(source, selection.features, selection.target_name, n_rows=file.n_rows)
+        self.notes = tuple(file.notes)
+
+    def row_name(self, number: int) -> str:
+        return self._file.row_name(number)
 
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         chosen = [*self._selection.features, *self._selection.targets]

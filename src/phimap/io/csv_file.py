@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from phimap._files import DataError, one_line
+from phimap._files import DataError, NoRowsError, one_line
 from phimap._missing import MISSING_AMONG_NUMBERS
 from phimap.io.archive import explained_zip, open_member
 from phimap.io.dialect import Dialect, recognise
@@ -250,4 +250,4 @@ class _Squeezed(io.RawIOBase):
 
 def refuse_header_only(where: str) -> NoReturn:
     """Raise the error for a table without rows."""
-    raise DataError(f"{where}: has a header but no rows. Check the file.") from None
+    raise NoRowsError(f"{where}: has a header but no rows. Check the file.") from None

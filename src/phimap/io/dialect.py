@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
-from phimap._files import DataError
+from phimap._files import DataError, NoRowsError
 from phimap.io.columns import numbered_names
 
 # Rows of the head that are parsed; more would not change the answer.
@@ -90,7 +90,7 @@ def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = No
     # The cut may fall inside a character, which is no fault of the file's.
     text = head.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="strict" if whole else "ignore")
     if not text.strip():
-        raise DataError(f"{where}: the file is empty. Check the path.")
+        raise NoRowsError(f"{where}: the file is empty. Check the path.")
     if "\0" in text:
         raise DataError(f"{where}: is not text, as its name says. Give the file the suffix of what it holds.")
     lines = list(io.StringIO(text, newline=""))
@@ -99,7 +99,7 @@ def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = No
     comments = _leading_comments(lines)
     body = lines[len(comments) :]
     if not any(map(str.strip, body)):
-        raise DataError(f"{where}: has comments but no rows. Check the file.")
+        raise NoRowsError(f"{where}: has comments but no rows. Check the file.")
     quote = "'" if _has_single_quotes(body) else '"'
     separator = _choose_separator(body, quote)
     rows = _without_titles(_parse(body, separator, quote))

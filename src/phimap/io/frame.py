@@ -48,7 +48,7 @@ class Frame(Rows):
                 cells = X.column(field.name).to_numpy()
                 if (infinite := np.isinf(cells)).any():
                     row = int(infinite.argmax())
-                    refuse_value(self._where, cells[row], int(numbers[row]), field.name)
+                    refuse_value(self._where, cells[row], self.row_name(int(numbers[row])), field.name)
         return X, None
 
 
@@ -80,6 +80,9 @@ class ColumnFrame(Frame):
         self.notes = tuple(file.notes)
         if "" in file.schema.names and source.columns is None:
             self.notes += (f"column {file.schema.names.index('') + 1} has no name and is left out",)
+
+    def row_name(self, number: int) -> str:
+        return self._file.row_name(number)
 
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[pa.Table, np.ndarray | None]]:
         for block in self._file.blocks(self._chosen, rows, skipped):

@@ -6,12 +6,13 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from phimap._files import DataError, one_line
 from phimap.io.columns import numbered_names
+from phimap.io.folders import IMAGES, files_below
 from phimap.io.skipped import Skipped
 from phimap.io.source import Source
 from phimap.io.table import Table
@@ -19,9 +20,7 @@ from phimap.io.table import Table
 #: The target of every folder: the class of an image is the subfolder that it lies in.
 LABEL = "class"
 
-# What is taken for an image, and the decoders that may be tried on it, whatever its name pretends: none of these
-# formats is a program.
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
+# Decoders that may be tried on an image, whatever its name pretends: none of these formats is a program.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 _GREY = ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N")
 _TOO_DEEP = ("I", "F")
@@ -123,24 +122,13 @@ class ImageTable(Table):
 
 
 def _image_names(folder: Path) -> tuple[str, ...]:
-    """Paths of the images below `folder`, relative and sorted part by part.
-
-    Hidden files and files of other kinds are passed over; links to folders, which may lead in circles, are refused.
-    """
-    found: list[tuple[str, ...]] = []
-    for place, folders, files in os.walk(folder, onerror=_refuse_folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for link in filter(os.path.islink, (os.path.join(place, name) for name in folders)):
-            raise DataError(
-                f"{link}: is a link to a folder, which is not followed. Copy the folder, or remove the link."
-            )
-        parts = Path(place).relative_to(folder).parts
-        found += [(*parts, name) for name in files if name.lower().endswith(_SUFFIXES) and not name.startswith(".")]
-    if not found:
+    """Paths of the images below `folder`, relative and sorted part by part; other files are passed over."""
+    names = tuple(name for name in files_below(folder) if name.lower().endswith(IMAGES))
+    if not names:
         raise DataError(
-            f"{folder}: holds no images ({', '.join(_SUFFIXES)}). Give a folder of images, or the path of a file."
+            f"{folder}: holds no images ({', '.join(IMAGES)}). Give a folder of images, or the path of a file."
         )
-    return tuple("/".join(parts) for parts in sorted(found))
+    return names
 
 
 def _labels(folder: Path, names: Sequence[str]) -> np.ndarray:
@@ -202,10 +190,6 @@ def _pixels(image: Any, channels: int, size: tuple[int, int] | None) -> np.ndarr
     if size is not None and image.size != size[::-1]:
         image = image.resize(size[::-1], Image.Resampling.BILINEAR)
     return np.asarray(image).reshape(image.height, image.width, channels)
-
-
-def _refuse_folder(error: OSError) -> NoReturn:
-    raise DataError(f"{error.filename}: cannot be listed ({error.strerror}). Check its permissions.") from None
 
 
 def _times(shape: Sequence[int]) -> str:

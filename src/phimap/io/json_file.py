@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from phimap._files import DataError, one_line
+from phimap._files import DataError, NoRowsError, one_line
 from phimap.config import memory_budget
 from phimap.io.archive import explained_zip, open_member
 from phimap.io.column_file import TypedFile
@@ -20,20 +20,32 @@ _EXPANSION = 12
 
 
 class JsonColumns(TypedFile):
-    """Columns of JSON records; a record that lacks a key has a missing value there, and lists and objects are text."""
+    """Columns of JSON records; a record that lacks a key has a missing value there, and lists and objects are text.
 
-    def __init__(self, source: Source) -> None:
-        where = source.where
-        text = _read_text(where, source.path)
-        records = _records(where, text)
-        names = list(dict.fromkeys(name for record in records for name in record))
-        if not names:
-            raise DataError(f"{where}: there are no rows. Check the file.")
-        self._columns = pa.table({name: _column([record.get(name) for record in records]) for name in names})
-        super().__init__(where, self._columns.schema, len(records))
+    They stay in memory if they are `kept`, else they are read again in each pass.
+    """
+
+    def __init__(self, source: Source, *, kept: bool = True) -> None:
+        self._path, columns = source.path, _read_columns(source.where, source.path)
+        super().__init__(source.where, columns.schema, len(columns))
+        self._columns = columns if kept else None
+
+    @property
+    def types_by_look(self) -> bool:
+        return True
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from self._columns.select(list(columns)).to_batches(max_chunksize=rows)
+        table = _read_columns(self.where, self._path) if self._columns is None else self._columns
+        yield from table.select(list(columns)).to_batches(max_chunksize=rows)
+
+
+def _read_columns(where: str, path: Path) -> pa.Table:
+    """The columns of a file, none of them empty."""
+    records = _records(where, _read_text(where, path))
+    names = list(dict.fromkeys(name for record in records for name in record))
+    if not names:
+        raise NoRowsError(f"{where}: there are no rows. Check the file.")
+    return pa.table({name: _column([record.get(name) for record in records]) for name in names})
 
 
 def _read_text(where: str, path: Path) -> str:

@@ -12,8 +12,8 @@ from phimap._files import DataError, one_line
 from phimap.io.column_file import TypedFile
 from phimap.io.source import Source
 
-# Column chunks are read through a buffer of this size instead of whole.
-_BUFFER_BYTES = 2**20
+# Column chunks are read through buffers instead of whole: of this size together, but none is larger or smaller than.
+_BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
 
 
 class ParquetColumns(TypedFile):
@@ -27,11 +27,10 @@ class ParquetColumns(TypedFile):
         super().__init__(source.where, schema, n_rows, index)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with (
-            _explained(self.where),
-            parquet.ParquetFile(self._path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
-        ):
-            yield from file.iter_batches(batch_size=rows, columns=list(columns))
+        buffer = min(_LARGEST_BUFFER, max(_SMALLEST_BUFFER, _BUFFERS_BYTES // len(columns)))
+        with _explained(self.where), parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file:
+            # Arrow's own threads would take half as much time again of the cores that the solver works on.
+            yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,51 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from phimap._files import DataError
-from phimap.io.archive import stored_name
+from phimap.io.folders import ARRAYS, ARROW, PARQUET, TEXT, fixed_folder, is_image_folder, parts_of, suffix_of
 from phimap.io.images import ImageTable
 from phimap.io.npy import ArrayTable
 from phimap.io.skipped import BadRows
-from phimap.io.source import Source, check_file, positive_integer
+from phimap.io.source import Source, positive_integer
 from phimap.io.table import Table
 
 if TYPE_CHECKING:
-    from phimap.io.column_file import TypedFile
+    from phimap.io.column_file import ColumnFile
     from phimap.io.frame import Frame
 
-_TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data")
-_ARRAYS = (".npy", ".npz")
 _SKIP = BadRows("skip", "skip", "error")
-
-
-def _parquet(source: Source) -> TypedFile:
-    from phimap.io.parquet import ParquetColumns
-
-    return ParquetColumns(source)
-
-
-def _arrow(source: Source) -> TypedFile:
-    from phimap.io.ipc import ArrowColumns
-
-    return ArrowColumns(source)
-
-
-def _json(source: Source) -> TypedFile:
-    from phimap.io.json_file import JsonColumns
-
-    return JsonColumns(source)
-
-
-# Readers of files with typed columns, which load pyarrow when first needed.
-_COLUMN_FILES: dict[str, Callable[[Source], TypedFile]] = {
-    ".parquet": _parquet,
-    ".feather": _arrow,
-    ".arrow": _arrow,
-    ".json": _json,
-    ".jsonl": _json,
-    ".ndjson": _json,
-}
-# Those that are read through a stream, which may be packed.
-_STREAMED = (*_TEXT, ".json", ".jsonl", ".ndjson")
 
 
 def open_table(
@@ -71,7 +38,7 @@ def open_table(
     types: Mapping[str, str] | None = None,
     bad_rows: Literal["error", "skip"] | BadRows = "error",
 ) -> Table:
-    r"""Open a data file for reading out of core.
+    r"""Open a data file, or the files of a folder, for reading out of core.
 
     Parameters
     ----------
@@ -82,8 +49,9 @@ def open_table(
         recognised. An array of an ``.npz`` is named as ``file.npz:key``; the key may be left out if it is ``X`` or if
         only one array has two or more dimensions. Text files have a header line, unless every field of the first line
         is a number, or some are and a text among them occurs again below it. Columns without names (no header, or an
-        array) are called ``c0, c1, ...``. Or a folder of images (PNG, JPEG, BMP, GIF, PGM, PPM, TIFF, WebP), which are
-        read in the order of their sorted paths.
+        array) are called ``c0, c1, ...``. Or a folder, or a pattern such as ``"runs/*.parquet"``, of files with the
+        same columns, which are one table in the order of their sorted paths; folders called ``key=value`` are a column
+        more. Or a folder of images (PNG, JPEG, BMP, GIF, PGM, PPM, TIFF, WebP), in the same order.
     target : str, int or sequence, optional
         Target column by name, or by position where no column has that name (``-1`` is the last). A
         sequence gives several targets. For arrays also another key of the same ``.npz``, or the path of a
@@ -137,6 +105,9 @@ def open_table(
     suffixes are passed over; links to folders and images beyond Pillow's limit of pixels are refused. Opening lists
     the folder and decodes the first image.
 
+    Of a table in several files the names and types of columns are compared when it is opened, files without rows and
+    those whose names begin with a dot or an underscore are passed over, and messages name rows with their file.
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -155,8 +126,8 @@ def open_table(
         size = _image_size(size)
     if channels not in (None, 1, 3):
         raise ValueError(f"`channels` must be 1 (grey) or 3 (RGB), got {channels!r}. Leave it out to keep the images'.")
-    is_folder = _is_folder(source.path)
-    if not source.path.is_dir() and (size, channels) != (None, None):
+    is_folder = is_image_folder(source.path)
+    if not is_folder and (size, channels) != (None, None):
         raise ValueError(
             f"`size` and `channels` apply to folders of images, got them with {source.path}. Leave them out."
         )
@@ -164,17 +135,18 @@ def open_table(
     source = replace(source, dtype=stored, size=size, channels=channels)
     if is_folder:
         return ImageTable(source)
-    suffix = _suffix(source.path)
-    if suffix in _ARRAYS:
-        return ArrayTable(source)
-    _need_pyarrow(source)
-    if suffix in _TEXT:
+    files = parts_of(source.path)
+    suffix = suffix_of(files[0] if files else source.path)
+    if suffix in ARRAYS:
+        return ArrayTable(replace(source, path=files[0]) if files else source)
+    stored_columns = _columns(source, suffix, files)
+    if suffix in TEXT:
         from phimap.io.text import TextTable
 
-        return TextTable(source)
+        return TextTable(source, stored_columns)
     from phimap.io.column_file import ColumnTable
 
-    return ColumnTable(source, _COLUMN_FILES[suffix](source))
+    return ColumnTable(source, stored_columns)
 
 
 def open_frame(
@@ -235,19 +207,48 @@ def open_frame(
     [({'area': [50.5, None], 'floor': ['ground', 'first']}, [100, 140])]
     """
     source = _source(path, target, columns, drop, types, batch_rows, bad_rows)
-    if _is_folder(source.path):
+    if is_image_folder(source.path):
         raise DataError(f"{source.where}: is a folder of images, which has no columns. Use open_table.")
-    suffix = _suffix(source.path)
+    files = parts_of(source.path)
+    suffix = suffix_of(files[0] if files else source.path)
     _need_pyarrow(source)
     from phimap.io.frame import ArrayFrame, ColumnFrame
 
-    if suffix in _ARRAYS:
-        return ArrayFrame(source)
-    if suffix in _TEXT:
+    if suffix in ARRAYS:
+        return ArrayFrame(replace(source, path=files[0]) if files else source)
+    return ColumnFrame(source, _columns(source, suffix, files))
+
+
+def _columns(source: Source, suffix: str, files: tuple[Path, ...] | None) -> ColumnFile:
+    """The columns of a file, or of the files that are its parts."""
+    _need_pyarrow(source)
+    if files is None:
+        return _one_file(source, suffix, part=False)
+    from phimap.io.parts import Parts
+
+    def opened(file: Path) -> ColumnFile:
+        return _one_file(replace(source, path=file), suffix_of(file), part=True)
+
+    return Parts(source.where, fixed_folder(source.path), files, opened)
+
+
+def _one_file(source: Source, suffix: str, *, part: bool) -> ColumnFile:
+    """The columns of one file, which may be a `part` of a table; readers load pyarrow when first needed."""
+    if suffix in TEXT:
         from phimap.io.text_columns import TextColumns
 
-        return ColumnFrame(source, TextColumns(source))
-    return ColumnFrame(source, _COLUMN_FILES[suffix](source))
+        return TextColumns(source)
+    if suffix in PARQUET:
+        from phimap.io.parquet import ParquetColumns
+
+        return ParquetColumns(source)
+    if suffix in ARROW:
+        from phimap.io.ipc import ArrowColumns
+
+        return ArrowColumns(source)
+    from phimap.io.json_file import JsonColumns
+
+    return JsonColumns(source, kept=not part)
 
 
 def _source(
@@ -278,27 +279,6 @@ def _source(
         batch_rows=batch_rows,
         bad_rows=bad_rows,
         types=dict(types or {}),
-    )
-
-
-def _is_folder(file: Path) -> bool:
-    # Other programs write tables as folders of parts: those are named like files.
-    return file.is_dir() and not file.name.lower().endswith((*_TEXT, *_ARRAYS, *_COLUMN_FILES))
-
-
-def _suffix(file: Path) -> str:
-    """Suffix of a readable file, packed or not."""
-    check_file(file)
-    name = stored_name(file)
-    packed = not file.name.lower().endswith(name)
-    for suffix in (*_TEXT, *_ARRAYS, *_COLUMN_FILES):
-        if name.endswith(suffix):
-            if packed and suffix not in _STREAMED:
-                raise DataError(f"{file}: holds a packed {suffix} file. Unpack it first.")
-            return suffix
-    known = ", ".join((*_TEXT, *_ARRAYS, *_COLUMN_FILES))
-    raise DataError(
-        f"{file}: unknown kind of file {file.suffix!r}. Convert it to one of {known}; text and JSON may be .gz or .zip."
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap._files import DataError
+from phimap.io.ahead import read_ahead
 from phimap.io.batching import Block, chosen, in_batches
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, Source, positive_integer
@@ -33,6 +34,8 @@ class Rows(ABC):
         Number of rows in the file, those left out among them; None for text files until one pass has been completed.
     batch_rows : int
         Rows of a batch of the default size.
+    row_bytes : int
+        Bytes of a row in a batch, about.
     notes : tuple of str
         What was recognised about the file, such as its separator, in words.
     skipped : Skipped
@@ -60,6 +63,7 @@ class Rows(ABC):
         self.feature_names = feature_names
         self.target_name = target_name
         self.n_rows = n_rows
+        self.row_bytes = row_bytes
         self.batch_rows = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
         self.notes: tuple[str, ...] = ()
         self.skipped = Skipped()
@@ -83,8 +87,12 @@ class Rows(ABC):
         """Whether each sample is an image of shape `sample_shape`."""
         return len(self.sample_shape) > 1
 
+    def row_name(self, number: int) -> str:
+        """What messages call the row of a number, counted from 1: with its file, where there are several."""
+        return str(number)
+
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
-        return self.batches()
+        return read_ahead(self.batches())
 
     def batches(self, rows: int | None = None) -> Iterator[tuple[Any, np.ndarray | None]]:
         """Batches of exactly `rows` rows, the last one shorter, always starting at the first row.
@@ -128,7 +136,7 @@ class Rows(ABC):
         return X, None
 
     def _rebatched(self, rows: int) -> Iterator[Block]:
-        skipped = self.skipped = Skipped()
+        skipped = self.skipped = Skipped(self.row_name)
         yield from in_batches(self._checked_blocks(rows, skipped), rows)
         skipped.finish(self._where)
         if skipped.seen == skipped.count:
@@ -140,7 +148,8 @@ class Rows(ABC):
     def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[Block]:
         # Numbers are labels where the user says so.
         labels = self._source.types.get(str(self.target_name)) in LABELS
-        targets = TargetCheck(self._where, self.target_name, self._source.bad_rows.target, labels=labels)
+        policy = self._source.bad_rows.target
+        targets = TargetCheck(self._where, self.target_name, policy, labels=labels, row_name=self.row_name)
         for X, y in self._blocks(rows, skipped):
             y, numbers = targets.read(y), skipped.place(len(X))
             X, y, numbers = _kept(X, y, numbers, targets.kept(y, numbers, skipped))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,7 +40,12 @@ class BadRows:
 
 
 class Skipped:
-    """Rows that one pass has left out so far. Rows are numbered from 1, as in messages.
+    """Rows that one pass has left out so far. Rows are numbered from 1.
+
+    Parameters
+    ----------
+    row_name : callable
+        ``row_name(number)`` is what messages call a row.
 
     Attributes
     ----------
@@ -48,8 +53,9 @@ class Skipped:
         Rows of the file so far, left-out ones among them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, row_name: Callable[[int], str] = str) -> None:
         self.seen = 0
+        self._row_name = row_name
         self._reasons: Counter[str] = Counter()
         self._first: dict[str, list[int]] = {}
         self._ragged = array("q")
@@ -96,7 +102,7 @@ class Skipped:
         if len(self._ragged) > max(_HANDFUL, _MOST_RAGGED * self.seen):
             raise DataError(
                 f"{where}: {len(self._ragged):,} of {self.seen:,} rows have another number of values than there are "
-                f"columns, the first is data row {self._ragged[0]}. Correct the separator or the header."
+                f"columns, the first is data row {self._row_name(self._ragged[0])}. Correct the separator or header."
             )
 
     @property
@@ -107,16 +113,17 @@ class Skipped:
     @property
     def notes(self) -> list[str]:
         """What was left out, a line for each reason."""
+        names = {reason: [self._row_name(number) for number in first] for reason, first in self._first.items()}
         return [
-            f"{_count(count, 'row')} left out for {reason}: {listed(self._first[reason], count)}"
+            f"{_count(count, 'row')} left out for {reason}: {listed(names[reason], count)}"
             for reason, count in self._reasons.items()
         ]
 
 
-def listed(numbers: Sequence[int], count: int) -> str:
-    """The first of `count` row numbers in words."""
-    shown = ", ".join(map(str, numbers[:_LISTED]))
-    more = count - len(numbers[:_LISTED])
+def listed(names: Sequence[str], count: int) -> str:
+    """The names of the first of `count` rows in words."""
+    shown = ", ".join(names[:_LISTED])
+    more = count - len(names[:_LISTED])
     return f"data row{'s' if count > 1 else ''} {shown}{f' and {more:,} more' if more else ''}"
 
 

@@ -77,11 +77,11 @@ class Table(Rows):
             policy = self._source.bad_rows.features
             if policy == "error":
                 i, j = np.argwhere(~finite)[0]
-                self._refuse_feature(raw[i, j], int(numbers[i]), self.feature_names[j])
+                self._refuse_feature(raw[i, j], self.row_name(int(numbers[i])), self.feature_names[j])
             usable = finite.all(axis=1) if policy == "skip" else None
         return X.reshape(-1, *self.sample_shape), usable
 
-    def _refuse_feature(self, value: Any, row: int, name: str) -> NoReturn:
+    def _refuse_feature(self, value: Any, row: str, name: str) -> NoReturn:
         if not np.isfinite(value):
             refuse_value(self._where, value, row, name, MixedTable if np.isnan(value) else DataError)
         raise DataError(

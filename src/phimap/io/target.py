@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,10 +33,15 @@ class TargetCheck:
         What becomes of rows without a target.
     labels : bool
         Whether numbers in text are labels, because the user says so.
+    row_name : callable
+        ``row_name(number)`` is what messages call a row.
     """
 
-    def __init__(self, where: str, name: Any, policy: str, *, labels: bool = False) -> None:
+    def __init__(
+        self, where: str, name: Any, policy: str, *, labels: bool = False, row_name: Callable[[int], str] = str
+    ) -> None:
         self._where = where
+        self._row_name = row_name
         self._name = name
         self._policy = policy
         self._labels = labels
@@ -73,7 +79,7 @@ class TargetCheck:
             elif value:
                 self._n_others += int(count)
                 if len(self._shown) < _SHOWN:
-                    self._shown.append(f"{one_line(value)!r} in data row {numbers[place]}")
+                    self._shown.append(f"{one_line(value)!r} in data row {self._row_name(int(numbers[place]))}")
 
     def finish(self) -> None:
         """Refuse a column of numbers that a few cells have made text; without it each number would be a class."""
@@ -96,7 +102,7 @@ class TargetCheck:
         name = self._name
         if y.ndim == 2:
             name = name[at[1]] if isinstance(name, tuple) else f"{name}[:, {at[1]}]"
-        refuse_value(self._where, y[at], int(numbers[at[0]]), str(name))
+        refuse_value(self._where, y[at], self._row_name(int(numbers[at[0]])), str(name))
 
 
 def is_present(y: np.ndarray) -> Any:
@@ -106,8 +112,8 @@ def is_present(y: np.ndarray) -> Any:
     return y != "" if y.dtype.kind == "U" else np.ones(y.shape, dtype=bool)
 
 
-def refuse_value(where: str, value: Any, row: int, name: str, kind: type[DataError] = DataError) -> NoReturn:
-    """Raise the error for a `value` that is missing or infinite, in data row `row`."""
+def refuse_value(where: str, value: Any, row: str, name: str, kind: type[DataError] = DataError) -> NoReturn:
+    """Raise the error for a `value` that is missing or infinite, in the data row that is called `row`."""
     if isinstance(value, str) or np.isnan(value):
         fault = "is missing or not a number" if not isinstance(value, str) else "is missing"
         remedy = "Fill it in or drop the row"

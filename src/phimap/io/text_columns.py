@@ -29,6 +29,10 @@ class TextColumns(ColumnFile):
         super().__init__(source.where, self._top(), None)
 
     @property
+    def types_by_look(self) -> bool:
+        return True
+
+    @property
     def notes(self) -> list[str]:
         unread = [
             f"what is no number in column {name!r}, such as {one_line(value)!r}, counts as missing"
@@ -66,8 +70,12 @@ class TextColumns(ColumnFile):
         self._types = types
         return pa.schema([(name, pa.float64() if name in self._unread else kind) for name, kind in types.items()])
 
+    def read_as(self, types: Mapping[str, pa.DataType]) -> None:
+        self._types |= types
+
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        types = {name: self._types[name] for name in columns}
+        # A column of which nothing is known has the type of its first block.
+        types = {name: self._types[name] for name in columns if name in self._types}
         noted = skipped if self._source.bad_rows.ragged == "skip" else None
         for block in self._file.blocks(columns, types, noted):
             yield self._with_numbers(block) if self._unread else block

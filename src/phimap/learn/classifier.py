@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Number
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import column_or_1d
 
-from phimap._validation import check_choice, check_finite
+from phimap._validation import check_choice
 from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.calibration import Calibration
 from phimap.learn.data.class_weights import class_factors
 from phimap.learn.data.first_pass import FirstPass
+from phimap.learn.data.label_targets import check_labels, decode_scores, encode_labels
 from phimap.learn.margin.losses.logistic import log_probabilities
 from phimap.learn.registry import LOSSES
 from phimap.learn.solver import HeldOutScores
-from phimap.ops import to_host
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
@@ -149,22 +146,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         return self._loss != "logistic"
 
     def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
-        y = column_or_1d(to_host(y), warn=True)
-        if y.dtype.kind == "f":
-            check_finite(y, "y")
-        elif y.dtype.kind == "O":
-            _check_objects(y)
-        kind = type_of_target(y, input_name="y")
-        if kind not in ("binary", "multiclass"):
-            raise ValueError(
-                f"Unknown label type: {kind}. `y` must hold classes; use KernelRegressor for other targets."
-            )
-        if y.shape[0] != n_rows:
-            raise ValueError(
-                f"`y` must have one label per sample, got {y.shape[0]} for inconsistent numbers of samples: "
-                f"X has {n_rows}."
-            )
-        return y
+        return check_labels(y, n_rows)
 
     def _learn_targets(self, first_pass: FirstPass) -> None:
         assert first_pass.labels is not None
@@ -195,20 +177,10 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         return factors if weights is None else weights * factors
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
-        index = np.searchsorted(self.classes_, y)
-        unknown = self.classes_[np.minimum(index, self.classes_.size - 1)] != y
-        if unknown.any():
-            raise ValueError(
-                f"`y` must hold labels among classes_, got {y[unknown].tolist()[0]!r}. "
-                "Name all labels in the first call: partial_fit(X, y, classes=...)."
-            )
-        if self.classes_.size == 2:
-            return np.where(index == 1, 1.0, -1.0)[:, None]
-        return np.eye(self.classes_.size)[index]
+        return encode_labels(y, self.classes_)
 
     def _decode(self, scores: np.ndarray) -> np.ndarray:
-        index = (scores[:, 0] > 0).astype(np.intp) if self.classes_.size == 2 else scores.argmax(axis=1)
-        return self.classes_[index]
+        return decode_scores(scores, self.classes_)
 
     @property
     def _has_labels(self) -> bool:
@@ -320,14 +292,3 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             where the byte budget has no room for a sample of them.
         """
         return np.exp(self.predict_log_proba(X))
-
-
-def _check_objects(y: np.ndarray) -> None:
-    """Raise unless the objects `y` (n,) are text or numbers, none of them missing."""
-    for row, label in enumerate(y):
-        # Only NaN is unlike itself.
-        if not isinstance(label, str | bytes | Number | np.generic) or label != label:
-            raise ValueError(
-                f"`y` must hold labels that are text or numbers, got {label!r} at row {row}. Fill it in, or drop such "
-                "rows."
-            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -11,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from phimap.kernels import Kernel
 from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import feature_rows
+from phimap.learn.data.column_range import ColumnRange
 from phimap.learn.data.scaling import Scaling
 from phimap.learn.data.target_units import TargetUnits
 from phimap.learn.frames import FrameRows
+from phimap.learn.outside import Outside, OutsideWarning
 from phimap.learn.regions.corrections import Corrections
 from phimap.learn.solver import LinearSolution
 from phimap.ops import Array, ops_for
@@ -30,6 +33,8 @@ class LinearOutputs(FrameRows, ABC):
     n_jobs: int | None
     #: Units in which the solver saw the targets; None where it saw them as they are.
     target_units_: TargetUnits | None = None
+    #: Of the training rows; None in files of earlier versions.
+    _range: ColumnRange = None  # pyright: ignore[reportAssignmentType]
     #: What is added to the outputs region by region; None where nothing is.
     corrections_: Corrections | None = None
 
@@ -58,6 +63,18 @@ class LinearOutputs(FrameRows, ABC):
         ------
         ValueError
             If `X` has another width than in `fit`, is empty or is not finite.
+
+        Warns
+        -----
+        OutsideWarning
+            If rows lie far outside of the range that the columns had in `fit`.
+
+        Notes
+        -----
+        Of a stationary kernel the outputs at such rows go back towards the mean of the training rows, as those of the
+        exact kernel do, where random features would oscillate: with x' the nearest row within the range, their
+        distance from the mean is multiplied by ``2 k(x, x')`` where that is below 1. Other kernels grow with x. CSR
+        rows are not looked at.
         """
         return self._decode(self._scores(X))
 
@@ -79,7 +96,7 @@ class LinearOutputs(FrameRows, ABC):
         X = self._rows_of(X)
         solution = self._current_solution()
         rows = feature_rows(self.feature_map_.record_.n_components, X.dtype.itemsize)
-        features = self._features()
+        features, outside = self._features(), Outside(self._range, self.kernel_, self._scaled_on_host)
         dtype, units = ops_for(X).dtype, self.target_units_
         scores = np.empty((X.shape[0], solution.coef.shape[1]), dtype if units is None else np.float64)
         # Within the range of float32, whatever the targets are.
@@ -89,10 +106,21 @@ class LinearOutputs(FrameRows, ABC):
             scores[part] = features(X[part]).times(coef, self.n_jobs)
             if self.corrections_ is not None:
                 scores[part] += self.corrections_.outputs(self._scaled_on_host(X[part]), self.n_jobs)
+            outside.look(X[part], start)
         if units is not None:
             scores = np.ldexp(scores, units.exponent)
         scores += solution.intercept.astype(scores.dtype)
+        if solution.centre is not None:
+            outside.draw_back(scores, solution.centre)
+        if (told := outside.message(self._column_names(), len(scores))) is not None:
+            warnings.warn(told, OutsideWarning, stacklevel=3)
         return scores
+
+    def _column_names(self) -> np.ndarray:
+        """Names of the columns that the kernel sees, as far as they have any."""
+        if self.encoder_ is not None:
+            return self.encoder_.get_feature_names_out()
+        return getattr(self, "feature_names_in_", np.arange(self._row_width))
 
     @property
     def kernel_(self) -> Kernel:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from phimap.config import size_text
 from phimap.learn.data.reservoir import CAPACITY
 from phimap.learn.margin.losses.logistic import Logistic
 from phimap.learn.margin.losses.squared_hinge import SquaredHinge
 from phimap.learn.margin.robust import RobustMinimiser
 from phimap.learn.margin.solver import LossMinimiser
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
+from phimap.learn.ridge.cost import factorisation_seconds, passes_seconds
+from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.solver import LinearSolution, Problem
 
@@ -28,6 +31,11 @@ class Member(Protocol):
         """Solve a problem."""
         ...
 
+
+# Of the time of a factorisation, what conjugate gradients may be predicted to take at the most. Passes depend on the
+# data: 11 to 52 were counted where 20 are predicted. And a model that was factorised can take more rows, and has
+# standard deviations.
+_SHARE = 0.4
 
 #: Members by loss and form. Ridge regression by Cholesky factorisation is no member but `RidgeSolver`, a record of sums
 #: to which rows can be added later.
@@ -49,21 +57,62 @@ def memory_in_passes(m: int) -> int:
     return MEMBERS["squared", "cg"].memory(10 * CAPACITY, m, 1)
 
 
-def member_for(loss: str, solver: str, n: int | None, m: int, memory: int) -> Member | None:
-    """The member that solves a problem of n rows and m features; None is Cholesky factorisation.
+class Chosen(NamedTuple):
+    """What solves a problem, None being Cholesky factorisation, its name, and why, in words for a report."""
+
+    member: Member | None
+    name: str
+    reason: str
+
+
+def choose(
+    loss: str,
+    solver: str,
+    n: int | None,
+    m: int,
+    memory: int,
+    *,
+    t: int = 1,
+    n_flops: int | None = None,
+    chosen: bool = True,
+) -> Chosen:
+    """What solves a problem of n rows and m features.
 
     Parameters
     ----------
     loss : str
     solver : {"auto", "cholesky", "cg"}
-        Of ridge regression. ``"auto"`` is a factorisation where its triangles fit.
+        Of ridge regression. ``"auto"`` is a factorisation where its triangles fit, unless conjugate gradients are
+        predicted to take a small share of its time.
     n, m : int
         `n` is None where it is not known.
     memory : int
         Bytes that a solver may hold.
+    t : int, default=1
+        Targets.
+    n_flops : int or None
+        Of the map for one row, `MapRecord.n_flops`.
+    chosen : bool, default=True
+        Whether alpha is to be found.
     """
     if loss != "squared":
-        return MEMBERS[loss, "quasi-newton"]
-    if solver == "cg" or (solver == "auto" and n is not None and RidgeSolver.memory(n, m) > memory):
-        return MEMBERS[loss, "cg"]
-    return None
+        return Chosen(MEMBERS[loss, "quasi-newton"], "quasi-newton", f"the {loss} loss has no other")
+    cg, cholesky = (MEMBERS[loss, "cg"], "cg"), (None, "cholesky")
+    if solver != "auto":
+        return Chosen(*(cg if solver == "cg" else cholesky), "as given")
+    if n is None:
+        return Chosen(*cholesky, "more rows may come")
+    needed = RidgeSolver.memory(n, m)
+    if needed > memory:
+        return Chosen(*cg, f"a factorisation needs {size_text(needed)}, over the byte budget")
+    sketched = n if n < SAMPLED_FROM else SKETCH_ROWS
+    passes = passes_seconds(n, m, t, n_flops, chosen=chosen, sketched=sketched)
+    factorisation = factorisation_seconds(n, m, n_flops, chosen=chosen)
+    if passes <= _SHARE * factorisation and cg[0].memory(n, m, t) <= memory:
+        return Chosen(*cg, f"about {_time(passes)} of one core, by factorisation {_time(factorisation)}")
+    return Chosen(*cholesky, f"about {_time(factorisation)} of one core, by conjugate gradients {_time(passes)}")
+
+
+def _time(seconds: float) -> str:
+    """A prediction in words, in two digits and no less than a tenth."""
+    return f"{float(f'{max(seconds, 0.1):.2g}'):,g} s"

@@ -73,6 +73,10 @@ class LinearSolution(Record):
         Predictions for rows that took no part in them; None where there are none. Model files do not keep them.
     scale : ndarray of shape (t,) or None
         Of the errors, for Huber's loss, which counts those beyond 1.35 of it less; None for other losses.
+    centre : ndarray of shape (t,) or None
+        The mean of the outputs over the rows; None in files of earlier versions.
+    choice : str
+        Why it was found in this form and not in another; empty where there was no choice.
     """
 
     coef: np.ndarray
@@ -87,6 +91,8 @@ class LinearSolution(Record):
     n_passes: int = 1
     held_out: HeldOutScores | None = field(default=None, metadata={NOT_SAVED: True})
     scale: np.ndarray | None = None
+    centre: np.ndarray | None = None
+    choice: str = ""
 
 
 class PassSums(Fold):
@@ -207,8 +213,9 @@ class Problem:
     eps : float
         Machine epsilon of the features.
     alpha : float or "auto"
-    left_out : callable
-        Gives the `LeftOutRows` by which alpha is chosen, some of the stream's; to be called after a pass over it.
+    left_out : LeftOut
+        ``left_out(hold)`` gives the `LeftOutRows` by which alpha is chosen, some of the stream's; to be called after a
+        pass over it. Their features are held in memory, or with `hold` False formed whenever they are needed.
     memory : int
         Bytes that may be held beside the stream.
     rng : Generator
@@ -223,7 +230,7 @@ class Problem:
     t: int
     eps: float
     alpha: float | str
-    left_out: Callable[[], Any]
+    left_out: Any
     memory: int
     rng: Any
     n_jobs: int | None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -18,23 +19,24 @@ from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
 from phimap.learn.choice import KernelChoice
-from phimap.learn.data.batches import Batch, memory_message, smallest_batch
+from phimap.learn.data.batches import Batch, batch_rows, smallest_batch
 from phimap.learn.data.blocks import WeightedBlock
 from phimap.learn.data.feature_stream import FeatureStream
 from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.folds import Folding, fold_rows
+from phimap.learn.data.folds import Counted, Folding, fold_rows
+from phimap.learn.data.formed_block import FormedBlock
 from phimap.learn.data.mapped_rows import Mapped, MappedRows
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
 from phimap.learn.data.weights import check_mean_weight
 from phimap.learn.regions.fit import corrections_memory, learn_corrections
 from phimap.learn.regions.remainder import Outputs, Remainder
-from phimap.learn.registry import Member, member_for
+from phimap.learn.registry import Chosen, Member, choose
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.gathering import Gathering
 from phimap.learn.ridge.judges import Judges, n_held_out
-from phimap.learn.ridge.left_out_rows import LeftOutRows
+from phimap.learn.ridge.left_out import LeftOut, rows_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.search.effort import EFFORTS
@@ -55,6 +57,8 @@ _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 _LENGTH_SCALE_ROWS = 1000
 # With fewer rows the features leave little to correct.
 _LEAST_ROWS_TO_CORRECT = 8000
+# Less than an eighth of the features are not kept between passes: they save little, and their memory is left to others.
+_LEAST_KEPT = 8
 
 
 class StreamedFit(KernelChoice):
@@ -107,21 +111,26 @@ class StreamedFit(KernelChoice):
 
     def _fit(self, batches: TrainingRows) -> Self:
         stages = Stages(bool(self.verbose))
-        with stages.stage("scales"):
-            first_pass = self._first_pass(batches)
+        with stages.stage("scales", getattr(batches, "n_rows", None), "rows") as advance:
+            first_pass = self._first_pass(batches, advance=advance)
         with stages.stage("feature map"):
             self._prepare(first_pass, complete=True)
-        member = self._member(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize)
-        if member is None:
+        known = {"t": self._n_outputs(), "n_flops": self.feature_map_.record_.n_flops}
+        chosen = self._chosen(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize, **known)
+        stages.tell(f"solver: {chosen.name}, {chosen.reason}")
+        if chosen.member is None:
             self._gather(None, batches, stages, first_pass.n_rows)
             self._solve(stages)
             self._correct(batches, stages)
         else:
-            self._solve_in_passes(member, batches, stages, first_pass.n_rows)
+            self._solve_in_passes(chosen.member, batches, stages, first_pass)
+        self.solution_ = replace(self.solution_, choice=chosen.reason)
         self.stages_: list[Stage] = stages.finished
         return self
 
-    def _first_pass(self, batches: TrainingRows, classes: Any = None) -> FirstPass:
+    def _first_pass(
+        self, batches: TrainingRows, classes: Any = None, advance: Callable[[int], None] = lambda rows: None
+    ) -> FirstPass:
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
@@ -130,13 +139,15 @@ class StreamedFit(KernelChoice):
         wish = self._wish()
         if (ignored := wish.ignored()) is not None:
             warnings.warn(ignored, UserWarning, stacklevel=4)
-        map_rows = wish.rows_to_fit(self._most_width())
+        width = self._most_width()
+        map_rows = wish.rows_to_fit(width)
         map_rows += CAPACITY if map_rows > FIT_ROWS else 0
+        map_rows = max(map_rows, rows_in_passes(self._loss, self.solver, self.kernel, width))
         if wish.may_search() or self.n_components == "auto":
             map_rows = max(map_rows, effort.n_rows[-1])
         settings = {"seed": seed, "collect_labels": self._has_labels, "map_rows": map_rows}
         start = partial(FirstPass.start, map_bytes=memory_budget(self.memory) // 4, **settings)
-        first_pass = fold_rows(batches, start)
+        first_pass = fold_rows(batches, lambda first_row: Counted(start(first_row), advance)).fold
         if not first_pass.n_rows:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         if classes is not None and first_pass.labels is not None:
@@ -154,7 +165,7 @@ class StreamedFit(KernelChoice):
         vars(self).pop("solver_", None)
         self._learn_targets(first_pass)
         self.scaling_ = moments.scaling(self._standardisation(), complete=complete)
-        self._sample = first_pass.sample
+        self._sample, self._range = first_pass.sample, first_pass.columns
         self._outlying = OutlyingRows(self._sample.seed, centre=moments.mean, factor=self.scaling_.factor)
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
         self._origin = fingerprint(rows, targets)
@@ -186,16 +197,20 @@ class StreamedFit(KernelChoice):
         return RidgeSolver.start(self._width(), self._n_outputs(), n_rows)
 
     def _member(self, n_rows: int | None, m: int, itemsize: int) -> Member | None:
-        """What solves in passes for `m` features, None for Cholesky factorisation."""
-        budget = memory_budget(self.memory)
+        """What solves in passes for `m` features of a map to come, None for Cholesky factorisation."""
+        return self._chosen(n_rows, m, itemsize).member
+
+    def _chosen(self, n_rows: int | None, m: int, itemsize: int, **known: Any) -> Chosen:
+        """What solves for `m` features, and why."""
+        memory = memory_budget(self.memory) - smallest_batch(m, itemsize)
         solver = check_choice("solver", self.solver, ("auto", "cholesky", "cg"))
-        return member_for(self._loss, solver, n_rows, m, budget - smallest_batch(m, itemsize))
+        return choose(self._loss, solver, n_rows, m, memory, chosen=self.alpha == "auto", **known)
 
     def _gather(self, solver: RidgeSolver | None, batches: TrainingRows, stages: Stages, n_rows: int) -> None:
         """Give the features of all batches to `solver`, or to a new one to which no others are to come."""
         empty = partial(RidgeSolver.start, self._width(), self._n_outputs(), n_rows)
         dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
-        with stages.stage("features" if dual else "features and Gram matrix", n_rows) as advance:
+        with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
 
             def start(first_row: int) -> MappedRows:
                 gathering = Gathering(empty() if solver is None else solver, self.n_jobs)
@@ -230,7 +245,7 @@ class StreamedFit(KernelChoice):
             return
         held_out = self._sample.first(n_held_out(n_rows))
         keys = np.sort(self._sample.keys)[: len(held_out.y)]
-        with stages.stage("corrections", n_rows) as advance:
+        with stages.stage("corrections", n_rows, "rows") as advance:
             solution = self.solution_ if self.target_units_ is None else self.target_units_.apply_to(self.solution_)
             blind = self.solver_.without(self._mapped(*held_out), solution.alpha, self.n_jobs)
             if blind is None:
@@ -266,13 +281,13 @@ class StreamedFit(KernelChoice):
         n_bytes = n_rows * (self._row_width * 8 + self._n_outputs() * 48)
         return n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * m) and n_bytes <= min(spare, budget // 4)
 
-    def _solve_in_passes(self, member: Member, batches: TrainingRows, stages: Stages, n_rows: int) -> None:
+    def _solve_in_passes(self, member: Member, batches: TrainingRows, stages: Stages, first_pass: FirstPass) -> None:
         """Solve by going through the batches several times; nothing is kept of them."""
-        m, t, dtype = self._width(), self._n_outputs(), ops_for(self._sample.X).dtype
+        m, t, dtype, n_rows = self._width(), self._n_outputs(), ops_for(self._sample.X).dtype, first_pass.n_rows
         kept = member.memory(n_rows, m, t)
-        spare = (memory_budget(self.memory) - kept - smallest_batch(m, dtype.itemsize)) // 2
-        if spare < 0:
-            raise MemoryError(memory_message(m, kept + smallest_batch(m, dtype.itemsize), self.memory))
+        rows = batch_rows(m, dtype.itemsize, self.memory, kept)
+        spare = max(memory_budget(self.memory) - kept - rows * m * dtype.itemsize, 0) // 2
+        features = self._features()
 
         def mapping() -> Mapped:
             mapped = self._mapping()
@@ -284,25 +299,15 @@ class StreamedFit(KernelChoice):
 
             return with_signs
 
-        def left_out() -> LeftOutRows:
-            held_out, outlying = Judges(self._sample, self._outlying, self._mapped).of(n_rows)
-            assert held_out is not None
-            return LeftOutRows(held_out, outlying)
+        def formed(X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
+            return Rows(FormedBlock(X, features, m, rows), self._encode(y), self._row_weights(y, weights))
 
-        stream = FeatureStream(batches, mapping, spare, self._outlying)
-        problem = Problem(
-            stream,
-            n_rows,
-            m,
-            t,
-            float(np.finfo(dtype).eps),
-            check_alpha(self.alpha),
-            left_out,
-            kept + spare,
-            self._streams()["solver"],
-            self.n_jobs,
-            self._calibrates,
-        )
+        judges = Judges(self._sample, self._outlying, self._mapped), Judges(self._sample, self._outlying, formed)
+        left_out = LeftOut(*judges, n_rows, first_pass.map_sample)
+        few = spare < n_rows * m * dtype.itemsize // _LEAST_KEPT
+        stream = FeatureStream(batches, mapping, 0 if few else spare, self._outlying)
+        eps, alpha, rng = float(np.finfo(dtype).eps), check_alpha(self.alpha), self._streams()["solver"]
+        problem = Problem(stream, n_rows, m, t, eps, alpha, left_out, kept + spare, rng, self.n_jobs, self._calibrates)
         with stages.stage("passes over the features"):
             self._keep_solution(member(problem))
         self.n_samples_seen_ = n_rows

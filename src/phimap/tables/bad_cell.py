@@ -26,6 +26,6 @@ class BadCell(ValueError):
         self.row = row
         self.why = why
 
-    def in_data_row(self, number: int) -> str:
-        """The message for a cell of a file, whose data rows are counted from 1."""
-        return f"data row {number}, column {self.column!r} {self.fault}{self.why}. {self._remedy}"
+    def in_data_row(self, name: str) -> str:
+        """The message for a cell of a file, of a row that is called `name` there."""
+        return f"data row {name}, column {self.column!r} {self.fault}{self.why}. {self._remedy}"

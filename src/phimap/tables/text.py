@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Hashed n-grams: few enough to save dense directions over them, and many where they are kept as they are.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
 _LENGTHS = (3, 4)
+# Texts whose n-grams are counted at a time: those of a text take some 50 kB on the way to a few numbers.
+_TEXTS = 512
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,13 @@ class TextEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
         distinct = [text[:TEXT_LENGTH] for text in cells.texts]
-        rows = _weighted([*distinct, ""], self.weights)
+        texts = [*distinct, ""]
         if self.directions is None:
-            return sparse.csr_matrix(rows[cells.codes])
+            return sparse.csr_matrix(_weighted(texts, self.weights)[cells.codes])
+        slices = [texts[start : start + _TEXTS] for start in range(0, len(texts), _TEXTS)]
         with single_threaded_blas():
-            scores = rows @ self.directions - self.centre
-        return scores[cells.codes]
+            scores = np.concatenate([_weighted(some, self.weights) @ self.directions for some in slices])
+        return (scores - self.centre)[cells.codes]
 
     def names(self) -> list[str]:
         what = "n-gram" if self.directions is None else "direction"

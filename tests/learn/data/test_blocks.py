@@ -9,6 +9,7 @@ import pytest
 
 import phimap as pm
 from phimap.learn.data.blocks import CountedBlock, DenseBlock, FeatureBlock, PackedBlock, TensorBlock, feature_block
+from phimap.learn.data.formed_block import FormedBlock
 from phimap.learn.data.triangle import BlockTriangle
 
 # More than one block of columns and of the triangle, the last one short.
@@ -150,3 +151,44 @@ def test_sums_of_columns_are_those_of_the_weights_at_hand(block):
         # Whoever changes what he is given changes nothing of the block's.
         sums += 1
     assert np.abs(weights @ Z - Z.sum(axis=0)).max() > 0.1
+
+
+@pytest.mark.parametrize("kind", ["dense", "tensor", "four bits"])
+@pytest.mark.parametrize("rows", [1, 33, ROWS])
+def test_a_formed_block_is_the_block_of_its_rows(kind, rows, rng):
+    """Products, whole or by blocks in one buffer; mutant: blocks that are kept without a copy."""
+    X, weights = rng.standard_normal((ROWS, 6)), rng.uniform(1, 3, ROWS)
+    W, buffer, mutant = rng.standard_normal((6, WIDTH)), np.empty((ROWS, WIDTH)), []
+    quantized = pm.QuantizedFeatures(pm.FourierFeatures(n_components=WIDTH), bits=4, packed=True, random_state=0).fit(X)
+
+    def form(X):
+        if kind == "four bits":
+            return feature_block(quantized.transform(X))
+        Z = np.matmul(X, W, out=buffer[: len(X)])
+        mutant.append(feature_block(Z))
+        return mutant[-1] if kind == "dense" else feature_block(pytest.importorskip("torch").from_numpy(Z))
+
+    block = FormedBlock(X, form, WIDTH, rows)
+    Z = quantized.transform(X).to_dense() if kind == "four bits" else X @ W
+    assert (block.shape, block.dtype) == ((ROWS, WIDTH), np.float64)
+    Y, V, index = rng.standard_normal((ROWS, 2)) + 5, rng.standard_normal((WIDTH, 3)), np.array([5, 3, 29])
+    for counted in (None, weights):
+        w = np.ones(ROWS) if counted is None else counted
+        cross, sums = block.cross_products(Y, 1, counted)
+        close(cross, (Z * w[:, None]).T @ Y)
+        close(sums, w @ Z)
+    close(block.times(V, 1), Z @ V)
+    close(block.gram_times(V, weights, 1), Z.T @ (weights[:, None] * (Z @ V)))
+    gram = BlockTriangle.zeros(WIDTH)
+    block.add_gram(gram, -1, 1)
+    close(gram.to_dense(), -Z.T @ Z)
+    close(block.to_host(), Z)
+    close(block.rows(index).to_host(), Z[index])
+    close(block.columns(index).to_host(), Z[:, index])
+    close(block.scaled(weights).to_host(), Z * weights[:, None])
+    close(block.centred(1).gram().to_dense(), (Z - Z.mean(axis=0)) @ (Z - Z.mean(axis=0)).T)
+    close(FormedBlock.joined([block.kept(), block.kept()]).to_host(), np.vstack([Z, Z]))
+    if kind == "dense" and rows < ROWS:
+        mutant.clear()
+        block.times(V, 1)
+        assert np.abs(np.vstack([part.to_host() for part in mutant]) - Z).max() > 0.1

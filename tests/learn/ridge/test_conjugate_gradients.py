@@ -15,6 +15,7 @@ from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.left_out_rows import LeftOutErrors, LeftOutRows
 from phimap.learn.ridge.normal_equations import NormalEquations, moments_of
 from phimap.learn.ridge.nystroem_preconditioner import Sketch
+from phimap.learn.ridge.sketch_rows import SketchRows
 from phimap.learn.ridge.solve import solve_ridge
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import solve
@@ -79,7 +80,7 @@ def errors_without(Z, Y, weights, alpha, rank):
         Ridge(alpha=alpha, solver="cholesky").fit(Z[first:], Y[first:], sample_weight=counted[first:]).coef_.T
         for first in (R, R + K)
     ]
-    return LeftOutErrors(rows, systems, added, 1).of(solutions, alpha)
+    return LeftOutErrors(rows, systems, added, 1).of([(solutions, alpha)])[0]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -218,3 +219,80 @@ def test_the_solver_holds_what_it_says():
         tracemalloc.stop()
     # Beside the solver's arrays, the images of a block of rows.
     assert peak < 1.05 * solver.memory(n, m, 1) + 2**20
+
+
+def sampled_rows(Z, Y, weights=None, *, outlying=True):
+    """All rows that do not judge as the sample, or every other one."""
+
+    def rows(index):
+        return Rows(feature_block(Z[index]), Y[index], None if weights is None else weights[index])
+
+    judging = left_out(Z, Y, weights, outlying=outlying)
+    return LeftOutRows(judging.held_out, judging.outlying, rows(np.arange(R + K, N)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sampled_rows_stand_for_all(weighted):
+    """Weighted like all, with the outlying rows as they are; mutant: a sample that knows nothing of these."""
+    Z, Y, weights = problem()
+    weights = weights if weighted else None
+    counted = np.ones(N) if weights is None else weights
+    # The held-out rows are like the sample, and here they are it.
+    Z[HELD_OUT], Y[HELD_OUT], counted[HELD_OUT] = Z[R + K : 2 * R + K], Y[R + K : 2 * R + K], counted[R + K : 2 * R + K]
+    rows, block = sampled_rows(Z, Y, weights), feature_block(Z)
+    system = NormalEquations(moments_of(block, Y, counted, 1), 1)
+    stand_in = SketchRows(rows.sample, rows.outlying, system, 1)
+    V = np.random.default_rng(1).standard_normal((M, 4))
+    near, far = np.arange(R + K, N), np.arange(N)[OUTLYING]
+    factor = (counted.sum() - counted[far].sum()) / counted[near].sum()
+    w = np.zeros(N)
+    w[near], w[far] = factor * counted[near], counted[far]
+    np.testing.assert_allclose(stand_in.image(V), (Z * w[:, None]).T @ Z @ V, rtol=1e-10)
+
+    def centred_gram(w):
+        D = Z - w @ Z / w.sum()
+        return (D * w[:, None]).T @ D
+
+    np.testing.assert_allclose(stand_in.estimate(system).of_all(stand_in.image(V), V), centred_gram(w) @ V, atol=1e-8)
+    without = w.copy()
+    without[far] = 0
+    found = stand_in.estimate(rows.systems(system)[1]).of_all(stand_in.image(V), V)
+    np.testing.assert_allclose(found, centred_gram(without) @ V, atol=1e-8)
+    mutant = SketchRows(rows.sample, None, system, 1)
+    assert np.abs(mutant.image(V) - stand_in.image(V)).max() > 0.02 * np.abs(stand_in.image(V)).max()
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1e-2])
+def test_a_sketch_of_sampled_rows_gives_the_same_solution(alpha):
+    """With some more steps; mutant: a preconditioner that knows none of the outlying rows takes far more."""
+    Z, Y, _ = problem()
+    far = np.arange(N)[OUTLYING]
+    Z[far] *= 30
+    every, rows = left_out(Z, Y), sampled_rows(Z, Y)
+    whole, sampled, mutant = (
+        solve(
+            ConjugateGradients(alpha, left_out=lambda given=given: given, judged=alpha == "auto", rank=80, **more),
+            stream(Z, Y),
+            M,
+            2,
+            EPS,
+        )
+        for given, more in (
+            (every, {}),
+            (rows, {"sampled": True}),
+            (LeftOutRows(rows.held_out, None, rows.sample), {"sampled": True}),
+        )
+    )
+    assert whole.status == sampled.status == "solved"
+    assert sampled.alpha == pytest.approx(whole.alpha, rel=0.05)
+    expected = Ridge(alpha=sampled.alpha, solver="svd").fit(Z, Y).coef_.T
+    np.testing.assert_allclose(sampled.coef, expected, atol=1e-8 * np.abs(expected).max())
+    assert sampled.n_passes <= whole.n_passes + 10
+    if alpha != "auto":
+        assert mutant.n_passes > sampled.n_passes + 3
+
+
+def test_a_sample_must_be_given():
+    Z, Y, _ = problem()
+    with pytest.raises(ValueError, match=r"`left_out` must give a sample .*got none"):
+        solve(ConjugateGradients(1.0, left_out=lambda: left_out(Z, Y), sampled=True), stream(Z, Y), M, 2, EPS)

@@ -18,6 +18,8 @@ _LEAST_ROWS = 256
 # Bytes of features that a batch may take.
 _BATCH_BYTES = 256 * 2**20
 
+# Batches of inputs that the byte budget must hold: about ten exist at a time, and the features need their part.
+_BATCHES_IN_BUDGET = 32
 
 #: Rows, their targets, and their weights, which are positive, or None where all are one.
 Batch = tuple[Array, Any, np.ndarray | None]
@@ -31,6 +33,11 @@ class ArrayBatches:
     y: Any
     weights: np.ndarray | None
     rows: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.X.shape[0]
 
     def __iter__(self) -> Iterator[Batch]:
         for start in range(0, self.X.shape[0], self.rows):
@@ -67,6 +74,14 @@ def batch_rows(n_components: int, itemsize: int, memory: int | str | None, kept:
     if needed > budget:
         raise MemoryError(memory_message(n_components, needed, memory))
     return rows
+
+
+def rows_within(rows: int, row_bytes: int, memory: int | str | None) -> int:
+    """At most `rows` to read at a time, fewer where inputs of `row_bytes` a row would strain the byte budget.
+
+    A batch is there several times: as it is worked on, as it is decoded, while it waits, and in float64.
+    """
+    return int(np.clip(memory_budget(memory) // (_BATCHES_IN_BUDGET * row_bytes), 1, rows))
 
 
 def smallest_batch(n_components: int, itemsize: int) -> int:
@@ -106,6 +121,11 @@ class CheckedBatches:
         self._check = check
         self._batches = batches
         self._seen = False
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, as far as the batches tell it."""
+        return getattr(self._batches, "n_rows", None)
 
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._batches:

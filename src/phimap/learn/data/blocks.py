@@ -64,6 +64,10 @@ class FeatureBlock(ABC):
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """``Z W`` (r, t) on the host, in the dtype of the features."""
 
+    def gram_times(self, V: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """``Z^T diag(weights) Z V`` (m, k) on the host, float64."""
+        return self.cross_products(weights[:, None] * self.times(V, n_jobs), n_jobs)[0]
+
     @abstractmethod
     def scaled(self, factors: np.ndarray) -> FeatureBlock:
         """The block with its rows times `factors` (r,), in its dtype."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,8 +71,11 @@ class ExtremeTargets(Record):
         self.values = np.where(farther, values, self.values)
         self.rows = np.where(farther, rows, self.rows)
 
-    def message(self, name: str) -> str | None:
-        """A line on the row that has most of the variance of a target called `name`; None where no row has."""
+    def message(self, name: str, row_name: Callable[[int], str] = str) -> str | None:
+        """A line on the row that has most of the variance of a target called `name`; None where no row has.
+
+        ``row_name(number)`` is what the line calls it.
+        """
         if self.moments is None or self.n_rows < _LEAST_ROWS:
             return None
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -80,7 +84,8 @@ class ExtremeTargets(Record):
         end, target = np.unravel_index(int(shares.argmax()), shares.shape)
         if shares[end, target] < _SHARE:
             return None
+        row = row_name(int(self.rows[end, target]))
         return (
-            f"{name} is {self.values[end, target]:g} in row {self.rows[end, target]}, which alone makes "
+            f"{name} is {self.values[end, target]:g} in row {row}, which alone makes "
             f"{100 * shares[end, target]:.3g} % of the variance. Correct it, or drop the row: the fit follows it."
         )

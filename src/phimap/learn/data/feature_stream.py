@@ -33,7 +33,8 @@ class FeatureStream:
 
     Notes
     -----
-    **Cost.** Features that fit are always kept: the cheapest, Fourier features of a few columns, take one to eleven
+    **Cost.** Features that fit are always kept: to keep a number costs one copy, 0.6 ns of one core, and saves forming
+    it again in every further pass, 1.4 ns for the cheapest, Fourier features of a few columns. These take one to eleven
     times as long to form as both products of a pass with them (`benchmarks/losses.py`).
     """
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from phimap.learn.data.column_range import ColumnRange
 from phimap.learn.data.extreme_targets import ExtremeTargets
 from phimap.learn.data.folds import Fold
 from phimap.learn.data.labels import Labels
@@ -29,6 +30,8 @@ class FirstPass(Record, Fold):
         None where targets are no labels.
     moments : Moments or None
         None before the first batch.
+    columns : ColumnRange
+        Empty for CSR rows.
     n_rows : int
         Rows seen.
     low, high : ndarray of shape (t,) or None
@@ -41,6 +44,7 @@ class FirstPass(Record, Fold):
     wider_sample: Reservoir | None
     labels: Labels | None
     extremes: ExtremeTargets
+    columns: ColumnRange
     moments: Moments | None = None
     n_rows: int = 0
     low: np.ndarray | None = None
@@ -68,7 +72,9 @@ class FirstPass(Record, Fold):
         if map_rows > CAPACITY:
             # One seed gives one order: these rows begin with those of the sample.
             wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=map_bytes)
-        return cls(Reservoir(seed, first_row), wider, Labels() if collect_labels else None, ExtremeTargets())
+        return cls(
+            Reservoir(seed, first_row), wider, Labels() if collect_labels else None, ExtremeTargets(), ColumnRange()
+        )
 
     @property
     def map_sample(self) -> Reservoir:
@@ -80,6 +86,7 @@ class FirstPass(Record, Fold):
         if self.moments is None:
             self.moments = Moments.empty(rows.shape[1])
         self.moments.update(rows, weights)
+        self.columns.update(rows)
         self.sample.update(rows, targets, weights)
         if self.wider_sample is not None:
             self.wider_sample.update(rows, targets, weights)
@@ -96,6 +103,7 @@ class FirstPass(Record, Fold):
         if self.moments is None:
             self.moments = Moments.empty(later.moments.mean.size)
         self.moments.merge(later.moments)
+        self.columns.merge(later.columns)
         self.sample.join(later.sample)
         if self.wider_sample is not None and later.wider_sample is not None:
             self.wider_sample.join(later.wider_sample)

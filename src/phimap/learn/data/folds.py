@@ -62,6 +62,32 @@ class Both(Fold, Generic[OneFold, OtherFold]):
         self.other.resume(state[1])
 
 
+class Counted(Fold, Generic[OneFold]):
+    """A fold that tells how many rows it has seen, batch by batch.
+
+    Attributes
+    ----------
+    fold : Fold
+    """
+
+    def __init__(self, fold: OneFold, advance: Callable[[int], None]):
+        self.fold, self._advance = fold, advance
+
+    def update(self, rows: Any, targets: Any, weights: Any) -> None:
+        self.fold.update(rows, targets, weights)
+        self._advance(rows.shape[0])
+
+    def merge(self, later: Counted[OneFold]) -> None:
+        self.fold.merge(later.fold)
+
+    @property
+    def state(self) -> Any:
+        return self.fold.state
+
+    def resume(self, state: Any) -> None:
+        self.fold.resume(state)
+
+
 @runtime_checkable
 class Folding(Protocol):
     """Rows that go through a pass in their own way: in parts elsewhere, or with checkpoints."""

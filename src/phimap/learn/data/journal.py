@@ -150,6 +150,11 @@ class JournaledRows:
         self._index = self._n_read = 0
         self._goes_on = False
 
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, as far as the batches tell it."""
+        return getattr(self._batches, "n_rows", None)
+
     def __iter__(self) -> Iterator[Batch]:
         n = 0
         for n, batch in enumerate(self._batches, 1):

@@ -149,9 +149,11 @@ class Moments(Record):
             squares = np.asarray(X.multiply(X).sum(axis=0, dtype=np.float64)).ravel()
             deviations = np.maximum(squares - rows * mean**2, 0)
         else:
-            host = ops_for(X).to_host(X)
-            mean = host.mean(axis=0, dtype=np.float64)
-            deviations = np.square(host - mean).sum(axis=0)
+            # Columns that lie in one piece are summed several times as fast as those across rows.
+            columns = np.array(ops_for(X).to_host(X).T, dtype=np.float64, order="C")
+            mean = columns.mean(axis=1)
+            columns -= mean[:, None]
+            deviations = np.square(columns, out=columns).sum(axis=1)
         self._add(rows, mean, deviations)
 
     def merge(self, other: Moments) -> None:

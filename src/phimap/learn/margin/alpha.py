@@ -46,15 +46,24 @@ def alphas_from(scale: float, least: float = 0.0) -> np.ndarray:
     return np.append(alphas[alphas > least / _FACTOR], least) if least else alphas
 
 
-def choose_alpha(loss: Loss, sample: Sample, path: Callable[[list[WeightedBlock]], Path], scale: float) -> Choice:
+def choose_alpha(
+    loss: Loss,
+    sample: Sample,
+    path: Callable[[list[WeightedBlock]], Path],
+    scale: float,
+    *,
+    largest: float = np.inf,
+) -> Choice:
     """The alpha of the least held-out loss; `path` makes one of the rows that a fold leaves.
 
     The objective is a sum over rows, so that alpha is the inverse of a prior variance: the sample's serves all rows.
+    The search goes down from `largest`, where that is below the alpha that shrinks all.
     """
     paths, judges = _folds(sample, path)
     if not paths:
         return Choice(scale, np.empty(0), np.empty(0), None)
     alphas = alphas_from(scale)
+    alphas = alphas[alphas <= max(largest, alphas[-1])]
     best, scores, start, held_out = 0, [], None, None
     for alpha in alphas:
         solutions = [path.solve(float(alpha)) for path in paths]

@@ -41,6 +41,8 @@ class Path:
     n_jobs : int or None
     steps : Steps
         Those taken so far, which paths on similar rows may share.
+    start : tuple of ndarrays (m, t) and (t,) or None
+        Where the first solution begins; None is at zero.
     """
 
     loss: Loss
@@ -51,6 +53,7 @@ class Path:
     eps: float
     n_jobs: int | None
     steps: Steps
+    start: Model | None = None
     _last: list[LinearSolution] = field(default_factory=list)
 
     def solve(self, alpha: float) -> LinearSolution:
@@ -73,7 +76,7 @@ class Path:
     def _ahead(self, alpha: float) -> Model | None:
         """Where the line through the last two solutions is at `alpha`."""
         if not self._last:
-            return None
+            return self.start
         last = self._last[-1]
         if len(self._last) == 1:
             return last.coef, last.intercept

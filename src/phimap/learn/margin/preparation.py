@@ -65,9 +65,9 @@ class Preparation:
         shared, problem = SharedPreconditioner(self.preconditioner, share), self.problem
         return Path(loss, rows, shared, self.mean, problem.t, problem.eps, problem.n_jobs, self.steps)
 
-    def path_of_others(self, loss: Loss, rows: Stream) -> Path:
-        """A path on the rows that a fold of the sample leaves."""
-        return self.path(loss, rows, self.sample.share * self.sample.training_share)
+    def path_of_others(self, loss: Loss, rows: Stream, start: Model | None = None) -> Path:
+        """A path on the rows that a fold of the sample leaves, from `start` on."""
+        return replace(self.path(loss, rows, self.sample.share * self.sample.training_share), start=start)
 
     def solve(
         self, loss: Loss, alpha: float, rows: Stream, start: Model | None, tolerance: float, share: float = 1.0

@@ -24,6 +24,8 @@ from phimap.ops import single_threaded_blas
 _CHOSEN_TOLERANCE = 1e-2
 # The scale is settled when it moves by less; the solution then moves by a tenth of that or less.
 _SETTLED, _MOST_ROUNDS = 1e-3, 20
+# The second search for alpha begins at the alpha of the first times this: a decade above.
+_ABOVE = 10.0
 # Steps of the scale of errors that are in memory.
 _MOST_STEPS = 50
 
@@ -53,7 +55,8 @@ class Units:
             )
             held_out = replace(held_out, predictions=predictions, targets=targets)
         coef, intercept = solution.coef * self.scale, solution.intercept * self.scale + self.centre
-        return replace(solution, coef=coef, intercept=intercept, held_out=held_out, scale=self.scale)
+        centre = solution.centre * self.scale + self.centre
+        return replace(solution, coef=coef, intercept=intercept, centre=centre, held_out=held_out, scale=self.scale)
 
 
 @dataclass(frozen=True)
@@ -120,8 +123,11 @@ class RobustMinimiser:
         choice = self._choice(prepared, units)
         if choice.held_out is None:
             return self._in_turns(prepared, choice.alpha, units)
-        units = replace(units, scale=units.scale * _scale_of(choice.held_out))
-        choice = self._choice(prepared, units)
+        ratio = _scale_of(choice.held_out)
+        units = replace(units, scale=units.scale * ratio)
+        # Beside a small scale nearly all rows look like outliers until a model fits: the search goes on from one that
+        # does, and not from zero.
+        choice = self._choice(prepared, units, largest=choice.alpha * _ABOVE, start=_over(choice.start, ratio))
         rows = RowsInUnits(prepared.rows, units)
         solution = prepared.solve(self._loss, choice.alpha, rows, choice.start, _CHOSEN_TOLERANCE)
         return units.restore(
@@ -135,10 +141,13 @@ class RobustMinimiser:
             )
         )
 
-    def _choice(self, prepared: Preparation, units: Units) -> Choice:
-        """The alpha of the least held-out loss in these units."""
+    def _choice(
+        self, prepared: Preparation, units: Units, largest: float = np.inf, start: Model | None = None
+    ) -> Choice:
+        """The alpha of the least held-out loss in these units, `largest` at the most; solutions begin at `start`."""
         sample = prepared.sample.with_targets(units.apply)
-        return choose_alpha(self._loss, sample, partial(prepared.path_of_others, self._loss), prepared.scale)
+        path = partial(prepared.path_of_others, self._loss, start=start)
+        return choose_alpha(self._loss, sample, path, prepared.scale, largest=largest)
 
     def _in_turns(self, prepared: Preparation, alpha: float, units: Units) -> LinearSolution:
         """The solution with a given alpha, on the sample first."""
@@ -165,8 +174,13 @@ class RobustMinimiser:
             if (np.abs(ratio - 1) < _SETTLED).all():
                 return solution, units
             if turn < _MOST_ROUNDS - 1:
-                start, units = (solution.coef / ratio, solution.intercept / ratio), replace(units, scale=scale)
+                start, units = _over((solution.coef, solution.intercept), ratio), replace(units, scale=scale)
         return replace(solution, status="stopped"), units
+
+
+def _over(model: Model | None, ratio: np.ndarray) -> Model | None:
+    """A model in units whose scale is `ratio` (t,) times as large."""
+    return None if model is None else (model[0] / ratio, model[1] / ratio)
 
 
 def _first_units(prepared: Preparation) -> Units:

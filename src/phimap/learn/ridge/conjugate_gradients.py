@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +12,15 @@ import numpy as np
 from phimap._random import RandomState, seed_sequence
 from phimap.learn.data.blocks import FeatureBlock
 from phimap.learn.data.folds import fold_rows
-from phimap.learn.data.outlying import OUTLYING_CAPACITY
-from phimap.learn.data.reservoir import CAPACITY
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.columns import Columns, relative_size
 from phimap.learn.ridge.gathering import Gathering
+from phimap.learn.ridge.judges import n_held_out, n_outlying
 from phimap.learn.ridge.left_out_rows import LeftOutRows
 from phimap.learn.ridge.normal_equations import Moments, NormalEquations, gram_times, moments_of
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, Sketch
 from phimap.learn.ridge.search_in_passes import AlphaSearch
+from phimap.learn.ridge.sketch_rows import SketchRows
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.solver import HeldOutScores, LinearSolution, Passes, Problem, Solver, Summand, Sums, solve
@@ -27,6 +28,10 @@ from phimap.learn.solver import HeldOutScores, LinearSolution, Passes, Problem, 
 _TINY = np.finfo(np.float64).tiny
 # Directions of the sketch to begin with, and at the most: beyond, what is made of the sketch costs more than passes.
 _RANK, _MOST_RANK = 1024, 2048
+# Directions that a byte budget must have room for.
+_LEAST_RANK = 256
+# Arrays (m, k) of k outlying rows: their features, and these less their mean as columns.
+_OUTLYING_ARRAYS = 2
 # Passes of the search for alpha at the most: a flat curve need not settle.
 _SEARCH_PASSES = 12
 # Of so few rows none are held out; they are kept whatever the byte budget.
@@ -44,6 +49,10 @@ class ConjugateGradients(Solver):
     left_out : callable, optional
         Gives the `LeftOutRows` that choose ``alpha="auto"``, and are left out meanwhile; called after the first pass.
         With an alpha that is given they are scored at that one.
+    judged : bool, default=True
+        Whether `left_out` rows judge; without, only their sample is used, with an alpha that is given.
+    sampled : bool, default=False
+        Whether the sketch is made of the sample of `left_out`, and takes no product with all rows.
     tolerance : float or None, default=None
         Residual ``|(A + alpha I) W - B| / |B|`` to reach; None is 1e-6 for float32 features and 1e-12 for float64.
     passes : int, default=60
@@ -68,7 +77,8 @@ class ConjugateGradients(Solver):
     **Error.** The residual that is reported is that of the system as it stands, formed anew. The criterion is that of
     `solve_ridge` with held-out and outlying rows, see `LeftOutErrors`.
 
-    **Cost.** A pass forms the features of all rows and takes ``4 n m k`` flops for k columns; the first has k = rank.
+    **Cost.** A pass forms the features of all rows and takes ``4 n m k`` flops for k columns; the first has k = rank,
+    unless the sketch is made of sampled rows, see `SketchRows`.
     The preconditioner takes some ``10 m rank^2`` flops, twice where alpha is chosen. ``8 m (4 rank + 6 k)`` bytes.
 
     **Differs from the source in** the choice of alpha on the way.
@@ -83,6 +93,8 @@ class ConjugateGradients(Solver):
         alpha: float | str = "auto",
         *,
         left_out: Callable[[], LeftOutRows] | None = None,
+        judged: bool = True,
+        sampled: bool = False,
         tolerance: float | None = None,
         passes: int = 60,
         rank: int = _RANK,
@@ -91,6 +103,7 @@ class ConjugateGradients(Solver):
         n_jobs: int | None = None,
     ):
         self._alpha, self._left_out, self._tolerance = alpha, left_out, tolerance
+        self._judged, self._sampled = judged and left_out is not None, sampled
         self.passes, self._rank, self._most_rank, self._rng, self._n_jobs = passes, rank, most_rank, rng, n_jobs
 
     def memory(self, n: int, m: int, t: int) -> int:
@@ -98,10 +111,10 @@ class ConjugateGradients(Solver):
         return 8 * m * (ARRAYS * min(m, self._most_rank) + _COLUMN_ARRAYS * columns)
 
     def _passes(self, m: int, t: int, eps: float) -> Passes:
-        system, sketch = yield from self._first_pass(m)
+        system, rows, sketch = yield from self._first_pass(m)
         W = image = np.zeros((m, t))
-        if isinstance(self._alpha, str) or self._left_out is not None:
-            chosen, W, image = yield from self._choose(system, sketch, eps)
+        if isinstance(self._alpha, str) or self._judged:
+            chosen, W, image = yield from self._choose(system, rows, sketch, eps)
         else:
             chosen = _Chosen(float(self._alpha), np.empty(0), np.empty(0), "given")
         preconditioner = sketch.preconditioner(system, eps)
@@ -125,11 +138,20 @@ class ConjugateGradients(Solver):
             status,
             self.n_passes,
             chosen.held_out,
+            centre=system.mean_y,
         )
 
-    def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, Sketch]]:
-        """The system without its matrix, and a sketch of that."""
-        sketch = Sketch(m, min(m, self._rank), np.random.default_rng(seed_sequence(self._rng)))
+    def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, LeftOutRows | None, Sketch]]:
+        """The system without its matrix, the rows that are left out of it, and a sketch of the matrix."""
+        rank, rng = min(m, self._rank), np.random.default_rng(seed_sequence(self._rng))
+        if self._sampled:
+            (*moments,) = yield lambda block, targets, weights: moments_of(block, targets, weights, self._n_jobs)
+            system = NormalEquations(Moments(*moments), self._n_jobs)
+            rows = None if self._left_out is None else self._left_out()
+            if rows is None or rows.sample is None:
+                raise ValueError("`left_out` must give a sample where `sampled` is True, got none. Give rows.")
+            return system, rows, Sketch(m, rank, rng, SketchRows(rows.sample, rows.outlying, system, self._n_jobs))
+        sketch = Sketch(m, rank, rng)
 
         def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
             moments = moments_of(block, targets, weights, self._n_jobs)
@@ -137,7 +159,8 @@ class ConjugateGradients(Solver):
 
         *moments, image = yield summand
         sketch.add(image)
-        return NormalEquations(Moments(*moments), self._n_jobs), sketch
+        system = NormalEquations(Moments(*moments), self._n_jobs)
+        return system, self._left_out() if self._judged and self._left_out is not None else None, sketch
 
     def _can_grow(self, sketch: Sketch, preconditioner: NystroemPreconditioner, alpha: float) -> bool:
         """Whether the preconditioner is too weak for `alpha`, and more directions would help."""
@@ -145,8 +168,10 @@ class ConjugateGradients(Solver):
         return known and not preconditioner.serves(alpha) and self.n_passes < self.passes // 2
 
     def _grow(self, sketch: Sketch) -> Generator[Summand, Sums, None]:
-        """Double the rank of a sketch, in one pass."""
+        """Double the rank of a sketch, in one pass if it needs one."""
         more = sketch.extend(min(2 * sketch.rank, len(sketch.test), self._most_rank))
+        if not sketch.needs_pass:
+            return
 
         def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
             return (gram_times(block, more, weights, self._n_jobs),)
@@ -155,14 +180,13 @@ class ConjugateGradients(Solver):
         sketch.add(image)
 
     def _choose(
-        self, system: NormalEquations, sketch: Sketch, eps: float
+        self, system: NormalEquations, rows: LeftOutRows | None, sketch: Sketch, eps: float
     ) -> Generator[Summand, Sums, tuple[_Chosen, np.ndarray, np.ndarray]]:
         """The choice of alpha with held-out scores, and a solution near it with its product with the matrix."""
-        if self._left_out is None:
+        if rows is None:
             raise ValueError(
                 "`left_out` must be given where `alpha` is 'auto', got None. Give rows to judge by, or alpha."
             )
-        rows = self._left_out()
         systems = rows.systems(system)
         preconditioner = sketch.preconditioner(systems[-1], eps)
         given = None if isinstance(self._alpha, str) else float(self._alpha)
@@ -220,15 +244,19 @@ class ConjugateGradientRidge:
     takes_signs = False
 
     def memory(self, n: int, m: int, t: int) -> int:
-        """Bytes held at the least, a block of features not counted: of rows that choose alpha, and of the solver."""
-        solver = ConjugateGradients(most_rank=NystroemPreconditioner.rank_of(m)).memory(n, m, t)
-        judges = 8 * m * (min(n // 10 + 1, CAPACITY) + OUTLYING_CAPACITY)
-        return max(judges + solver, RidgeSolver.memory(min(n, _FEW_ROWS), m))
+        """Bytes held at the least, a block of features not counted: of the outlying rows, and of the solver."""
+        solver = ConjugateGradients(most_rank=_LEAST_RANK).memory(n, m, t)
+        outlying = 8 * m * _OUTLYING_ARRAYS * n_outlying(n)
+        return max(outlying + solver, RidgeSolver.memory(min(n, _FEW_ROWS), m))
 
     def __call__(self, problem: Problem) -> LinearSolution:
         """Solve a problem."""
         spare = problem.memory - self.memory(problem.n, problem.m, problem.t)
-        most_rank = NystroemPreconditioner.rank_of(problem.m) + spare // (8 * problem.m * ARRAYS)
+        # Held-out rows are gone through in every pass, twice.
+        held = n_held_out(problem.n) * problem.m * (4 if problem.eps > 1e-10 else 8)
+        holds = held <= spare // 2
+        spare -= held if holds else 0
+        most_rank = _LEAST_RANK + spare // (8 * problem.m * ARRAYS)
         fits = RidgeSolver.memory(problem.n, problem.m) <= problem.memory
         first = None
         judged = problem.alpha == "auto" or problem.scored
@@ -238,7 +266,9 @@ class ConjugateGradientRidge:
                 problem = replace(problem, alpha=first.alpha)
         solver = ConjugateGradients(
             problem.alpha,
-            left_out=problem.left_out if judged and first is None else None,
+            left_out=partial(problem.left_out, holds),
+            judged=judged and first is None,
+            sampled=problem.left_out.sampled,
             rank=min(_RANK, most_rank),
             most_rank=min(_MOST_RANK, most_rank),
             rng=problem.rng,

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from phimap.learn.data.outlying import OutlyingRows
+from phimap.learn.data.kept_rows import WeightedRows
+from phimap.learn.data.outlying import OUTLYING_CAPACITY, OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.ridge.criteria import Rows
 from phimap.ops import Array
@@ -25,6 +26,11 @@ _LEAST_LEFT_OUT, _MOST_LEFT_OUT = 256, 1024
 def n_held_out(n_rows: int) -> int:
     """Random rows, of `n_rows`, that judge at the most."""
     return min(n_rows // _HELD_OUT_SHARE, CAPACITY)
+
+
+def n_outlying(n_rows: int) -> int:
+    """Rows, of `n_rows`, that are judged as outlying at the most."""
+    return min(n_rows // _OUTLYING_SHARE, OUTLYING_CAPACITY)
 
 
 def n_left_out(n_rows: int) -> int:
@@ -50,7 +56,7 @@ class Judges:
 
     def of(self, n_rows: int) -> tuple[Rows | None, Rows | None]:
         """Random rows and outlying ones, no row being both, of `n_rows` in all; None where they are too few."""
-        outlying, keys = self.outlying.first(n_rows // _OUTLYING_SHARE)
+        outlying, keys = self.outlying.first(n_outlying(n_rows))
         held_out = self.sample.first(n_held_out(n_rows), without=keys)
         if len(held_out.y) < 2:
             return None, None
@@ -59,3 +65,9 @@ class Judges:
     def left_out(self, n_rows: int) -> Rows:
         """Random rows, of `n_rows` in all, of which leave-one-out predictions are formed."""
         return self.mapped(*self.sample.first(n_left_out(n_rows)))
+
+    def others(self, n_rows: int, rows: Reservoir, n_wanted: int) -> WeightedRows:
+        """Rows of a reservoir that `of` does not give, at random and as many as are wanted where it has them."""
+        judging = np.sort(self.sample.keys)[: n_held_out(n_rows)]
+        outlying = self.outlying.first(n_outlying(n_rows))[1]
+        return rows.first(judging.size + n_wanted, without=np.concatenate([judging, outlying]))

@@ -25,10 +25,13 @@ class LeftOutRows:
     held_out : Rows
     outlying : Rows or None
         Other rows, those that lie farthest out.
+    sample : Rows or None
+        Further rows at random, which stay in the fit; those that `SketchRows` are made of.
     """
 
     held_out: Rows
     outlying: Rows | None = None
+    sample: Rows | None = None
 
     @property
     def parts(self) -> list[Rows]:
@@ -93,20 +96,29 @@ class LeftOutErrors:
         near = near * (1 + systems[-1].weight / near.sum())
         self._counts = np.concatenate([near, *(counts(part) for part in self._parts[1:])])
 
-    def of(self, solutions: Sequence[np.ndarray], alpha: float) -> float:
-        """The mean squared error, summed over targets, of the systems' solutions (m, t) with `alpha`."""
-        return float(weighted_mean(np.square(self._errors(solutions, alpha)).sum(axis=1), self._counts))
+    def of(self, candidates: Sequence[tuple[Sequence[np.ndarray], float]]) -> np.ndarray:
+        """Mean squared errors (c,), summed over targets, of the systems' solutions (m, t) with each of some alphas."""
+        return np.array(
+            [weighted_mean(np.square(errors).sum(axis=1), self._counts) for errors in self._errors(candidates)]
+        )
 
     def scores(self, solutions: Sequence[np.ndarray], alpha: float) -> HeldOutScores:
         """Predictions for the rows; their weights are those of the mean that `of` takes."""
-        return HeldOutScores(self._targets - self._errors(solutions, alpha), self._targets, self._counts)
+        (errors,) = self._errors([(solutions, alpha)])
+        return HeldOutScores(self._targets - errors, self._targets, self._counts)
 
-    def _errors(self, solutions: Sequence[np.ndarray], alpha: float) -> np.ndarray:
-        """Errors (r + k, t), held-out rows first."""
-        errors = [
-            part.targets - system.intercept(W) - part.block.times(np.ascontiguousarray(W), self._n_jobs)
-            for part, system, W in zip(self._parts, self._systems, solutions, strict=True)
-        ]
+    def _errors(self, candidates: Sequence[tuple[Sequence[np.ndarray], float]]) -> list[np.ndarray]:
+        """Errors (r + k, t) of each candidate, held-out rows first."""
+        found = []
+        # One product for all candidates: features of the rows may have to be formed for it.
+        for i, (part, system) in enumerate(zip(self._parts, self._systems, strict=True)):
+            own = [solutions[i] for solutions, _ in candidates]
+            fitted = np.split(part.block.times(np.hstack(own), self._n_jobs), len(own), axis=1)
+            found.append([part.targets - system.intercept(W) - F for W, F in zip(own, fitted, strict=True)])
+        return [self._left_out_errors(errors, alpha) for *errors, (_, alpha) in zip(*found, candidates, strict=True)]
+
+    def _left_out_errors(self, errors: list[np.ndarray], alpha: float) -> np.ndarray:
+        """Errors (r + k, t) for those of the systems' solutions."""
         if self._added is None:
             return errors[0]
         near, far = errors

@@ -43,10 +43,11 @@ class NormalEquations:
         B.
     size : float
         The norm of the sums that B is a difference of.
+    left_out : tuple of Rows
     """
 
     def __init__(self, moments: Moments, n_jobs: int | None, left_out: Sequence[Rows] = ()):
-        self._moments, self._left_out, self._n_jobs = moments, left_out, n_jobs
+        self._moments, self.left_out, self._n_jobs = moments, tuple(left_out), n_jobs
         counted = moments
         for rows in left_out:
             less = moments_of(rows.block, rows.targets, counts(rows), n_jobs)
@@ -73,14 +74,19 @@ class NormalEquations:
         """The sum of ``w z z^T V`` over all rows of the stream where `image` is ``A V``."""
         return self._moved(image, V, 1)
 
-    def _moved(self, image: np.ndarray, V: np.ndarray, sign: int) -> np.ndarray:
-        moved = image.copy()
+    def centred(self, image: np.ndarray, V: np.ndarray, sign: int = -1) -> None:
+        """Make ``A V`` of the sum of ``w z z^T V`` over the rows that count, in place; with `sign` 1 the reverse."""
         for first in range(0, V.shape[1], _STRIP):
             columns = slice(first, first + _STRIP)
-            part = V[:, columns]
-            moved[:, columns] += sign * np.outer(self.sum_z, (self.sum_z @ part) / self.weight)
-            for rows in self._left_out:
-                moved[:, columns] += sign * gram_times(rows.block, part, counts(rows), self._n_jobs)
+            image[:, columns] += sign * np.outer(self.sum_z, (self.sum_z @ V[:, columns]) / self.weight)
+
+    def _moved(self, image: np.ndarray, V: np.ndarray, sign: int) -> np.ndarray:
+        moved = image.copy()
+        self.centred(moved, V, sign)
+        for first in range(0, V.shape[1], _STRIP):
+            columns = slice(first, first + _STRIP)
+            for rows in self.left_out:
+                moved[:, columns] += sign * gram_times(rows.block, V[:, columns], counts(rows), self._n_jobs)
         return moved
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
@@ -98,8 +104,17 @@ def products(
         return (gram_times(block, V, weights, n_jobs),)
 
     (image,) = yield multiplied
-    parts = np.split(image, np.cumsum([own.shape[1] for _, own in factors])[:-1], axis=1)
-    return [system.of_all(part, own) for (system, own), part in zip(factors, parts, strict=True)]
+    ends = np.cumsum([own.shape[1] for _, own in factors])
+    parts = [slice(end - own.shape[1], end) for end, (_, own) in zip(ends, factors, strict=True)]
+    # Systems that leave out the same rows share one product with them: their features may have to be formed for it.
+    shared = {id(rows): rows for system, _ in factors for rows in system.left_out}
+    for rows in shared.values():
+        without = [p for p, (system, _) in zip(parts, factors, strict=True) if any(rows is r for r in system.left_out)]
+        columns = np.concatenate([np.arange(part.start, part.stop) for part in without])
+        image[:, columns] -= gram_times(rows.block, V[:, columns], counts(rows), n_jobs)
+    for part, (system, own) in zip(parts, factors, strict=True):
+        system.centred(image[:, part], own)
+    return [image[:, part] for part in parts]
 
 
 def counts(rows: Rows) -> np.ndarray:
@@ -115,4 +130,4 @@ def moments_of(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray, n_
 
 def gram_times(block: FeatureBlock, V: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> np.ndarray:
     """The sum of ``w z z^T V`` (m, k) over the rows of a block."""
-    return block.cross_products(weights[:, None] * block.times(V, n_jobs), n_jobs)[0]
+    return block.gram_times(V, weights, n_jobs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phimap.learn.ridge.normal_equations import NormalEquations
+from phimap.learn.ridge.sketch_rows import SketchRows
 from phimap.ops import single_threaded_blas
 
 # Rank of the sketch: a share of the width, within bounds.
@@ -120,16 +121,26 @@ class Sketch:
     m, rank : int
         Features, and directions to begin with.
     rng : Generator
+    rows : SketchRows, optional
+        Rows that stand for all rows. Their images are formed here; without them `add` takes those of all rows.
 
     Attributes
     ----------
     test : ndarray of shape (m, rank)
         The directions, orthonormal.
+    needs_pass : bool
+        Whether images of directions are sums over all rows.
     """
 
-    def __init__(self, m: int, rank: int, rng: np.random.Generator):
-        self.test, self._rng = test_matrix(m, rank, rng), rng
+    def __init__(self, m: int, rank: int, rng: np.random.Generator, rows: SketchRows | None = None):
+        self.test, self._rng, self._rows = test_matrix(m, rank, rng), rng, rows
         self._image = np.empty((m, 0))
+        if rows is not None:
+            self.add(rows.image(self.test))
+
+    @property
+    def needs_pass(self) -> bool:
+        return self._rows is None
 
     @property
     def rank(self) -> int:
@@ -141,17 +152,20 @@ class Sketch:
         self._image = np.hstack([self._image, image]) if self._image.size else image
 
     def extend(self, rank: int) -> np.ndarray:
-        """Draw directions up to `rank`; those added are returned, for `add`."""
+        """Draw directions up to `rank`; those added are returned, for `add` where that needs a pass."""
         more = self._rng.standard_normal((len(self.test), rank - self.rank))
         # Twice: once leaves what rounding leaves of directions that were nearly spanned.
         for _ in range(2):
             more -= self.test @ (self.test.T @ more)
             more = np.linalg.qr(more)[0]
         self.test = np.hstack([self.test, more])
+        if self._rows is not None:
+            self.add(self._rows.image(more))
         return more
 
     def preconditioner(self, system: NormalEquations, eps: float) -> NystroemPreconditioner:
         """The preconditioner of a system of these rows, whose products are known to `eps`."""
+        system = system if self._rows is None else self._rows.estimate(system)
         centred = system.of_all(self._image, self.test)
         # Products see one factor less its mean over a block, and the other as it is.
         rounding = _ROUNDING * eps * float(np.sqrt(np.linalg.norm(self._image) * np.linalg.norm(centred)))

@@ -21,6 +21,7 @@ _FLOOR = 1e-2
 _MOST_DECADES = 10
 # How far to either side of the best the curve is followed; the neighbours must have settled.
 _REACH, _NEEDED = 2, 1
+_AT_ONCE = 2 * _REACH + 1
 # A solution has settled once what it may still change by is this share of its error: the curve then moves by less
 # than its minimum is flat.
 _SETTLED = 1e-4
@@ -67,10 +68,12 @@ class AlphaSearch:
         # Of each alpha, for each system.
         self._columns: dict[int, list[Columns]] = {}
         self._pairs = list(zip(systems, preconditioners, strict=True))
-        self.scores = np.array(
+        self.scores = np.concatenate(
             [
-                self._errors.of([own.solve(system.rhs, shift) for system, own in self._pairs], shift)
-                for shift in self.alphas
+                self._errors.of(
+                    [([own.solve(system.rhs, shift) for system, own in self._pairs], shift) for shift in shifts]
+                )
+                for shifts in np.split(self.alphas, range(_AT_ONCE, self.alphas.size, _AT_ONCE))
             ]
         )
         self.best = int(self.scores.argmin())
@@ -91,8 +94,7 @@ class AlphaSearch:
             images = yield from products([(system, part.directions) for system, part in stepping], self._n_jobs)
             for (_, part), image in zip(stepping, images, strict=True):
                 part.step(image)
-            for i in active:
-                self.scores[i] = self._errors.of(self._solutions(i), self.alphas[i])
+            self.scores[active] = self._errors.of([(self._solutions(i), self.alphas[i]) for i in active])
             followed = sorted(self._columns)
             self.best = followed[int(self.scores[followed].argmin())]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numba
 
+from phimap.ops.compiled.jit import compiled
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+
+@compiled
 def rectify(projected, order, scale, out, first):
     """Write ``scale * (P > 0) * P**order`` to columns of `out` from `first`.
 
@@ -30,7 +32,7 @@ def rectify(projected, order, scale, out, first):
                 target[j] = (scale[j] * x) * x
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def interpolate(projected, table, reach, scale, out, first):
     """Write ``scale * f(P)`` to columns of `out` from `first`, f linear between table entries on ``[-reach, reach]``.
 

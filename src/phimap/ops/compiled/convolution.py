@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
 from phimap.ops.compiled.fourier_steps import forward_step, inverse_step, times
+from phimap.ops.compiled.jit import compiled
 from phimap.ops.compiled.vectors import (
     BYTES,
     add,
@@ -118,7 +118,7 @@ def convolutions(
     _convolutions(transformed, parts, stages.opposite, offset, scale, stages.radices, stages.twiddles, out)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _lane_transforms(X, factors, radices, twiddles, transformed):
     """Fill `transformed` as `lane_transforms` says."""
     n, d = X.shape
@@ -139,7 +139,7 @@ def _lane_transforms(X, factors, radices, twiddles, transformed):
         forward(values, radices, twiddles)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _convolutions(transformed, parts, opposite, offset, scale, radices, twiddles, out):
     """Fill `out` as `convolutions` says; parts (B, length / 2, 4)."""
     n, s = out.shape
@@ -165,7 +165,7 @@ def _convolutions(transformed, parts, opposite, offset, scale, radices, twiddles
                     out[first + lane, start + c] = scale[start + c] * values[lanes * (offset + c) + lane]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _multiply_transforms(transformed, parts, opposite, values):
     """Set values to the transforms of a group's convolutions with one generator, parts (length / 2, 4)."""
     lanes = lanes_of(values)
@@ -178,7 +178,7 @@ def _multiply_transforms(transformed, parts, opposite, values):
         store(values, i + lanes, add(p, multiply_subtract(b, imag, multiply(q, real))))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def forward(x, radices, twiddles):
     """Transform the sequence of complex vectors x in place."""
     lanes = lanes_of(x)
@@ -197,7 +197,7 @@ def forward(x, radices, twiddles):
         width = steps
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def inverse(x, radices, twiddles):
     """Undo `forward`, but for the factor of the length.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from phimap.ops.compiled.jit import compiled
 
 # Indices are made unsigned, which spares numba the test for negative ones: the loops then take half as long.
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def countsketch_dense(X, buckets, signs, out):
     """Set ``out[i, c]`` to the sum of ``signs[j, l] * X[i, j]`` over the (j, l) with ``buckets[j, l] = c``.
 
@@ -26,7 +27,7 @@ def countsketch_dense(X, buckets, signs, out):
                 row[np.uintp(buckets[j, copy])] += signs[j, copy] * x
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def countsketch_csr(data, indices, indptr, buckets, signs, out):
     """Do as `countsketch_dense` for the CSR matrix with these arrays, duplicates and any order allowed.
 
@@ -49,7 +50,7 @@ def countsketch_csr(data, indices, indptr, buckets, signs, out):
     return True
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def gather_product(A, columns_a, B, columns_b, scale, out, first):
     """Write ``scale * A[:, columns_a] * B[:, columns_b]`` to the columns of `out` from `first`.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from phimap.ops.compiled.hadamard import TOGETHER, flat_rows, repeat, transform, write_scaled
+from phimap.ops.compiled.jit import compiled
 
 
 def fastfood_blocks(
@@ -27,7 +27,7 @@ def fastfood_blocks(
         _fastfood_blocks(X, flips, permutations[some], gains[some], scale[first:last], first, out)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _fastfood_blocks(X, flips, permutations, gains, scale, first, out):
     """Write the results of blocks that lie side by side, flips (w,), to columns of `out` from `first` on."""
     n_blocks, width = permutations.shape
@@ -42,7 +42,7 @@ def _fastfood_blocks(X, flips, permutations, gains, scale, first, out):
         write_scaled(permuted, scale, out[i, first : first + scale.shape[0]])
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _permute(values, permutation, gains, results):
     """Set results (p,) to gains times the values at the places of the permutation."""
     for j in range(results.shape[0]):

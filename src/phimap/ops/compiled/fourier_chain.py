@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
+from phimap.ops.compiled.jit import compiled
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def fourier_chain(transformed, rows, orientations, scale, out, first):
     """Write the parts of ``scale * prod_l transformed[:, l, rows[l]]``: the real ones, then the imaginary ones.
 

@@ -7,10 +7,10 @@ account; the second is an inverse one, which ends in natural order.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from phimap.ops.compiled.convolution import forward, inverse, stages_of
 from phimap.ops.compiled.fourier_steps import times
+from phimap.ops.compiled.jit import compiled
 from phimap.ops.compiled.vectors import add, broadcast, lanes_of, load, store, transpose
 
 
@@ -47,7 +47,7 @@ def fourier_points(
     )  # fmt: skip
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _fourier_points(
     X, factors, outer, inner, places, n_points, scale, out, radices_1, twiddles_1, radices_2, twiddles_2
 ):

@@ -9,8 +9,7 @@ None.
 
 from __future__ import annotations
 
-from numba import njit
-
+from phimap.ops.compiled.jit import inlined
 from phimap.ops.compiled.vectors import (
     add,
     broadcast,
@@ -30,20 +29,20 @@ _COS_1, _COS_2 = 0.30901699437494742, -0.80901699437494742
 _SIN_1, _SIN_2 = 0.95105651629515357, 0.58778525229247313
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def times(a, p, b, q):
     """``(a + i p) (b + i q)``."""
     return multiply_subtract(a, b, multiply(p, q)), multiply_add(a, q, multiply(p, b))
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _get(x, i):
     """Real and imaginary parts of entry i."""
     lanes = lanes_of(x)
     return load(x, 2 * lanes * i), load(x, 2 * lanes * i + lanes)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _put(x, i, a, p):
     """Set entry i to a + i p."""
     lanes = lanes_of(x)
@@ -51,7 +50,7 @@ def _put(x, i, a, p):
     store(x, 2 * lanes * i + lanes, p)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _put_turned(x, i, a, p, twiddles, t):
     """Set entry i to a + i p times a factor."""
     if twiddles is None:
@@ -61,7 +60,7 @@ def _put_turned(x, i, a, p, twiddles, t):
     _put(x, i, a, p)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _get_turned(x, i, twiddles, t):
     """Entry i with its parts changed about, times a factor."""
     p, a = _get(x, i)
@@ -70,19 +69,19 @@ def _get_turned(x, i, twiddles, t):
     return times(a, p, broadcast(twiddles[t]), broadcast(twiddles[t + 1]))
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _two(a, p, b, q):
     """The transform of two numbers, a + i p and b + i q."""
     return add(a, b), add(p, q), subtract(a, b), subtract(p, q)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _turned_pair(a, p, b, q):
     """``(a + i p) - i (b + i q)`` and ``(a + i p) + i (b + i q)``."""
     return add(a, q), subtract(p, b), subtract(a, q), add(p, b)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _three(a, p, b, q, c, r):
     """The transform of three numbers."""
     b, q, c, r = _two(b, q, c, r)
@@ -92,7 +91,7 @@ def _three(a, p, b, q, c, r):
     return add(a, b), add(p, q), one, one_imag, two, two_imag
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _four(a, p, b, q, c, r, d, s):
     """The transform of four numbers."""
     a, p, c, r = _two(a, p, c, r)
@@ -102,7 +101,7 @@ def _four(a, p, b, q, c, r, d, s):
     return zero, zero_imag, one, one_imag, two, two_imag, three, three_imag
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _five(a, p, b, q, c, r, d, s, e, t):
     """The transform of five numbers."""
     b, q, e, t = _two(b, q, e, t)
@@ -120,7 +119,7 @@ def _five(a, p, b, q, c, r, d, s, e, t):
     return zero, zero_imag, one, one_imag, two, two_imag, three, three_imag, four, four_imag
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _forward_2(x, i, m, twiddles, t):
     """Forward step on two entries."""
     a, p = _get(x, i)
@@ -130,7 +129,7 @@ def _forward_2(x, i, m, twiddles, t):
     _put_turned(x, i + m, b, q, twiddles, t)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _forward_3(x, i, m, twiddles, t):
     """Forward step on three entries."""
     a, p = _get(x, i)
@@ -142,7 +141,7 @@ def _forward_3(x, i, m, twiddles, t):
     _put_turned(x, i + 2 * m, c, r, twiddles, t + 2)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _forward_4(x, i, m, twiddles, t):
     """Forward step on four entries."""
     a, p = _get(x, i)
@@ -156,7 +155,7 @@ def _forward_4(x, i, m, twiddles, t):
     _put_turned(x, i + 3 * m, d, s, twiddles, t + 4)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _forward_5(x, i, m, twiddles, t):
     """Forward step on five entries."""
     a, p = _get(x, i)
@@ -172,7 +171,7 @@ def _forward_5(x, i, m, twiddles, t):
     _put_turned(x, i + 4 * m, e, v, twiddles, t + 6)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _inverse_2(x, i, m, twiddles, t):
     """Inverse step on two entries."""
     p, a = _get(x, i)
@@ -182,7 +181,7 @@ def _inverse_2(x, i, m, twiddles, t):
     _put(x, i + m, q, b)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _inverse_3(x, i, m, twiddles, t):
     """Inverse step on three entries."""
     p, a = _get(x, i)
@@ -194,7 +193,7 @@ def _inverse_3(x, i, m, twiddles, t):
     _put(x, i + 2 * m, r, c)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _inverse_4(x, i, m, twiddles, t):
     """Inverse step on four entries."""
     p, a = _get(x, i)
@@ -208,7 +207,7 @@ def _inverse_4(x, i, m, twiddles, t):
     _put(x, i + 3 * m, s, d)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _inverse_5(x, i, m, twiddles, t):
     """Inverse step on five entries."""
     p, a = _get(x, i)
@@ -224,7 +223,7 @@ def _inverse_5(x, i, m, twiddles, t):
     _put(x, i + 4 * m, v, e)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def forward_step(x, i, m, radix, twiddles, t):
     """Forward step of a radix."""
     if radix == 4:
@@ -237,7 +236,7 @@ def forward_step(x, i, m, radix, twiddles, t):
         _forward_5(x, i, m, twiddles, t)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def inverse_step(x, i, m, radix, twiddles, t):
     """Inverse step of a radix."""
     if radix == 4:

@@ -16,16 +16,16 @@ Fino, Algazi (1976), *Unified matrix treatment of the fast Walsh-Hadamard transf
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import BYTES, butterfly, flip, lanes_of, load, store, within_1, within_2, within_4
 
 # Numbers transformed together, where rows are narrower: 16 kB of float32, half of the nearest cache.
 TOGETHER = 4096
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _between_two(a, b, c, d, e, f, g, h):
     """One stage between eight vectors, neighbours first."""
     a, b = butterfly(a, b)
@@ -35,7 +35,7 @@ def _between_two(a, b, c, d, e, f, g, h):
     return a, b, c, d, e, f, g, h
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _load_eight(x, i, step):
     """Eight vectors of `x` from `i` on, `step` apart."""
     i_upper = i + 4 * step
@@ -44,7 +44,7 @@ def _load_eight(x, i, step):
     return a, b, c, d, e, f, g, load(x, i_upper + 3 * step)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _store_eight(x, i, step, a, b, c, d, e, f, g, h):
     """Write eight vectors to `x` from `i` on, `step` apart."""
     i_upper = i + 4 * step
@@ -58,7 +58,7 @@ def _store_eight(x, i, step, a, b, c, d, e, f, g, h):
     store(x, i_upper + 3 * step, h)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _tile(x, signs, i, j, width):
     """Flip the signs of eight vectors of `x` from `i` on, then apply the stages of rows of `width` that fit them.
 
@@ -90,7 +90,7 @@ def _tile(x, signs, i, j, width):
     _store_eight(x, i, lanes, a, b, c, d, e, f, g, h)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _three_stages(x, i, stride):
     """Apply the stages of `stride` and twice and four times as much to eight vectors of `x`."""
     a, b, c, d, e, f, g, h = _load_eight(x, i, stride)
@@ -100,7 +100,7 @@ def _three_stages(x, i, stride):
     _store_eight(x, i, stride, a, b, c, d, e, f, g, h)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _two_stages(x, i, stride):
     """Apply the stages of `stride` and twice as much to four vectors of `x`."""
     a, b = butterfly(load(x, i), load(x, i + stride))
@@ -113,7 +113,7 @@ def _two_stages(x, i, stride):
     store(x, i + 3 * stride, d)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _one_stage(x, i, stride):
     """Apply the stage of `stride` to two vectors of `x`."""
     a, b = butterfly(load(x, i), load(x, i + stride))
@@ -121,7 +121,7 @@ def _one_stage(x, i, stride):
     store(x, i + stride, b)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def transform(x, signs, first, last, width):
     """Transform rows of `width` that lie one after the other in `x`, from `first` up to `last`, in place.
 
@@ -155,7 +155,7 @@ def transform(x, signs, first, last, width):
                 _one_stage(x, i, stride)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def fwht(X):
     """Replace every row of X by its Walsh-Hadamard transform, in Sylvester's order, unnormalised.
 
@@ -196,7 +196,7 @@ def flat_rows(parts: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.ascontiguousarray(np.pad(rows, [(0, 0), (0, missing)]) if missing else rows)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _hadamard_blocks(X, factors, width, scale, first, out):
     """Write the results of blocks that lie side by side, factors (t, w), to columns of `out` from `first` on."""
     values = np.empty(factors.shape[1], X.dtype)
@@ -207,7 +207,7 @@ def _hadamard_blocks(X, factors, width, scale, first, out):
         write_scaled(values, scale, out[i, first : first + scale.shape[0]])
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def repeat(x, width, values):
     """Fill values with x (d,), padded with zeros to `width`, over and over."""
     d = x.shape[0]
@@ -219,7 +219,7 @@ def repeat(x, width, values):
     values[values.shape[0] - values.shape[0] % width :] = 0
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def write_scaled(values, scale, results):
     """Set results (w,) to scale (w,) times the first of values."""
     for c in range(scale.shape[0]):

@@ -18,9 +18,9 @@ products by tables of all combinations of a few rows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from phimap.ops.compiled.integer_vectors import accumulate, masked, rotated, shifted, zero_like
+from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, load_two, store, subtract
 
 # Rows of the first factor that share tables, each a field of a lane: 96.
@@ -52,7 +52,7 @@ def words_of_codes(are_signs: bool) -> int:
     return (_SIGNS if are_signs else _BITS)[1] // 8
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _ternary_codes(bits):
     """Eight bytes from four bits b each in their lower halves: ``b_0 + 3 b_1 + 9 b_2 + 27 b_3``."""
     second, third, fourth = (
@@ -63,7 +63,7 @@ def _ternary_codes(bits):
     return bits + second + np.uint64(5) * third + np.uint64(19) * fourth
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def write_codes(plane, negative, are_signs, out):
     """Set out uint64 (n_groups, n, words_of_codes) to the codes of rows of bits, or of signs and zeros.
 
@@ -85,7 +85,7 @@ def write_codes(plane, negative, are_signs, out):
                 out[group, i, 2 * k + 1] = _ternary_codes(word) + _ternary_codes(signs)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _turn(plane, k, turned):
     """Write word k of up to 96 rows, that of field f being rotated to the left by 5 f; rows beyond are 0."""
     turned[:] = 0
@@ -95,7 +95,7 @@ def _turn(plane, k, turned):
             turned[i] = (plane[i, k] << left) | ((plane[i, k] >> np.uint64(1)) >> (np.uint64(63) - left))
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _gathered(turned, f):
     """Bit f of all rows: one of each field, 5 bits apart, in the lane of each."""
     bits = masked(load_two(turned, 0), _PLACES[0, f])
@@ -104,7 +104,7 @@ def _gathered(turned, f):
     return rotated(bits, np.uint64(f))
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _write_tables(rows, tables, first, n_bits, are_signs):
     """Write the table of one code from entry `first` on, from what the rows have at its bits."""
     start = _LANES * first
@@ -121,7 +121,7 @@ def _write_tables(rows, tables, first, n_bits, are_signs):
         size *= 3 if are_signs else 2
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _write_group(plane, negative, group, are_signs, n_entries, turned, turned_negative, rows, tables):
     """Write the tables of all codes of a group of words, in the order of the codes."""
     table = 0
@@ -143,14 +143,14 @@ def _write_group(plane, negative, group, are_signs, n_entries, turned, turned_ne
                 table += 1
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _place_of(codes, at, first):
     """Where the entry of code `at` is, in tables whose table for it begins with entry `first`."""
     # Numba compares a signed index with zero each time.
     return _LANES * (first + np.intp(codes[np.uint64(at)]))
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _add_group(tables, codes, at, n_entries, n_codes, sums, target):
     """Add the products of all rows with one other, whose codes are from `at` on, to `sums` from `target` on."""
     even = zero_like(load_two(tables, 0))
@@ -168,13 +168,13 @@ def _add_group(tables, codes, at, n_entries, n_codes, sums, target):
     _add_spread(shifted(odd, 15), sums, target + 3 * _LANES)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _add_spread(fields, sums, target):
     """Add every second of the fields of 10 bits to as many of 20 bits."""
     store(sums, target, add(load_two(sums, target), masked(fields, _SPREAD)))
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _add_counts(sums, raised, counts):
     """Add the sums of fields to counts, flat (n, 96), less what their products were raised by."""
     for j in range(counts.size // (_FIELDS * _LANES)):
@@ -186,7 +186,7 @@ def _add_counts(sums, raised, counts):
         counts[k] -= raised
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def lookup_products(plane, negative, codes, first, are_signs, counts):
     """Set counts int32 (n, 96) to inner products of rows `first` on of the second factor with those of the first.
 
@@ -216,7 +216,7 @@ def lookup_products(plane, negative, codes, first, are_signs, counts):
         _add_counts(sums, 4 * n_codes * (stop - done) if are_signs else 0, counts.reshape(-1))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def write_affine(counts, weight, left, right, scale, out):
     """Set out (r, n) to ``(weight * counts[:, :r].T + left[:, None] + right) * scale``, for left (r,), right (n,)."""
     for top in range(0, out.shape[1], _TILE):
@@ -225,7 +225,7 @@ def write_affine(counts, weight, left, right, scale, out):
                 out[i, j] = (weight * counts[j, i] + left[i] + right[j]) * scale
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def write_both(counts, weight, left, right, scale, out, image):
     """Do as `write_affine`, and set image (n, r) to the transpose; where they overlap both write the same."""
     block = np.empty((_TILE, _FIELDS * _LANES), out.dtype)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numba.extending import intrinsic
 
 from phimap.ops.compiled.integer_vectors import above, at_most, below
+from phimap.ops.compiled.jit import compiled, inlined
 
 
 @intrinsic
@@ -19,7 +19,7 @@ def _count(typing_context, word):
     return word(word), generate
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def pack_ternary(projected, lower, upper, closed, planes, first):
     """Set bits for columns `first` on: in the first plane where a value is above `upper` or below `lower`, else not.
 
@@ -50,7 +50,7 @@ def pack_ternary(projected, lower, upper, closed, planes, first):
             done += size
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _compared(values, lower, upper, closed, shift):
     """Bits from `shift` on of which values are above `upper`, and of which below `lower`."""
     is_above, is_below = np.uint64(0), np.uint64(0)
@@ -61,7 +61,7 @@ def _compared(values, lower, upper, closed, shift):
     return is_above, is_below
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def pack_codes(codes, planes):
     """Set bit k of the codes uint8 (r, m) in plane k: planes uint64 (q, r, w) are overwritten."""
     for k in range(planes.shape[0]):
@@ -73,7 +73,7 @@ def pack_codes(codes, planes):
                 planes[k, i, word] = bits
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def unpack(planes, weights, offset, first, out):
     """Set out (r, k) to ``offset + sum_q weights[q] * bit`` of columns `first`, a multiple of 64, to ``first + k``."""
     one = np.uint64(1)
@@ -90,7 +90,7 @@ def unpack(planes, weights, offset, first, out):
                     target[b] += weights[k] * ((word >> np.uint64(b)) & one)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def ones(planes, out):
     """Set out float64 (r,) to the number of ones in the rows of a plane uint64 (r, w)."""
     for i in range(planes.shape[0]):
@@ -100,7 +100,7 @@ def ones(planes, out):
         out[i] = np.int64(total)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def transpose(plane, out):
     """Transpose bits: plane uint64 (n, w) to out (64 w or fewer, ceil(n / 64)), 64 x 64 bits at a time.
 
@@ -127,7 +127,7 @@ def transpose(plane, out):
                 out[64 * word + r, group] = block[r]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _mixed(state):
     """SplitMix64's output function (Steele, Lea and Flood 2014, Figure 13)."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -135,7 +135,7 @@ def _mixed(state):
     return state ^ (state >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def hash_dense(X, out):
     """Set out uint64 (n,) to sums over the entries of X float64 (n, d), C-contiguous, of a hash of value and column.
 
@@ -150,7 +150,7 @@ def hash_dense(X, out):
         out[i] = _mixed(total)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def hash_csr(data, indices, indptr, out):
     """Set out as `hash_dense` does, from the parts of a CSR matrix, data being float64."""
     bits = data.view(np.uint64)
@@ -162,7 +162,7 @@ def hash_csr(data, indices, indptr, out):
         out[i] = _mixed(total)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def round_codes(Z, keys, dither, peak, last, codes):
     """Round Z (r, m) to codes uint8 (r, m) from 0, which is -peak, to last, which is peak; keys (r,), dither (m,)."""
     factor = 0.5 * last / peak

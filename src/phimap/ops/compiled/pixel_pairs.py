@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
+from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import (
     add,
     choose,
@@ -53,13 +53,13 @@ _SERIES = np.array(
 _PARALLEL = 64 * np.finfo(np.float64).eps
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _line(u, series, k):
     lanes = lanes_of_two(series)
     return multiply_add(u, load_two(series, (k + 1) * lanes), load_two(series, k * lanes))
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _duals(x, series):
     """``pi kappa1`` and ``pi kappa0`` of a vector of cosines; `series` holds each coefficient in all lanes."""
     zero, one = spread(x, 0.0), spread(x, 1.0)
@@ -80,7 +80,7 @@ def _duals(x, series):
     return choose(kappa1, kappa1, zero), supplement
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _down(plane, first, n_rows, pitch, sums, start):
     """Set `sums` from `start` on to the sum of `n_rows` rows of a plane, `pitch` numbers each."""
     lanes = lanes_of_two(plane)
@@ -93,7 +93,7 @@ def _down(plane, first, n_rows, pitch, sums, start):
         store(sums, start + k, total)
 
 
-@numba.njit(nogil=True, forceinline=True)
+@inlined
 def _across(sums, middle, radius):
     """The sum of the vectors up to `radius` from `middle`."""
     lanes = lanes_of_two(sums)
@@ -106,7 +106,7 @@ def _across(sums, middle, radius):
     return total
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs, out):
     """Set ``out[k]`` to the sum over pixel pairs of P_L of images ``X[pairs[k, 0]]`` and ``Y[pairs[k, 1]]``.
 
@@ -143,7 +143,7 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs, out):
         out[start:end] = totals[: end - start]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _rows(images, inverse, factor):
     """For each image a row: the image (c, h, w), then for each layer inverse roots (h, w) and `factor` times roots."""
     n, channels, height, width = images.shape
@@ -160,7 +160,7 @@ def _rows(images, inverse, factor):
     return rows.reshape(n, -1)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _pack(rows, wanted, chosen, out):
     """Write the wanted rows to `out`, one a lane, unless they are the ones `chosen` says it holds."""
     if np.array_equal(wanted, chosen):
@@ -172,7 +172,7 @@ def _pack(rows, wanted, chosen, out):
             out[k * lanes + lane] = rows[wanted[lane], k]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _plane(x, y, shape, depth, radius, down, right, factor, series, planes, all_sums, totals):
     """Add the sums of P_L over pixels p of the images x and p + (down, right) of the images y, both inside.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from phimap.ops.base import TERNARY_PLACES
+from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, broadcast, lanes_of_two, load_two, store, subtract, transpose
 
 # Inputs whose signed sums are in one table, and the number of these.
@@ -23,7 +24,7 @@ _GROUP = 16
 _RESULTS = 32
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def signed_sums(X, indices, bounds, out):
     """Set ``out[:, c]`` to a sum of columns of `X` less a sum of others.
 
@@ -48,7 +49,7 @@ def signed_sums(X, indices, bounds, out):
                     results[r, left + q] = totals[q, r]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def ternary_products(X, codes, out):
     """Set out (n, s) to the product of X (n, d) with the transpose of a matrix of ones, minus ones and zeros.
 
@@ -82,7 +83,7 @@ def ternary_products(X, codes, out):
         _write_rows(totals, lanes, results)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _write_rows(totals, lanes, out):
     """Set out (n, s) to the transpose of totals, flat (s, lanes): squares of vectors where there are whole ones."""
     n, s = out.shape
@@ -97,7 +98,7 @@ def _write_rows(totals, lanes, out):
             out[r, c] = totals[c * lanes + r]
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _write_signed_sums(group, j, tables, first, lanes):
     """Write all sums of inputs j to j + 3 with signs or zeros, from entry `first` on, whose first stays 0."""
     size = 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from phimap.ops.compiled.jit import compiled
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def sparse_product(X, columns, entries, out):
     """Set ``out[i, c]`` to the sum over l of ``entries[l, c] * X[i, columns[l, c]]``.
 

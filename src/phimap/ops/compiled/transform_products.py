@@ -18,11 +18,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from phimap.ops.compiled.convolution import Stages, forward, stages_of
 from phimap.ops.compiled.fourier_steps import times
+from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import BYTES, add, broadcast, lanes_of, load, multiply, store, subtract, transpose
 
 # Features of a group that are computed before they are written to their rows.
@@ -150,7 +150,7 @@ def _prepared(n_rows: int, signs: np.ndarray, dtype: np.dtype) -> tuple[LaneTran
     return LaneTransforms(values, (n_rows, n_frequencies)), _real_transform(signs.shape[0], dtype), signs.astype(dtype)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _dense_transforms(X, factors, step, radices, twiddles, places, turns, transformed):
     """Fill `transformed` as `transforms` says, of dense X."""
     n, d = X.shape
@@ -174,7 +174,7 @@ def _dense_transforms(X, factors, step, radices, twiddles, places, turns, transf
         _take_apart(values, places, turns, transformed[group])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _csr_transforms(data, indices, indptr, factors, step, radices, twiddles, places, turns, transformed):
     """Fill `transformed` as `transforms` says, of a CSR matrix; duplicates and any order are allowed."""
     n = indptr.shape[0] - 1
@@ -194,7 +194,7 @@ def _csr_transforms(data, indices, indptr, factors, step, radices, twiddles, pla
         _take_apart(values, places, turns, transformed[group])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _product_transforms(
     A, columns_a, orientations_a, B, columns_b, orientations_b, scale,
     factors, step, radices, twiddles, places, turns, transformed,
@@ -222,7 +222,7 @@ def _product_transforms(
     return True
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _write_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, out, first):
     """Write as `write_product` says; False where a column lies outside."""
     n, m = out.shape
@@ -255,7 +255,7 @@ def _write_product(A, columns_a, orientations_a, B, columns_b, orientations_b, s
     return True
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _product(a, i, orientation_a, b, j, orientation_b, scale):
     """Parts of ``scale`` times the entries at i and j, each conjugated where its orientation is -1."""
     lanes = lanes_of(a)
@@ -264,14 +264,14 @@ def _product(a, i, orientation_a, b, j, orientation_b, scale):
     return times(x, p, y, q)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _fill(values):
     """Give the first row of a group, which serves all others, to every lane."""
     for i in range(0, values.shape[0], lanes_of(values)):
         store(values, i, broadcast(values[i]))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _take_apart(values, places, turns, result):
     """Set result to what the transformed values of a group, in the order of the stages, say of real rows."""
     lanes = lanes_of(values)

@@ -33,9 +33,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import BYTES, CONTRACT, Vector, add, lanes_of, larger, load, multiply, store
 
 _LIMITS = {np.dtype(np.float32): 2.0**13, np.dtype(np.float64): 2.0**26}
@@ -130,7 +131,7 @@ def _both(_, vector):
 _cosine_and_sine: Any = intrinsic(_both)
 
 
-@njit(nogil=True, forceinline=True)
+@inlined
 def _write_at(row, shift, scale, target, half, j, peaks):
     """Write one vector of cosines, and of sines `half` further on; return the larger of `peaks` and its magnitudes."""
     x = load(row, j)
@@ -144,7 +145,7 @@ def _write_at(row, shift, scale, target, half, j, peaks):
     return larger(peaks, bits)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _fill(projected, shift, scale, out, first, half, peak):
     """Write cosines of projected + shift, and sines unless `half` is None; `shift` may be None.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
+from phimap.ops.compiled.jit import compiled
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def windows(F, height, width, first, filter_size, exact, signs, folded, out):
     """Set row k of `out` to the window around pixel ``first + k`` of images of height x width pixels.
 

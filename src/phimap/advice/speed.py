@@ -1,0 +1,66 @@
+"""How fast matrix products and feature maps are on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from phimap.random_map import RandomMap
+
+# Products of this order take tens of milliseconds and are far past the size at which BLAS runs at full speed.
+_ORDER = 1536
+_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Measured speed of matrix products in 10^9 operations a second.
+
+    Attributes
+    ----------
+    threads : int
+    single : float
+        In float32.
+    double : float
+        In float64.
+    """
+
+    threads: int
+    single: float
+    double: float
+
+
+def measure_speed(threads: int, clock: Callable[[], float] = time.perf_counter) -> Speed:
+    """Measure matrix products on `threads` threads; takes a few tenths of a second."""
+    with threadpool_limits(limits=threads, user_api="blas"):
+        return Speed(threads, _gigaflops("float32", clock), _gigaflops("float64", clock))
+
+
+def _gigaflops(dtype: str, clock: Callable[[], float]) -> float:
+    """Best of a few products of square matrices."""
+    A = np.random.default_rng(0).random((_ORDER, _ORDER)).astype(dtype)
+    out = np.empty_like(A)
+    return 2 * _ORDER**3 / best_seconds(lambda: np.matmul(A, A, out=out), clock) / 1e9
+
+
+def transform_seconds(feature_map: RandomMap, X: Any) -> float:
+    """Seconds that a fitted map takes for the rows of `X`; the first call may compile."""
+    start = time.perf_counter()
+    feature_map.transform(X)
+    return time.perf_counter() - start
+
+
+def best_seconds(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Least of a few timings of `work` by a clock, after a call that may compile."""
+    work()
+    seconds = []
+    for _ in range(_REPEATS):
+        start = clock()
+        work()
+        seconds.append(clock() - start)
+    return min(seconds)

@@ -1,0 +1,180 @@
+"""``phimap plan``: what a fit will take of time, memory and traffic, before it is begun."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Grid
+
+from phimap._progress import Stages
+from phimap.advice import measure_machine
+from phimap.cli.facts import write_json
+from phimap.cli.options import PlanOptions
+from phimap.cli.table_size import table_size
+from phimap.config import memory_budget, size_text, thread_count
+from phimap.io import DataError
+from phimap.learn.data.batches import smallest_batch
+from phimap.learn.registry import choose
+from phimap.learn.search.kernel import OTHERS, STATIONARY
+from phimap.learn.search.names import kernel_name
+from phimap.theory import REFERENCE, Cost, Machine, cost
+
+# Kernels whose maps are no Fourier features, by the constant of a machine that comes closest.
+_KINDS = {"ntk": "ntk", "nngp": "ntk", "cntk": "ntk"}
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Rows, columns and outputs to plan for, where rows come from, and what is to be said of these numbers."""
+
+    n_rows: int
+    n_columns: int
+    n_outputs: int
+    file_format: str
+    estimated: bool
+    notes: tuple[str, ...]
+
+
+def run(options: PlanOptions) -> None:
+    """Carry out the command."""
+    kernel = kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel")
+    sizes = _sizes(options)
+    machine = _machine(options)
+    found = _cost(options, kernel, sizes, machine)
+    if options.json:
+        told = {
+            "rows_estimated": sizes.estimated,
+            "notes": list(sizes.notes),
+            "fits": _fits(found, _budget(options)),
+        }
+        write_json(found.to_dict() | told)
+    else:
+        _show(found, sizes, options)
+
+
+def _sizes(options: PlanOptions) -> _Sizes:
+    """What the table holds, and what the options say in its place."""
+    for name in ("rows", "columns", "targets"):
+        value = getattr(options, name)
+        if value is not None and value < (least := 2 if name == "rows" else 1):
+            raise ValueError(f"--{name} must be at least {least}, got {value}. Use for example 1000000.")
+    if options.data is None:
+        if options.rows is None or options.columns is None:
+            raise ValueError("a plan needs a table, or both --rows and --columns. Name a file, or give them.")
+        return _Sizes(options.rows, options.columns, options.targets or 1, options.format, False, ())
+    if options.data == "-":
+        raise DataError("standard input has no size before it is read. Give --rows and --columns.")
+    found = table_size(options.data, options.target, options.task)
+    notes = []
+    if found.estimated and options.rows is None:
+        notes.append(f"{found.n_rows:,} rows are an estimate, from the length of the first lines")
+    if found.mixed and options.columns is None:
+        notes.append("categories and text become more columns than are counted here; give --columns if you know")
+    if options.target is None:
+        notes.append("one column is taken for the target; name it with --target")
+    return _Sizes(
+        options.rows or found.n_rows,
+        options.columns or found.n_columns,
+        options.targets or found.n_outputs,
+        found.file_format,
+        found.estimated and options.rows is None,
+        tuple(notes),
+    )
+
+
+def _machine(options: PlanOptions) -> Machine:
+    if options.machine == "reference":
+        return REFERENCE
+    with Stages(not options.quiet).stage("measuring this machine"):
+        return measure_machine()
+
+
+def _budget(options: PlanOptions) -> int:
+    """Byte budget of a process, as `phimap fit` would have it here."""
+    return memory_budget(options.memory)
+
+
+def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, machine: Machine) -> Cost:
+    """The prediction, with the solver that a learner would take."""
+    if options.features < 2:
+        raise ValueError(f"--features must be at least 2, got {options.features}. Use for example 4096.")
+    if options.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {options.workers}. Use for example 4.")
+    itemsize = np.dtype(options.dtype).itemsize
+    budget = _budget(options)
+    solver = choose(
+        "squared",
+        options.solver,
+        sizes.n_rows,
+        options.features,
+        budget - smallest_batch(options.features, itemsize),
+        t=sizes.n_outputs,
+        # Those of a product with a matrix; structured maps take fewer.
+        n_flops=2 * sizes.n_columns * options.features,
+    ).name
+    # A worker of a cluster has one thread for each of its tasks.
+    threads = 1 if options.workers > 1 and options.n_jobs is None else thread_count(options.n_jobs)
+    return cost(
+        sizes.n_rows,
+        sizes.n_columns,
+        options.features,
+        sizes.n_outputs,
+        kernel=_KINDS.get(kernel, "dense"),
+        dtype=options.dtype,
+        solver=solver,
+        file_format=sizes.file_format,
+        search=kernel == "auto",
+        holdout=options.holdout,
+        workers=options.workers,
+        threads=threads,
+        memory=budget,
+        machine=machine,
+    )
+
+
+def _show(found: Cost, sizes: _Sizes, options: PlanOptions) -> None:
+    """A table of the stages, and what follows from it, on standard output."""
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for place, head in enumerate(("stage", "time", "share", "of which")):
+        grid.add_column(head, justify="left" if place in (0, 3) else "right")
+    for stage in found.stages:
+        # What takes less than a hundredth of a stage is not worth a word.
+        parts = [(name, seconds) for name, seconds in stage.parts if seconds >= 0.01 * stage.seconds]
+        told = ", ".join(f"{name} {_time(seconds)}" for name, seconds in parts) if len(parts) > 1 else ""
+        grid.add_row(stage.name, _time(stage.seconds), f"{stage.seconds / found.seconds:.0%}", told)
+    console.print(grid)
+    work, budget = found.workload, _budget(options)
+    places = "one process" if work.workers == 1 else f"{work.workers:,} workers"
+    threads = f"{work.threads} {'thread' if work.threads == 1 else 'threads'}"
+    solving = f", {size_text(found.driver_memory)} the one that solves" if work.workers > 1 else ""
+    size = f"{work.n_rows:,} rows x {work.n_columns:,} columns, {work.n_components:,} features"
+    speed = f"{_time(found.seconds)}, {found.rows_per_second:,.0f} rows/s, {places} of {threads}"
+    memory = f"Memory {size_text(found.worker_memory)} a process{solving}; budget {size_text(budget)}."
+    lines = [f"{size}: {speed}.", f"Solver {found.solver}. {memory}"]
+    if work.workers > 1:
+        lines.append(f"{size_text(found.bytes_sent)} between workers, {found.n_tasks:,} parts of the table.")
+    if not _fits(found, budget):
+        lines.append("This does not fit the budget. Use fewer --features, more --workers, or raise --memory.")
+    lines += [f"Note: {note}." for note in sizes.notes]
+    lines.append(
+        f"Constants of {found.machine.name}. Seconds hold within some 1.3 times; of search and corrections within 2."
+    )
+    for line in lines:
+        console.print(line, markup=False)
+
+
+def _fits(found: Cost, budget: int) -> bool:
+    """Whether no process holds more than its budget, beside what the libraries take."""
+    return max(found.worker_memory, found.driver_memory) - found.machine.process <= budget
+
+
+def _time(seconds: float) -> str:
+    """Seconds in the unit that suits them."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:,.2f} s" if seconds < 10 else f"{seconds:,.0f} s"

@@ -1,0 +1,114 @@
+"""How large a table is, without reading it: from what its file says of itself, or from the beginning of a text."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from phimap.io import DataError, MixedTable, Rows, open_frame, open_table
+from phimap.io.source import check_file
+from phimap.tables.targets import MOST_CODES
+
+# Text that is looked at: some ten thousand rows, in a few hundredths of a second.
+_HEAD_BYTES = 2**22
+# Readers, by what decoding costs with them.
+_TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".json", ".jsonl", ".ndjson")
+_FORMATS = {".parquet": "parquet", ".feather": "parquet", ".arrow": "parquet", ".npy": "npy", ".npz": "npy"}
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """What is known of a table.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Rows, and columns but the target, as they stand in the file.
+    n_outputs : int
+        Columns that the targets are learned as: one of numbers or of two classes, else as many as classes.
+    file_format : {"csv", "parquet", "npy"}
+    estimated : bool
+        Whether the rows are those of a sample times its share of the file.
+    mixed : bool
+        Whether columns hold text or categories, which become more columns.
+    """
+
+    n_rows: int
+    n_columns: int
+    n_outputs: int
+    file_format: str
+    estimated: bool
+    mixed: bool
+
+
+def table_size(path: str, target: str | None, task: str) -> TableSize:
+    """Look at a table; without a `target` one of the columns is taken to be it."""
+    file = Path(path.rpartition(".npz:")[0] + ".npz" if ".npz:" in path else path)
+    if file.is_dir():
+        raise DataError(f"{path}: is a folder. Name one of its files, or give --rows and --columns.")
+    check_file(file)
+    if file.suffix.lower() in _FORMATS:
+        return _described(path, target, task, _FORMATS[file.suffix.lower()])
+    if file.suffix.lower() not in _TEXT:
+        raise DataError(
+            f"{path}: how many rows such a file holds is not known before it is read. Give --rows and --columns."
+        )
+    with tempfile.TemporaryDirectory(prefix="phimap-") as folder:
+        head, share = _head(file, Path(folder))
+        try:
+            found = _described(str(head), target, task, "csv")
+        except DataError as error:
+            raise DataError(str(error).replace(str(head), path)) from None
+    n_rows = round(found.n_rows / share)
+    return TableSize(n_rows, found.n_columns, found.n_outputs, "csv", share < 1, found.mixed)
+
+
+def _head(file: Path, folder: Path) -> tuple[Path, float]:
+    """A copy of the first lines of a text, and the share of it that they are."""
+    with file.open("rb") as stream:
+        text = stream.read(_HEAD_BYTES)
+    size = file.stat().st_size
+    if len(text) < size:
+        whole = text.rfind(b"\n") + 1
+        text = text[:whole] if whole else text
+    copy = folder / file.name
+    copy.write_bytes(text)
+    return copy, len(text) / max(size, 1)
+
+
+def _described(path: str, target: str | None, task: str, file_format: str) -> TableSize:
+    """The size of a table that says how many rows it has, or is small."""
+    mixed = False
+    # Numbers or not, all columns count.
+    try:
+        table: Rows = open_table(path, target, bad_rows="skip")
+        y = _first_targets(table)
+    except MixedTable:
+        mixed = True
+        table = open_frame(path, target, bad_rows="skip")
+        y = _first_targets(table)
+    n_rows = table.n_rows
+    if n_rows is None:
+        n_rows = sum(len(X) for X, _ in table.batches())
+    columns = int(np.prod(table.sample_shape)) - (target is None)
+    return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, False, mixed)
+
+
+def _first_targets(table: Rows) -> np.ndarray | None:
+    """Targets of the first batch; None where there is no target."""
+    _, y = next(iter(table.batches()))
+    return None if table.target_name is None else np.asarray(y)
+
+
+def _n_outputs(y: np.ndarray | None, task: str) -> int:
+    """Columns that targets are learned as."""
+    if y is None or task == "regression":
+        return 1 if y is None or y.ndim == 1 else y.shape[1]
+    values = np.unique(y.astype(str) if y.dtype.kind == "O" else y)
+    whole = y.dtype.kind not in "f"
+    if task == "classification" or (whole and (y.dtype.kind not in "iu" or len(values) <= MOST_CODES)):
+        return 1 if len(values) <= 2 else len(values)
+    return 1

@@ -1,0 +1,151 @@
+"""What a path stands for: one file, a folder of images, or the parts of a table in a folder or behind a pattern."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+from typing import NoReturn
+
+from phimap._files import DataError
+from phimap.io.archive import stored_name
+from phimap.io.source import check_file
+
+#: Suffixes of text tables, of arrays, and of the other files that store columns.
+TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data")
+ARRAYS = (".npy", ".npz")
+PARQUET, ARROW, JSON = (".parquet",), (".feather", ".arrow"), (".json", ".jsonl", ".ndjson")
+#: Suffixes of images, whatever they hold.
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
+
+_TABLES = (*TEXT, *ARRAYS, *PARQUET, *ARROW, *JSON)
+# Those that are read through a stream, which may be packed.
+_STREAMED = (*TEXT, *JSON)
+_PACKED = (".gz", ".zip")
+# Notes and licences have these names more often than tables in a folder of other files have.
+_PROSE = (".txt", ".dat", ".data")
+# Files whose columns can be joined, by what reads them.
+_FORMATS = {"text tables": TEXT, "Parquet files": PARQUET, "Arrow files": ARROW, "JSON files": JSON, "arrays": ARRAYS}
+_WILD = "*?["
+
+
+def suffix_of(file: Path) -> str:
+    """Suffix of a readable file, packed or not."""
+    check_file(file)
+    name = stored_name(file)
+    packed = not file.name.lower().endswith(name)
+    for suffix in _TABLES:
+        if name.endswith(suffix):
+            if packed and suffix not in _STREAMED:
+                raise DataError(f"{file}: holds a packed {suffix} file. Unpack it first.")
+            return suffix
+    raise DataError(
+        f"{file}: unknown kind of file {file.suffix!r}. Convert it to one of {', '.join(_TABLES)}; text and JSON may "
+        "be .gz or .zip."
+    )
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path names files by wildcards: ``*``, ``?``, ``[...]`` and ``**``; a file of that very name is none."""
+    return any(mark in str(path) for mark in _WILD) and not path.exists()
+
+
+def is_image_folder(path: Path) -> bool:
+    """Whether a path is a folder to be read as images: one that holds some, or no tables."""
+    if not path.is_dir():
+        return False
+    names = files_below(path)
+    images = next((name for name in names if name.lower().endswith(IMAGES)), None)
+    table = next(iter(_tables_among(names)), None)
+    if images is not None and table is not None:
+        raise DataError(
+            f"{path}: holds images ({images}) and tables ({table}). Give a folder of one kind, or the path of a file."
+        )
+    # A folder that is named like a table was written by a program that splits tables, and may be empty.
+    return table is None and not path.name.lower().endswith(_TABLES)
+
+
+def parts_of(path: Path) -> tuple[Path, ...] | None:
+    """Files, of one format and sorted, that are the parts of a table; None where `path` is one file.
+
+    Below a folder, names that begin with a dot or an underscore are passed over: other programs keep notes there.
+    """
+    if path.is_dir():
+        files = [path / name for name in _tables_among(files_below(path))]
+        if not files:
+            raise DataError(f"{path}: is a folder without tables. Give the path of a file, or a folder of its parts.")
+    elif is_pattern(path):
+        files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+        files = [file for file in files if file.is_file()]
+        if not files:
+            raise FileNotFoundError(f"{path}: no file is named like this. Check the pattern.")
+        if (other := next((file for file in files if not _names_table(file.name)), None)) is not None:
+            raise DataError(f"{path}: names {other}, which is no table. Give a pattern that names tables alone.")
+    else:
+        return None
+    formats: dict[str, Path] = {}
+    for file in files:
+        formats.setdefault(_format(file.name), file)
+    if len(formats) > 1:
+        listed = " and ".join(f"{kind} ({file})" for kind, file in formats.items())
+        raise DataError(f"{path}: holds {listed}. Name those of one format by a pattern, such as '*{files[0].suffix}'.")
+    if "arrays" in formats and len(files) > 1:
+        raise DataError(f"{path}: holds {len(files)} arrays, which are not joined. Save them as one, or as Parquet.")
+    return tuple(files)
+
+
+def fixed_folder(path: Path) -> Path:
+    """The folder below which the parts of a table lie: `path` itself, or of a pattern what stands before wildcards."""
+    if path.is_dir():
+        return path
+    plain: list[str] = []
+    for part in path.parts[:-1]:
+        if any(mark in part for mark in _WILD):
+            break
+        plain.append(part)
+    return Path(*plain)
+
+
+def files_below(folder: Path) -> list[str]:
+    """Paths of all files below a folder, relative and sorted part by part; hidden ones are passed over.
+
+    Links to folders, which may lead in circles, are refused.
+    """
+    found: list[tuple[str, ...]] = []
+    for place, folders, files in os.walk(folder, onerror=_refuse_folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for link in filter(os.path.islink, (os.path.join(place, name) for name in folders)):
+            raise DataError(
+                f"{link}: is a link to a folder, which is not followed. Copy the folder, or remove the link."
+            )
+        parts = Path(place).relative_to(folder).parts
+        found += [(*parts, name) for name in files if not name.startswith(".")]
+    return ["/".join(parts) for parts in sorted(found)]
+
+
+def _tables_among(names: list[str]) -> list[str]:
+    """Names of tables; prose only where there is nothing else."""
+    tables = [
+        name for name in names if _names_table(name) and not any(part.startswith("_") for part in name.split("/"))
+    ]
+    others = [name for name in tables if not _unpacked(name).endswith(_PROSE)]
+    prose_alone = not others and not any(name.lower().endswith(IMAGES) for name in names)
+    return tables if prose_alone else others
+
+
+def _names_table(name: str) -> bool:
+    return _unpacked(name).endswith(_TABLES)
+
+
+def _format(name: str) -> str:
+    return next(kind for kind, suffixes in _FORMATS.items() if _unpacked(name).endswith(suffixes))
+
+
+def _unpacked(name: str) -> str:
+    """A name in small letters, without the suffix of what packed it."""
+    name = name.lower()
+    return next((name.removesuffix(suffix) for suffix in _PACKED if name.endswith(suffix)), name)
+
+
+def _refuse_folder(error: OSError) -> NoReturn:
+    raise DataError(f"{error.filename}: cannot be listed ({error.strerror}). Check its permissions.") from None

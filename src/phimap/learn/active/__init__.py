@@ -1,0 +1,1 @@
+"""Which rows to label: designs chosen by the kernel alone."""

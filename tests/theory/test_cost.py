@@ -1,0 +1,267 @@
+"""Predicted costs against counts, against what learners hold, and against simulated sums."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from dataclasses import replace
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import phimap as pm
+from phimap import projections
+from phimap.learn.data.batches import feature_rows, smallest_batch
+from phimap.learn.data.blocks import DenseBlock
+from phimap.learn.data.outlying import OUTLYING_CAPACITY
+from phimap.learn.data.reservoir import CAPACITY
+from phimap.learn.data.triangle import BLOCK, STRIP, packed_entries
+from phimap.learn.registry import choose
+from phimap.learn.ridge import alpha, conjugate_gradients
+from phimap.learn.ridge.judges import n_held_out
+from phimap.theory import REFERENCE, Machine, Workload, cost, prediction, sums_rounding
+from phimap.theory import workload as workload_module
+
+FALSE_ALARM = 1e-6
+WIDTHS = (64, 512, 1024, 3000, 4096, 16_384, 100_000)
+
+
+@pytest.mark.parametrize("m", WIDTHS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_batches_and_triangles_are_those_of_learners(m, dtype):
+    work = Workload(10**7, 28, m, dtype=dtype)
+    assert work.batch_rows == feature_rows(m, np.dtype(dtype).itemsize)
+    # Only the last block on the diagonal can be smaller than is counted.
+    exact = 8 * packed_entries(m)
+    assert exact <= work.triangle_bytes <= exact + 8 * min(m, BLOCK) ** 2
+
+
+def test_constants_are_those_of_learners():
+    assert (workload_module.BLOCK, workload_module.STRIP) == (BLOCK, STRIP)
+    assert (workload_module.HELD_OUT, workload_module.OUTLYING) == (CAPACITY, OUTLYING_CAPACITY)
+    assert Workload(20_000, 3, 10).n_judges == n_held_out(20_000) + OUTLYING_CAPACITY
+    assert prediction.WIDEST_DENSE == projections._WIDEST_DESIGN
+    assert workload_module.FOLLOWED == conjugate_gradients._FOLLOWED
+    assert workload_module.COLUMN_ARRAYS == conjugate_gradients._COLUMN_ARRAYS
+    assert workload_module.EXACT_ORDER == alpha._EXACT_ORDER
+
+
+@pytest.mark.parametrize("m", WIDTHS)
+@pytest.mark.parametrize("memory", [2**30, 2**34, 2**37])
+def test_solver_is_the_one_that_learners_take(m, memory):
+    """Where memory decides: what learners take for its speed alone is given as `solver`."""
+    chosen = choose("squared", "auto", 10**7, m, memory - smallest_batch(m, 4))
+    by_memory = "cg" if "byte budget" in chosen.reason else "cholesky"
+    assert cost(10**7, 28, m, memory=memory).solver == by_memory
+
+
+def gram_operations(n: int, m: int) -> float:
+    """Multiplications and additions of the products that a fit adds to its Gram matrix, without the rows that judge."""
+    counted = []
+
+    class Counted(DenseBlock):
+        def add_gram(self, gram, sign, n_jobs):
+            r, width = self.shape
+            for first, last in pairwise([*range(0, width, BLOCK), width]):
+                # The diagonal block is symmetric: half of its products are formed.
+                counted.append(r * (last - first) * (2 * (width - last) + last - first))
+
+    rng = np.random.default_rng(0)
+    statistics = pm.learn.ridge.statistics.RidgeStatistics.empty(m, 1)
+    for start in range(0, n, 4096):
+        rows = min(4096, n - start)
+        statistics.update(Counted(rng.random((rows, m), dtype=np.float32)), np.zeros((rows, 1)))
+    return float(sum(counted))
+
+
+def test_operations_of_the_gram_matrix_are_those_that_are_formed():
+    n, m = 5000, 1100
+    (stage,) = (s for s in cost(n, 3, m).stages if s.name == "features and Gram matrix")
+    counted = gram_operations(n, m) + 2 * n * m
+    assert stage.operations == pytest.approx(counted, rel=1e-12)
+    # A mutant: full products, twice as many.
+    assert stage.operations != pytest.approx(2 * counted, rel=0.1)
+
+
+def test_memory_of_a_fit_is_the_predicted_one():
+    n, d, m = 9000, 5, 1024
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((n, d)).astype(np.float32), rng.standard_normal(n)
+    options = {"length_scale": 2.0, "metric": None, "random_state": 0, "n_jobs": 1}
+    # What is loaded at the first use belongs to the process.
+    pm.KernelRegressor("gaussian", 800, **options).fit(X[:3000], y[:3000])
+    model = pm.KernelRegressor("gaussian", m, **options)
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    def agrees(width: int, **changed) -> bool:
+        machine = replace(REFERENCE, process=1.0)
+        return 0.8 < cost(n, d, width, machine=machine, **changed).worker_memory / peak < 1.25
+
+    assert agrees(m)
+    # Mutants: twice the features, and half of them.
+    assert not agrees(2 * m)
+    assert not agrees(m // 2)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8, 100])
+def test_tree_sends_what_a_simulated_one_sends(workers):
+    m, t = 2048, 3
+    sums = cost(10**8, 28, m, t, workers=workers, file_format="parquet")
+    holding, n_sent, levels = workers, 0, 0
+    while holding > 1:
+        n_sent += holding // 2
+        holding -= holding // 2
+        levels += 1
+    each = 4 * m * (m + 512) + 8 * m * t
+    assert sums.bytes_sent == n_sent * each
+    assert sums.seconds_of("sending") == pytest.approx(levels * each / REFERENCE.network)
+
+
+@pytest.mark.parametrize("file_format", ["memory", "csv", "parquet", "npy"])
+def test_cost_of_passes_grows_with_rows_and_falls_with_cores(file_format):
+    one = cost(10**7, 28, 1024, file_format=file_format)
+    ten = cost(10**8, 28, 1024, file_format=file_format)
+    shared = cost(10**8, 28, 1024, file_format=file_format, threads=10)
+    for part in ("features", "Gram matrix", "reading"):
+        assert ten.seconds_of(part) == pytest.approx(10 * one.seconds_of(part), rel=1e-6)
+    assert shared.seconds_of("Gram matrix") == pytest.approx(one.seconds_of("Gram matrix"), rel=1e-6)
+    assert one.seconds < ten.seconds < 10 * one.seconds
+    assert one.seconds_of("reading") == one.bytes_read / 4 * getattr(REFERENCE, file_format, 0.0)
+
+
+def test_one_thread_reads_while_others_compute():
+    slow = replace(REFERENCE, csv=1e-3)
+    reading = cost(10**6, 28, 256, file_format="csv", threads=64, machine=slow)
+    assert reading.seconds == pytest.approx(reading.seconds_of("reading"), rel=0.01)
+    # Workers read each their own part.
+    spread = cost(10**6, 28, 256, file_format="csv", workers=64, machine=slow)
+    assert spread.seconds < reading.seconds / 20
+
+
+def test_command_line_checks_the_table_and_scores_held_out_rows():
+    python, command = (cost(10**6, 28, 512, file_format="csv", holdout=share) for share in (None, 0.1))
+    assert [stage.name for stage in command.stages if stage.name not in {s.name for s in python.stages}] == [
+        "checking the data",
+        "held-out rows",
+    ]
+    assert command.bytes_read == pytest.approx(2 * python.bytes_read)
+
+
+def test_searched_kernels_take_a_search_and_corrections():
+    plain, searched = (cost(10**5, 28, 1024, kernel=kernel) for kernel in ("gaussian", "auto"))
+    added = {stage.name for stage in searched.stages} - {stage.name for stage in plain.stages}
+    assert added == {"corrections"}
+    assert searched.seconds_of("search") > 0
+    assert "corrections" not in {stage.name for stage in cost(10**5, 28, 1024, kernel="auto", memory=2**26).stages}
+
+
+def test_kinds_of_maps_and_their_seconds():
+    n, d, m = 10**6, 28, 1024
+    kernels = {"matern": REFERENCE.dense, "structured": REFERENCE.structured, "ntk": REFERENCE.ntk, 5e-9: 5e-9}
+    for kernel, constant in kernels.items():
+        assert cost(n, d, m, kernel=kernel).seconds_of("features") == pytest.approx(n * m * constant)
+
+
+def test_wide_tables_have_structured_directions_and_may_be_narrower_in_the_file():
+    assert cost(10**6, 49, 512).seconds_of("features") == pytest.approx(10**6 * 512 * REFERENCE.structured)
+    encoded = cost(10**6, 845, 512, file_format="csv", file_columns=39)
+    assert encoded.seconds_of("reading") == pytest.approx(2 * 40e6 * REFERENCE.csv)
+
+
+def test_passes_of_solvers_without_a_gram_matrix():
+    few, many = (cost(10**6, 28, 20_000, solver="cg", memory="8GB", passes=passes) for passes in (5, 50))
+    assert [stage.name for stage in few.stages] == ["scales", "feature map", "passes over the features"]
+    assert few.seconds < many.seconds
+    # Features that are kept are formed once.
+    kept, formed = (cost(10**5, 28, 1024, solver="cg", memory=memory) for memory in (None, "300MB"))
+    assert kept.seconds_of("features") < formed.seconds_of("features")
+    assert kept.worker_memory > formed.worker_memory
+
+
+def test_cost_is_told_in_words_and_as_plain_numbers():
+    found = cost(10**9, 28, 4096, workers=100, file_format="parquet")
+    assert "1,000,000,000 rows x 28 columns, 4,096 features, solver cholesky" in str(found)
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["seconds"] == pytest.approx(sum(stage["seconds"] for stage in told["stages"]))
+    assert found.rows_per_second == pytest.approx(10**9 / found.seconds)
+    assert Machine(**found.machine.to_dict()) == REFERENCE
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"n_rows": 1}, "`n_rows` must be"),
+        ({"n_components": 0}, "`n_components` must be"),
+        ({"workers": 0}, "`workers` must be"),
+        ({"solver": "lu"}, "`solver` must be one of"),
+        ({"kernel": "tree"}, "`kernel` must be one of"),
+        ({"kernel": -1.0}, "`kernel` must be greater than 0"),
+        ({"file_format": "xls"}, "`file_format` must be one of"),
+        ({"holdout": 1.0}, "`holdout` must be below 1, got 1"),
+        ({"memory": "much"}, "`memory` must be"),
+        ({"passes": 0}, "`passes` must be"),
+    ],
+)
+def test_wrong_parameters_are_named(changed, message):
+    with pytest.raises(ValueError, match=message):
+        cost(**{"n_rows": 100, "n_columns": 3, "n_components": 64} | changed)
+
+
+def test_constants_of_a_machine_are_positive():
+    with pytest.raises(ValueError, match="`csv` must be greater than 0"):
+        replace(REFERENCE, csv=0.0)
+
+
+def relative_errors(n_terms: int, n_sums: int) -> np.ndarray:
+    """Relative errors of sums in float32 of positive numbers, term after term, against float64."""
+    terms = np.random.default_rng(0).uniform(0.5, 1.5, (n_sums, n_terms)).astype(np.float32)
+    exact = terms.sum(axis=1, dtype=np.float64)
+    return np.cumsum(terms, axis=1, dtype=np.float32)[:, -1] / exact - 1
+
+
+def agrees(predicted: float, errors: np.ndarray) -> bool:
+    """Whether the spread of errors is at most the one predicted, and no less than 0.6 times.
+
+    The unit roundoff is relative to the next lower power of two, not to a sum: depending on where the sum ends between
+    two powers, a spread of 0.65 to 1 times the predicted one is left.
+    """
+    ratio = np.square(errors).mean() / predicted**2
+    low, high = chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], errors.size) / errors.size
+    return 0.6**2 * low < ratio < high
+
+
+@pytest.mark.parametrize("n_terms", [700, 2000])
+def test_rounding_of_sums_is_that_of_simulated_ones(n_terms):
+    errors = relative_errors(n_terms, 500)
+    # Products of one batch of so many rows are such sums; those in float64 have the same law with their own roundoff.
+    products, _ = sums_rounding(n_terms, n_terms)
+    _, sums = sums_rounding(n_terms, 1)
+    assert agrees(products, errors)
+    assert agrees(sums * 2.0**29, errors)
+    # Mutants: the rule of thumb without the third, and a law that does not grow.
+    assert not agrees(3 * products, errors)
+    assert not agrees(products / sqrt(n_terms), errors)
+
+
+def test_rounding_of_products_falls_and_that_of_sums_grows():
+    (few_products, few), (many_products, many) = (sums_rounding(n) for n in (1e8, 1e12))
+    assert few_products == pytest.approx(100 * many_products)
+    assert many == pytest.approx(100 * few)
+    assert many < many_products < 1e-9
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "auto"])
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_threads_divide_what_they_share_once(kernel, solver):
+    one, four = (cost(10**5, 28, 1024, kernel=kernel, solver=solver, threads=threads) for threads in (1, 4))
+    alone = {"drawing", "eigenvectors"}
+    for before, after in zip(one.stages, four.stages, strict=True):
+        for (name, seconds), (_, shared) in zip(before.parts, after.parts, strict=True):
+            assert shared == pytest.approx(seconds if name in alone else seconds / 4), name
+        assert sum(seconds for _, seconds in before.parts) == pytest.approx(before.seconds)
