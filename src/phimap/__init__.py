@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from phimap.features import QuantizedFeatures as QuantizedFeatures
     from phimap.features import SumFeatures as SumFeatures
     from phimap.features import TernaryFeatures as TernaryFeatures
+    from phimap.io.checkpoint import Checkpoint as Checkpoint
     from phimap.io.model import load as load
     from phimap.io.model import save as save
     from phimap.learn import DoublyStochasticClassifier as DoublyStochasticClassifier

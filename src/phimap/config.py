@@ -112,3 +112,11 @@ def size_text(n_bytes: float) -> str:
         if size >= 0.995:
             return f"{size:.{2 if size < 10 else 1 if size < 100 else 0}f} {unit}"
     return f"{n_bytes:.0f} bytes"
+
+
+def parse_seconds(name: str, duration: float | str) -> float:
+    """Seconds in a number, or in text such as ``"5min"``; `name` is that of the parameter."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(s|min|h|)\s*", str(duration).lower())
+    if match is None:
+        raise ValueError(f"{name} must be a time such as 30s, 5min or 1h, got {duration!r}.")
+    return float(match[1]) * {"": 1, "s": 1, "min": 60, "h": 3600}[match[2]]

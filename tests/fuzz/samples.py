@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler
 
 import phimap as pm
-from phimap.io.model import _checksum
+from phimap.io.tensors import checksum
 from tests.io.models.write import learners, rows
 from tests.support.families import MAPS
 from tests.support.learners import FIXED, GAUSSIAN
@@ -52,7 +52,7 @@ class Sample:
     def write(self, path: Path) -> None:
         """Write a file with a right checksum."""
         text = json.dumps(self.tree)
-        metadata = {"format": "phimap-model-1", "version": "0", "model": text, "sha256": _checksum(text, self.arrays)}
+        metadata = {"format": "phimap-model-1", "version": "0", "model": text, "sha256": checksum(text, self.arrays)}
         path.write_bytes(serialise(self.arrays, metadata))
 
 
@@ -104,6 +104,8 @@ def fitted_models() -> dict[str, Any]:
         "frame": pm.KernelRegressor(**fixed, **FIXED).fit(frame(), y),
         "pipeline": make_pipeline(RobustScaler(), PCA(3), pm.KernelRegressor(**fixed, **GAUSSIAN)).fit(X, y),
         "csr": pm.KernelRegressor(**fixed, **GAUSSIAN).fit(_sparse(X), y),
+        "coefficients": pm.DoublyStochasticRegressor(**fixed, n_epochs=1).fit(X, y),
+        "coefficients-classes": pm.DoublyStochasticClassifier(**fixed, n_epochs=1).fit(X, labels),
     }
     return models
 

@@ -37,7 +37,7 @@ def forge(path, *, metadata=None, edit=lambda text: text):
         arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     text = edit(old["model"])
     assert metadata or text != old["model"]
-    new = old | {"model": text, "sha256": model_files._checksum(text, arrays)} | (metadata or {})
+    new = old | {"model": text, "sha256": model_files.checksum(text, arrays)} | (metadata or {})
     save_file(arrays, path, new)
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from phimap.cli.endings import STOPPED, Stopped, terminable
+
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -38,6 +40,7 @@ _OPTIONS = {
     for name in (
         "alpha",
         "channels",
+        "checkpoint",
         "columns",
         "corrections",
         "depth",
@@ -81,15 +84,18 @@ class OneLineGroup(TyperGroup):
 def one_line_errors() -> Iterator[None]:
     """Turn what bad input raises into one line on standard error and an exit code."""
     try:
-        with _one_line_warnings():
+        with terminable(), _one_line_warnings():
             yield
     except BrokenPipeError:
         # The reader of our output has left, as `head` does; Python would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
-    except KeyboardInterrupt:
-        complain("interrupted. No half-written file is left.")
+    except KeyboardInterrupt as error:
+        complain(str(error) or "interrupted. No half-written file is left.")
         raise typer.Exit(INTERRUPTED) from None
+    except Stopped as error:
+        complain(str(error))
+        raise typer.Exit(STOPPED) from None
     except _EXPECTED as error:
         # A module of this package that is missing is a fault of the program's.
         own = isinstance(error, ImportError) and (error.name or "").startswith("phimap")

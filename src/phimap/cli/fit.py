@@ -19,6 +19,7 @@ from phimap.cli.errors import complain
 from phimap.cli.facts import write
 from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
 from phimap.cli.held_out import score
+from phimap.cli.noted import checkpoint_of, data_facts
 from phimap.cli.options import FitOptions
 from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
 from phimap.cli.result import Result, facts, summarise
@@ -27,6 +28,7 @@ from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config
 from phimap.io import MixedTable, Rows
+from phimap.io.checkpoint import Checkpoint
 from phimap.io.model import is_model_file, save
 from phimap.io.npy import ArrayTable
 from phimap.kernels import CNTK, NNGP, NTK
@@ -48,8 +50,14 @@ def run(options: FitOptions) -> None:
     """Carry out the command."""
     options = replace(options, kernel=kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel"))
     _check(options)
-    with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
-        result = _fit(replace(options, data=in_words(options.data)), path)
+    with (
+        config(memory=options.memory, n_jobs=options.n_jobs),
+        readable(options.data) as path,
+        checkpoint_of(options) as checkpoint,
+        # A fit that goes on has the memory that it had.
+        config(memory=None if checkpoint is None else checkpoint.budget(options.memory)),
+    ):
+        result = _fit(replace(options, data=in_words(options.data)), path, checkpoint)
         timed = Stages()
         write_all(_outputs(result, timed))
     report_seconds = sum(stage.seconds for stage in timed.finished)
@@ -85,6 +93,8 @@ def _check(options: FitOptions) -> None:
         raise ValueError(f"--depth must be at least 1, got {options.depth}.")
     if not 0 <= options.holdout < 1:
         raise ValueError(f"--holdout must be at least 0 and below 1, got {options.holdout:g}. Use for example 0.1.")
+    if options.every is not None and options.checkpoint is None:
+        raise ValueError("--every applies with --checkpoint, got it alone. Name a folder, or leave it out.")
     if options.seed < 0:
         raise ValueError(f"--seed must not be negative, got {options.seed}. Use for example 0.")
     for option, value in (("--alpha", options.alpha), ("--length-scale", options.length_scale)):
@@ -98,7 +108,7 @@ def _check(options: FitOptions) -> None:
         check_replaceable("--report", options.report, is_page, "HTML page")
 
 
-def _fit(options: FitOptions, path: str) -> Result:
+def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Result:
     start = time.perf_counter()
     # The learner takes the solver that fits.
     most = most_components(options.memory) if isinstance(options.features, str) else options.features
@@ -113,6 +123,8 @@ def _fit(options: FitOptions, path: str) -> Result:
             # The first block held numbers alone.
             table = open_selected(path, options, mixed=True)
             overview = first_pass(options.data, table, options, _rows_read(rows, table, options), advance)
+    if checkpoint is not None:
+        checkpoint.agree("data", data_facts(overview))
     rows = _rows_read(rows, table, options)
     if not options.quiet:
         tell_of(options.data, table)
@@ -139,7 +151,8 @@ def _fit(options: FitOptions, path: str) -> Result:
     with warnings.catch_warnings():
         # The learner would tell of it again, by its place among the training rows.
         warnings.simplefilter("ignore", ExtremeTargetWarning)
-        model.fit_batches(rows_of(held_out=False, n_rows=overview.n_train), encoder=overview.encoder)
+        training = rows_of(held_out=False, n_rows=overview.n_train)
+        model.fit_batches(training, encoder=overview.encoder, checkpoint=checkpoint)
     if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)

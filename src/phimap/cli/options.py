@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from phimap._options import Option, Quiet, words
+from phimap.config import parse_seconds
 
 
 def auto_or_number(option: str, text: str) -> float | str:
@@ -52,6 +53,11 @@ def height_and_width(option: str, text: str) -> tuple[int, int]:
     if len(sides) != 2 or not all(side.isdigit() and int(side) > 0 for side in sides):
         raise ValueError(f"{option} must be height x width, such as 32x32, got {text!r}.")
     return int(sides[0]), int(sides[1])
+
+
+def duration(option: str, text: str) -> float:
+    """Seconds of a time such as 5min."""
+    return parse_seconds(option, text)
 
 
 def kinds(option: str, text: str) -> dict[str, str]:
@@ -157,6 +163,13 @@ class FitOptions:
     ] = None
     model: Annotated[Path | None, Option("File for the fitted model.")] = None
     report: Annotated[Path | None, Option("File for an HTML report.")] = None
+    checkpoint: Annotated[
+        Path | None,
+        Option("Folder for what was summed so far: after a stop or a crash the same command goes on from there."),
+    ] = None
+    every: Annotated[
+        float | None, Option("Time between two checkpoints, such as 30s, 5min or 1h (5min).", read=duration)
+    ] = None
     memory: Memory = None
     n_jobs: Jobs = None
     device: Annotated[str, Option("auto, cpu or cuda.")] = "auto"

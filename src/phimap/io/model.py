@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from phimap.config import memory_budget, size_text
 from phimap.io.decoding import Decoder
 from phimap.io.encoding import Encoder, public_classes
 from phimap.io.pipelines import check_steps
+from phimap.io.tensors import checksum, write_tensors
 from phimap.io.trial import check_model
 
 _FORMAT = "phimap-model-1"
@@ -53,7 +52,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     Notes
     -----
     The file is in safetensors format: arrays as they are in memory, and a JSON text that names classes, parameters
-    and records. Its SHA-256 is stored with it. A random generator given as `random_state` is stored as None.
+    and records. Its SHA-256 is stored with it. Equal models have equal files. A random generator given as
+    `random_state` is stored as None.
 
     Examples
     --------
@@ -66,8 +66,6 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
     ...     bool((pm.load(file).transform(X) == phi.transform(X)).all())
     True
     """
-    from safetensors.numpy import save as serialise
-
     known = tuple(public_classes().values())
     if isinstance(model, Pipeline):
         check_steps(model, known)
@@ -87,10 +85,9 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         "format": _FORMAT,
         "version": version("phimap"),
         "model": text,
-        "sha256": _checksum(text, arrays),
+        "sha256": checksum(text, arrays),
     }
-    pieces = _in_order(serialise(arrays, metadata))
-    write_whole(path, lambda file: file.writelines(pieces))
+    write_whole(path, lambda file: write_tensors(file, arrays, metadata))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -119,7 +116,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     and the model is tried on one row of zeros. See the page on files for what that does not promise.
     """
     text, arrays, metadata = _read(Path(path))
-    if _checksum(text, arrays) != metadata.get("sha256"):
+    if checksum(text, arrays) != metadata.get("sha256"):
         raise DataError(f"`{path}` is damaged: its checksum does not match its content. Save the model again.")
     try:
         model = Decoder(arrays, len(text)).decode(json.loads(text))
@@ -169,23 +166,3 @@ def _read(path: Path) -> tuple[str, dict[str, np.ndarray], dict[str, str]]:
         raise DataError(
             f"`{path}` is not a phimap model, or it is truncated: {one_line(error)}. Give a file written by save."
         ) from error
-
-
-def _in_order(content: bytes) -> list[bytes | memoryview]:
-    """A safetensors file, in pieces, whose metadata stand in the order of their names: the library's is by chance."""
-    end = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:end])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    # Blanks at its end, as there were, keep the numbers behind it aligned.
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return [len(text).to_bytes(8, "little"), text, memoryview(content)[end:]]
-
-
-def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for key in sorted(arrays):
-        array = arrays[key]
-        digest.update(f"{key} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from copy import copy
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -12,8 +13,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._progress import Stage, Stages
+from phimap.config import config
 from phimap.kernels import Kernel
 from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, batch_rows, require_reiterable
+from phimap.learn.data.journal import Journal, JournaledRows
 from phimap.learn.data.weights import check_weights, positive_rows
 from phimap.learn.frames import EncodedBatches, frames_in
 from phimap.learn.html import FittedHTML
@@ -24,6 +27,9 @@ from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
 from phimap.tables.frames import rows_at
+
+# Parameters that no coefficient depends on, or that a journal compares by itself.
+_CHANGE_NO_BIT = ("memory", "n_jobs", "verbose")
 
 
 class KernelModel(StreamedFit, FittedHTML):
@@ -138,7 +144,13 @@ class KernelModel(StreamedFit, FittedHTML):
         X, y, weights = self._check_training(X, y, sample_weight, reset=True, rows_wanted=True)
         return self._fit(self._batches_of(X, y, weights, X.shape[0]))._settled()
 
-    def fit_batches(self, batches: Iterable[tuple[Any, ...]], encoder: TableEncoder | None = None) -> Self:
+    def fit_batches(
+        self,
+        batches: Iterable[tuple[Any, ...]],
+        encoder: TableEncoder | None = None,
+        *,
+        checkpoint: Journal | None = None,
+    ) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the statistics.
 
         Data frames take one more pass, which looks for more than complete numbers, and one for the encoder of these.
@@ -149,6 +161,8 @@ class KernelModel(StreamedFit, FittedHTML):
             Iterable more than once, the same each time: a list, or an object that opens its file anew.
         encoder : TableEncoder, optional
             What has encoded the rows of these batches, arrays; it becomes `encoder_`, so that the model takes frames.
+        checkpoint : Checkpoint, optional
+            Where the sums of the passes are written at intervals, and taken up by a fit that was stopped.
 
         Returns
         -------
@@ -160,6 +174,8 @@ class KernelModel(StreamedFit, FittedHTML):
             If `batches` is a one-shot iterator.
         ValueError, MemoryError
             As `fit`.
+        DataError
+            If the checkpoint is that of another fit.
         """
         require_reiterable(batches)
         self._start_encoder(frames_in(batches) if encoder is None else (), labels=self._has_labels)
@@ -168,8 +184,30 @@ class KernelModel(StreamedFit, FittedHTML):
         elif self.encoder_ is not None:
             frames = CheckedBatches(self._check_rows, batches)
             self._use_encoder(self.encoder_.fit_batches((X, y) for X, y, _ in frames))
-            return self._fit(EncodedBatches(frames, self.encoder_))._settled()
-        return self._fit(CheckedBatches(self._check_training, batches))._settled()
+            return self._fit_noted(EncodedBatches(frames, self.encoder_), checkpoint)._settled()
+        return self._fit_noted(CheckedBatches(self._check_training, batches), checkpoint)._settled()
+
+    def _fit_noted(self, batches: Iterable[Batch], journal: Journal | None) -> Self:
+        """Fit on checked batches, whose passes go into a journal if there is one."""
+        if journal is None:
+            return self._fit(batches)
+        if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
+            raise ValueError(
+                f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "
+                "example 0: a fit that is taken up draws the same numbers again."
+            )
+        params = self.get_params(deep=False).items()
+        with journal.session():
+            journal.agree("parameters", {f"`{name}`": value for name, value in params if name not in _CHANGE_NO_BIT})
+            with config(memory=journal.budget(self.memory)):
+                rows = JournaledRows(
+                    batches,
+                    journal,
+                    lambda: {"the scaling": self.scaling_, "the feature map": self.feature_map_.record_},
+                )
+                self._fit(rows)
+                rows.check_rest()
+        return self
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """What `partial_fit` does; `classes` are labels to come."""

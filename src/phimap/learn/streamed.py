@@ -241,7 +241,7 @@ class StreamedFit(KernelChoice):
     def _correct(self, batches: TrainingRows, stages: Stages) -> None:
         """Learn region by region what the solution leaves of the targets, where that lowers the error."""
         kernel, n_rows = self.kernel_, self.n_samples_seen_
-        if isinstance(batches, Folding) or not kernel.is_stationary or not self._may_correct(n_rows):
+        if not isinstance(batches, Iterable) or not kernel.is_stationary or not self._may_correct(n_rows):
             return
         held_out = self._sample.first(n_held_out(n_rows))
         keys = np.sort(self._sample.keys)[: len(held_out.y)]

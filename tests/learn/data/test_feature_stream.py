@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from phimap.learn.data.blocks import feature_block
 from phimap.learn.data.feature_stream import FeatureStream
+from phimap.learn.data.folds import Fold
 from phimap.learn.data.outlying import OutlyingRows
 
 ROWS, WIDTH = 10, 6
@@ -29,8 +31,27 @@ def stream_of(memory, n_batches=4):
     )
 
 
+class Collected(Fold):
+    """The features of a pass."""
+
+    def __init__(self):
+        self.blocks = []
+
+    def update(self, rows, targets, weights):
+        self.blocks.append((rows, rows.to_host().copy()))
+
+    def merge(self, later):
+        self.blocks += later.blocks
+
+    @property
+    def state(self):
+        raise NotImplementedError
+
+    resume = None
+
+
 def features(stream):
-    return [block.to_host().copy() for block, _, _ in stream]
+    return [features for _, features in stream.fold(lambda first_row: Collected()).blocks]
 
 
 def test_kept_features_are_those_formed_anew():
@@ -43,12 +64,17 @@ def test_kept_features_are_those_formed_anew():
         # The first pass forms all, each further one those that are not kept.
         assert len(formed) == 4 + 2 * (4 - kept)
     stream, expected, _ = stream_of(4 * size)
-    mutant = [block for block, _, _ in stream_of(0)[0]]
+    mutant = [block for block, _ in stream_of(0)[0].fold(lambda first_row: Collected()).blocks]
     assert np.abs(mutant[0].to_host() - expected[0]).max() > 0.1
 
 
 def test_a_pass_that_breaks_off_is_no_pass():
+    class Stopped(Collected):
+        def update(self, rows, targets, weights):
+            raise KeyboardInterrupt
+
     stream, expected, _ = stream_of(4 * ROWS * WIDTH * 8)
-    next(iter(stream))
+    with pytest.raises(KeyboardInterrupt):
+        stream.fold(lambda first_row: Stopped())
     np.testing.assert_allclose(features(stream), expected)
     np.testing.assert_allclose(features(stream), expected)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, repeat
+from typing import Any
 
 import numpy as np
 
 from phimap.learn.data.batches import Batch
 from phimap.learn.data.blocks import WeightedBlock
 from phimap.learn.data.folds import AnyFold, Folding
+from phimap.learn.data.journal import JournaledRows
 from phimap.learn.data.mapped_rows import Mapped, MappedRows
 from phimap.learn.data.outlying import OutlyingRows
+from phimap.ops import Array
 
 
 class FeatureStream:
-    """Blocks of features, targets and weights of batches; the first are kept in memory, the others formed anew.
+    """Blocks of features, targets and weights of batches; those that fit are kept in memory, the others formed anew.
 
     Parameters
     ----------
@@ -42,49 +46,71 @@ class FeatureStream:
         outlying: OutlyingRows,
     ):
         self._batches, self._mapping, self._left, self._outlying = batches, mapping, memory, outlying
-        self._kept: list[WeightedBlock] = []
+        self._kept: dict[int, WeightedBlock] = {}
         self._n_batches: int | None = None
         self._seen = False
 
     def fold(self, start: Callable[[int], AnyFold]) -> AnyFold:
         """One pass."""
-        if isinstance(self._batches, Folding):
-            return self._fold_elsewhere(self._batches, start)
-        fold = start(0)
-        for block in self:
-            fold.update(*block)
-        return fold
+        first, outlying = not self._seen, self._outlying
 
-    def _fold_elsewhere(self, rows: Folding, start: Callable[[int], AnyFold]) -> AnyFold:
-        first, mapping, outlying = not self._seen, self._mapping, self._outlying
+        def begin(first_row: int, mapped: Mapped) -> MappedRows:
+            return MappedRows(mapped, start(first_row), outlying.begun(first_row) if first else None)
 
-        def begin(first_row: int) -> MappedRows:
-            return MappedRows(mapping(), start(first_row), outlying.begun(first_row) if first else None)
-
-        found = rows.fold(begin)
+        if isinstance(self._batches, Iterable):
+            found = self._fold_here(self._batches, begin)
+        else:
+            found = self._batches.fold(lambda first_row: begin(first_row, self._mapping()))
         if found.outlying is not None:
             outlying.join(found.outlying)
         self._seen = True
         return found.fold
 
-    def __iter__(self) -> Iterator[WeightedBlock]:
-        assert not isinstance(self._batches, Folding)
-        if self._n_batches == len(self._kept):
-            yield from self._kept
-            return
-        index, mapped = -1, self._mapping()
-        for index, batch in enumerate(self._batches):
-            if self._n_batches is None:
-                self._outlying.update(*batch)
-            if index < len(self._kept):
-                yield self._kept[index]
-                continue
-            block, targets, weights = mapped(*batch)
-            size = block.shape[0] * block.shape[1] * block.dtype.itemsize
-            if index == len(self._kept) and size <= self._left:
-                self._left -= size
-                # A copy: the features formed next overwrite the buffer.
-                block = block.rows(np.arange(block.shape[0]))
-                self._kept.append((block, targets, weights))
-            yield block, targets, weights
-        self._n_batches = index + 1
+    def _fold_here(self, batches: Iterable[Batch], begin: Callable[[int, Mapped], MappedRows]) -> MappedRows:
+        blocks = _Blocks(self._mapping(), self._block)
+
+        def rows_from(n: int) -> Iterator[Any]:
+            blocks.index = n
+            if self._n_batches is not None and self._n_batches == len(self._kept):
+                return repeat((None, None, None), self._n_batches - n)
+            return islice(iter(batches), n, None)
+
+        fold = begin(0, blocks)
+        if isinstance(batches, JournaledRows):
+            fold = batches.fold_of(rows_from, fold)
+        else:
+            for batch in rows_from(0):
+                fold.update(*batch)
+        # A pass of which the fold was known has gone through nothing.
+        self._n_batches = blocks.index or self._n_batches
+        return fold
+
+    def _block(self, index: int, mapped: Mapped, batch: Batch) -> WeightedBlock:
+        """The features of the batch at an index, kept or formed."""
+        if index in self._kept:
+            return self._kept[index]
+        block, targets, weights = mapped(*batch)
+        size = block.shape[0] * block.shape[1] * block.dtype.itemsize
+        if size <= self._left:
+            self._left -= size
+            # A copy: the features formed next overwrite the buffer.
+            block = block.rows(np.arange(block.shape[0]))
+            self._kept[index] = block, targets, weights
+        return block, targets, weights
+
+
+class _Blocks:
+    """What makes features of batches in their order.
+
+    Attributes
+    ----------
+    index : int
+        Of the batch that comes next.
+    """
+
+    def __init__(self, mapped: Mapped, block: Callable[[int, Mapped, Batch], WeightedBlock]):
+        self._mapped, self._block, self.index = mapped, block, 0
+
+    def __call__(self, rows: Array, targets: Any, weights: np.ndarray | None) -> WeightedBlock:
+        self.index += 1
+        return self._block(self.index - 1, self._mapped, (rows, targets, weights))

@@ -54,3 +54,5 @@ class MappedRows(Fold):
     def resume(self, state: tuple[Any, OutlyingRows | None]) -> None:
         self.fold.resume(state[0])
         self.outlying = state[1]
+        if self._advance is not None and self.outlying is not None:
+            self._advance(self.outlying.n_seen)

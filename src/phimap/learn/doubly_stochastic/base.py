@@ -67,7 +67,8 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         width = self.n_features_in_
         yield blocks.n_features == width == self.scaling_.shift.size, "blocks and a scaling of its rows"
         yield self.scaling_.root is None and self.scaling_.squash is None, "a scaling by columns alone"
-        yield self.solver_.rows.ndim == 2 and self.solver_.rows.shape[1] == width, "sample rows as wide as its rows"
+        solver: Preconditioner | None = vars(self).get("solver_")
+        yield solver is None or solver.rows.shape[1] == width, "sample rows as wide as its rows"
         yield coef.ndim == 2 and coef.shape[0] == blocks.n_components, "a coefficient for each feature"
         yield self._intercept.shape == (coef.shape[1],), "an intercept for each output"
         yield self._serves(coef.shape[1]), "an output for each target or class"

@@ -1,0 +1,185 @@
+"""The files of a checkpoint: states of passes in safetensors format, each written whole and with a checksum."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phimap._files import DataError, write_whole
+from phimap.io.decoding import Decoder
+from phimap.io.encoding import Encoder
+from phimap.io.tensors import checksum, write_tensors
+
+_FORMATS = "phimap-checkpoint-"
+_FORMAT = f"{_FORMATS}1"
+_PASSES, _CURRENT, _LOCK = "passes-{:06d}.safetensors", "current.safetensors", "lock"
+# As `write_whole` names them.
+_UNFINISHED = ".phimap.*.part"
+# Ends the keys of arrays that are stored transposed; no field is called so.
+_TRANSPOSED = ".T"
+
+
+class DamagedError(DataError):
+    """A file of a checkpoint is not what was written."""
+
+
+@dataclass(frozen=True)
+class PassState:
+    """The state of the fold of a pass, in a form that can be written.
+
+    Attributes
+    ----------
+    index : int
+    n_batches : int
+    tree : object
+        JSON, which names arrays by their keys.
+    arrays : dict of str to ndarray
+    """
+
+    index: int
+    n_batches: int
+    tree: Any
+    arrays: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, index: int, n_batches: int, state: Any) -> PassState:
+        """Return the form of a `state`; its arrays are not copied."""
+        arrays: dict[str, np.ndarray] = {}
+        tree = _Encoder(arrays, ()).encode(state, f"pass{index}")
+        return cls(index, n_batches, tree, arrays)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+    def copy(self) -> PassState:
+        """The same, in memory of its own."""
+        arrays = {key: array.copy() for key, array in self.arrays.items()}
+        return PassState(self.index, self.n_batches, self.tree, arrays)
+
+    def state(self) -> Any:
+        """What it is the form of."""
+        arrays = {key: array.T if key.endswith(_TRANSPOSED) else array for key, array in self.arrays.items()}
+        return Decoder(arrays, len(json.dumps(self.tree))).decode(self.tree)
+
+
+class _Encoder(Encoder):
+    """Keeps the order of arrays in memory, on which rounding may depend: some are put aside transposed."""
+
+    def _array(self, value: np.ndarray, path: str) -> dict[str, Any]:
+        if value.ndim > 1 and value.flags.f_contiguous and not value.flags.c_contiguous:
+            return super()._array(value.T, path + _TRANSPOSED)
+        return super()._array(value, path)
+
+
+class CheckpointFolder:
+    """The folder of a checkpoint.
+
+    Finished passes are written once, those of about the same time in one file; the state of the current one replaces
+    what it was before.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def make(self) -> None:
+        """Make the folder if there is none, or raise if it is no checkpoint's."""
+        if self.path.exists() and not self.path.is_dir():
+            raise NotADirectoryError(f"`{self.path}` is a file. Give a folder for checkpoints.")
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder `{self.path.parent}`. Make it first.")
+        self.path.mkdir(exist_ok=True)
+        ours = {self.current, self.lock, *self.passes(), *self._unfinished()}
+        if other := sorted({*self.path.iterdir()} - ours):
+            raise DataError(
+                f"`{self.path}` holds {other[0].name!r}, which is no part of a checkpoint. Give an empty folder."
+            )
+
+    def tidy(self) -> None:
+        """Remove what a process that was killed has not written to its end."""
+        for file in self._unfinished():
+            file.unlink(missing_ok=True)
+
+    def _unfinished(self) -> list[Path]:
+        return list(self.path.glob(_UNFINISHED))
+
+    @property
+    def lock(self) -> Path:
+        """What the process that uses the folder has locked."""
+        return self.path / _LOCK
+
+    def passes(self) -> list[Path]:
+        """Files of finished passes, in their order."""
+        return sorted(self.path.glob("passes-*.safetensors"))
+
+    @property
+    def current(self) -> Path:
+        """File of the pass that is not over."""
+        return self.path / _CURRENT
+
+    def file_of(self, index: int) -> Path:
+        """The file of finished passes from this one on."""
+        return self.path / _PASSES.format(index)
+
+    def remove(self) -> None:
+        """Remove the files, and the folder."""
+        self.tidy()
+        # The last first: what an interrupt leaves is still a checkpoint.
+        for file in [self.current, *reversed(self.passes()), self.lock]:
+            file.unlink(missing_ok=True)
+        # What others have put there is theirs.
+        with suppress(OSError):
+            self.path.rmdir()
+
+
+def write_states(path: Path, states: list[PassState], about: Mapping[str, Any]) -> None:
+    """Write the states of passes to a file, with what else is known."""
+    arrays: dict[str, np.ndarray] = {}
+    known = Encoder(arrays, ()).encode(dict(about), "about")
+    passes = [{"index": one.index, "n_batches": one.n_batches, "tree": one.tree} for one in states]
+    for one in states:
+        arrays |= one.arrays
+    text = json.dumps({"about": known, "passes": passes}, separators=(",", ":"))
+    metadata = {"format": _FORMAT, "content": text, "sha256": checksum(text, arrays)}
+    write_whole(path, lambda file: write_tensors(file, arrays, metadata))
+
+
+def read_states(path: Path) -> tuple[list[PassState], dict[str, Any]]:
+    """What `write_states` wrote.
+
+    Raises
+    ------
+    DamagedError
+        If the file is not what was written.
+    DataError
+        If it has another format.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError) as error:
+        raise DamagedError(f"`{path}` is damaged") from error
+    text, written_as = metadata.get("content", ""), metadata.get("format", "")
+    if written_as.startswith(_FORMATS) and written_as != _FORMAT:
+        raise DataError(f"`{path}` has the format {written_as}, of another phimap. Use that, or give another folder.")
+    if written_as != _FORMAT or checksum(text, arrays) != metadata.get("sha256"):
+        raise DamagedError(f"`{path}` is damaged")
+    content = json.loads(text)
+    about = Decoder(arrays, len(text)).decode(content["about"])
+    return list(_states(content["passes"], arrays)), about
+
+
+def _states(passes: list[dict[str, Any]], arrays: dict[str, np.ndarray]) -> Iterator[PassState]:
+    for one in passes:
+        own = {key: array for key, array in arrays.items() if key.split(".", 1)[0] == f"pass{one['index']}"}
+        yield PassState(one["index"], one["n_batches"], one["tree"], own)
