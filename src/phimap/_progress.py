@@ -44,13 +44,30 @@ class Stages:
         """Time a block; the value of the block is a function that advances the bar by a number of rows."""
         start = time.perf_counter()
         with _shown(name, total) if self.verbose else _silence() as advance:
-            yield advance
+            yield Advance(advance)
         self.finished.append(Stage(name, time.perf_counter() - start, peak_memory()))
+
+
+class Advance:
+    """Advances a bar by a number of rows; sent to another process, where there is no bar, it does nothing."""
+
+    def __init__(self, advance: Callable[[int], None]):
+        self._advance = advance
+
+    def __call__(self, rows: int) -> None:
+        self._advance(rows)
+
+    def __reduce__(self) -> tuple[type[Advance], tuple[Callable[[int], None]]]:
+        return Advance, (_nothing,)
+
+
+def _nothing(rows: int) -> None:
+    pass
 
 
 @contextmanager
 def _silence() -> Iterator[Callable[[int], None]]:
-    yield lambda rows: None
+    yield _nothing
 
 
 def _shown(name: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:

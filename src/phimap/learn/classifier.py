@@ -11,10 +11,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from phimap._dask import by_blocks
 from phimap._validation import check_choice, check_finite
 from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.calibration import Calibration
+from phimap.learn.collections import CollectionScores
 from phimap.learn.data.class_weights import class_factors
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.margin.losses.logistic import log_probabilities
@@ -29,7 +31,7 @@ from phimap.tables import TableEncoder
 _FEW_ROWS = 20
 
 
-class KernelClassifier(ClassifierMixin, KernelModel):
+class KernelClassifier(CollectionScores, ClassifierMixin, KernelModel):
     """Kernel classification on random features, streamed: ridge regression of one-hot labels, or another loss.
 
     Two classes are one target of -1 and 1, more classes one target each; centring by the intercept gives every
@@ -256,6 +258,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             )
         return self._add_rows(X, y, sample_weight, classes)
 
+    @by_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the linear model.
 
@@ -271,6 +274,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         scores = self._scores(X)
         return scores[:, 0] if self.classes_.size == 2 else scores
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes, all of them finite.
 
@@ -298,6 +302,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             )
         return self.calibration_.log_probabilities(scores)
 
+    @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 

@@ -90,6 +90,10 @@ class StreamedFit(KernelChoice):
     def _has_labels(self) -> bool:
         """Whether targets are labels."""
 
+    @abstractmethod
+    def _for_tasks(self) -> Self:
+        """A copy without what is kept of the training rows, small enough to be sent elsewhere."""
+
     @property
     def statistics_(self) -> RidgeStatistics | None:
         """Sums over all rows seen; None where the solver keeps the rows themselves, or nothing."""
@@ -196,11 +200,13 @@ class StreamedFit(KernelChoice):
         empty = partial(RidgeSolver.start, self._width(), self._n_outputs(), n_rows)
         dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
         with stages.stage("features" if dual else "features and Gram matrix", n_rows) as advance:
+            # What it names goes to the rows, where these are elsewhere.
+            outlying, mapping, n_jobs = self._outlying, self._for_tasks()._mapping, self.n_jobs
 
             def start(first_row: int) -> MappedRows:
-                gathering = Gathering(empty() if solver is None else solver, self.n_jobs)
-                outlying = self._outlying.begun(first_row) if solver is None else self._outlying
-                return MappedRows(self._mapping(), gathering, outlying, advance)
+                if solver is not None:
+                    return MappedRows(mapping(), Gathering(solver, n_jobs), outlying, advance)
+                return MappedRows(mapping(), Gathering(empty(), n_jobs), outlying.begun(first_row), advance)
 
             found = fold_rows(batches, start)
         assert found.outlying is not None
@@ -274,12 +280,14 @@ class StreamedFit(KernelChoice):
         if spare < 0:
             raise MemoryError(memory_message(m, kept + smallest_batch(m, dtype.itemsize), self.memory))
 
+        mapping_of_rows, takes_signs = self._for_tasks()._mapping, member.takes_signs
+
         def mapping() -> Mapped:
-            mapped = self._mapping()
+            mapped = mapping_of_rows()
 
             def with_signs(X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
                 block, targets, counted = mapped(X, y, weights)
-                signs = np.where(targets > 0, 1.0, -1.0) if member.takes_signs else targets
+                signs = np.where(targets > 0, 1.0, -1.0) if takes_signs else targets
                 return block, signs, np.ones(len(targets)) if counted is None else counted
 
             return with_signs
