@@ -28,7 +28,12 @@ def is_dask(X: Any) -> bool:
 
 def is_dask_frame(X: Any) -> bool:
     """Whether `X` is a Dask data frame, or one of its columns."""
-    return is_dask(X) and hasattr(X, "npartitions") and hasattr(X, "to_dask_array")
+    return _comes_from("dask.dataframe", X)
+
+
+def _comes_from(module: str, X: Any) -> bool:
+    """Whether a class of `X` is of that module, which need not be imported for it."""
+    return any(kind.__module__.startswith(module) for kind in type(X).__mro__)
 
 
 def blocks_of(X: Any, name: str = "X") -> list[Any]:
@@ -41,7 +46,7 @@ def blocks_of(X: Any, name: str = "X") -> list[Any]:
     """
     if is_dask_frame(X):
         return X.to_delayed()
-    if not hasattr(X, "numblocks"):
+    if not _comes_from("dask.array", X):
         raise ValueError(
             f"`{name}` must be a Dask array or data frame, got a Dask {type(X).__name__}. Use one of these."
         )
