@@ -36,7 +36,7 @@ def test_maps_work_block_by_block(name, dtype):
     phi = clone(MAPS[name]).fit(da.from_array(X, chunks=(40, 5)))
     memory = clone(MAPS[name]).fit(X)
     if isinstance(memory.transform(X), PackedArray):
-        with pytest.raises(ValueError, match="PackedArray.*packed=False"):
+        with pytest.raises(ValueError, match=r"PackedArray.*packed=False"):
             phi.transform(da.from_array(X, chunks=(40, 5)))
         return
     Z = phi.transform(da.from_array(X, chunks=(40, 5)))
@@ -100,7 +100,7 @@ def test_wrong_collections_are_told_in_one_line():
     phi = pm.FourierFeatures(n_components=8, random_state=0).fit(rows())
     with pytest.raises(ValueError, match=r"all columns in one chunk, got 3 .*rechunk"):
         phi.transform(da.from_array(rows(), chunks=(40, 2)))
-    with pytest.raises(ValueError, match="X has 4 features.*expecting 5"):
+    with pytest.raises(ValueError, match=r"X has 4 features.*expecting 5"):
         phi.transform(X[:, :4])
     with pytest.raises(ValueError, match="0 sample"):
         clone(phi).fit(X[:0])

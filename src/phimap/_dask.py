@@ -6,19 +6,23 @@ Dask is imported where a collection was given, and so is loaded already, or wher
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
+from importlib.util import find_spec
 from inspect import unwrap
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from phimap.config import Settings, settings, settings_of
+from phimap.config import Settings, settings, settings_of, thread_count
 from phimap.ops import one_thread
 
 # Blocks from which a sample of rows comes, at the most.
 _SAMPLED_BLOCKS = 32
+# Seconds in which a scheduler has to answer.
+_PATIENCE = "10s"
 
 
 def is_dask(X: Any) -> bool:
@@ -92,6 +96,34 @@ def computed(tasks: Any) -> Any:
         # A map may be large; it is sent once and not with each task.
         warnings.filterwarnings("ignore", message="Sending large graph")
         return dask.compute(tasks)[0]  # pyright: ignore[reportPrivateImportUsage]
+
+
+@contextmanager
+def on_cluster(address: str | None) -> Iterator[None]:
+    """Let tasks of a block run on the cluster of the scheduler at `address`; None leaves them where they are.
+
+    ``"local"`` starts one for the block, with as many workers of one thread as there are threads to use.
+    """
+    if address is None:
+        yield
+        return
+    if find_spec("distributed") is None:
+        raise ImportError("Dask is needed to reach a scheduler. Install it: pip install 'phimap[dask]'.")
+    from distributed import Client, LocalCluster
+
+    if address == "local":
+        workers = {"n_workers": thread_count(None), "threads_per_worker": 1, "dashboard_address": None}
+        with LocalCluster(**workers) as cluster, Client(cluster):
+            yield
+        return
+    try:
+        client = Client(address, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no scheduler answers at {address!r} ({type(error).__name__}). Start one, or use local."
+        ) from None
+    with client:
+        yield
 
 
 def chained(step: Callable[..., Any], start: Any, parts: Sequence[tuple[Any, ...]]) -> Any:

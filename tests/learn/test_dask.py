@@ -173,7 +173,7 @@ def test_an_encoder_of_a_collection_is_that_of_the_frame(table):
     found = encoder.transform(X)
     assert (found.shape[1], found.dtype) == (memory.n_columns_out_, np.float32)
     np.testing.assert_array_equal(found.compute(), memory.transform(frame))
-    with pytest.raises(ValueError, match="fit_transform.* Use fit"):
+    with pytest.raises(ValueError, match=r"fit_transform.* Use fit"):
         pm.TableEncoder().fit_transform(X, targets)
 
 
@@ -206,9 +206,9 @@ def test_a_bad_cell_is_told_with_the_place_of_its_block(rows):
 def test_wrong_rows_are_refused_before_anything_is_computed(rows):
     X, y = rows
     model = regressor().fit(X, y)
-    with pytest.raises(ValueError, match="X has 3 features.*expecting 4"):
+    with pytest.raises(ValueError, match=r"X has 3 features.*expecting 4"):
         model.predict(lazy(X[:, :3]))
-    with pytest.raises(ValueError, match="return_std.*Compute the rows first"):
+    with pytest.raises(ValueError, match=r"return_std.*Compute the rows first"):
         model.predict(lazy(X), return_std=True)
     with pytest.raises(NotFittedError):
         regressor().predict(lazy(X))

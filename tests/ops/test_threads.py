@@ -41,7 +41,7 @@ def limited() -> list[int]:
 
 @pytest.mark.usefixtures("two_threads")
 def test_a_limit_holds_in_a_thread_that_is_not_the_first():
-    """Issue 18, row 3. Mutant: threadpoolctl's own limit, which the thread in control of the process keeps from others."""
+    """Issue 18, row 3. Mutant: threadpoolctl's own limit, which the thread in control keeps from others."""
 
     def by_threadpoolctl() -> list[int]:
         limit = ThreadpoolController().limit(limits=1, user_api="blas")

@@ -14,6 +14,7 @@ import numpy as np
 
 from phimap._progress import Stages
 from phimap.cli.describe import some
+from phimap.cli.distributed import check_scheduler, fit_on_workers, seen_by_workers
 from phimap.cli.errors import complain
 from phimap.cli.facts import write
 from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
@@ -48,7 +49,7 @@ def run(options: FitOptions) -> None:
     options = replace(options, kernel=kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel"))
     _check(options)
     with config(memory=options.memory, n_jobs=options.n_jobs), readable(options.data) as path:
-        result = _fit(replace(options, data=in_words(options.data)), path)
+        result = _fit(replace(options, data=in_words(options.data)), seen_by_workers(options, path))
         timed = Stages()
         write_all(_outputs(result, timed))
     report_seconds = sum(stage.seconds for stage in timed.finished)
@@ -89,6 +90,7 @@ def _check(options: FitOptions) -> None:
     for option, value in (("--alpha", options.alpha), ("--length-scale", options.length_scale)):
         if not isinstance(value, str) and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{option} must be a positive number or auto, got {value:g}.")
+    check_scheduler(options)
     check_distinct(options.model, options.report)
     check_writable("--model", options.model, [options.data])
     check_writable("--report", options.report, [options.data])
@@ -138,7 +140,10 @@ def _fit(options: FitOptions, path: str) -> Result:
     with warnings.catch_warnings():
         # The learner would tell of it again, by its place among the training rows.
         warnings.simplefilter("ignore", ExtremeTargetWarning)
-        model.fit_batches(split, encoder=overview.encoder)
+        if options.scheduler is None:
+            model.fit_batches(split, encoder=overview.encoder)
+        else:
+            fit_on_workers(model, split, overview.n_train, options.scheduler)
     if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -76,6 +77,49 @@ def fit_collection(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         itemsize = np.dtype(np.float32).itemsize
     reader = BlockReader(model._for_tasks(), model._batch_height(n_rows, n_rows, itemsize))
     return model._fit(PartedRows(parts, first_rows, reader))._settled()
+
+
+@dataclass(frozen=True)
+class PartReader:
+    """Reads a part of the rows of a file: batches that are checked like those of `fit_batches`."""
+
+    model: Any
+    read: Callable[..., Iterable[tuple[Any, np.ndarray]]]
+
+    def __call__(self, first_row: int, *part: Any) -> Iterator[Batch]:
+        for X, y in self.read(*part):
+            batch = self.model._check_training(X, y, reset=False)
+            if batch[0].shape[0]:
+                yield batch
+
+
+def fit_parts(
+    model: Any,
+    parts: Sequence[Part],
+    first_rows: Sequence[int],
+    read: Callable[..., Iterable[tuple[Any, np.ndarray]]],
+    encoder: TableEncoder | None = None,
+) -> Any:
+    """Fit a learner on parts of rows that the tasks read themselves.
+
+    Parameters
+    ----------
+    model : KernelModel
+    parts : sequence of tuples
+        Arguments of `read`.
+    first_rows : sequence of int
+        Rows that come before each part.
+    read : callable
+        ``read(*part)`` gives the batches (X, y) of a part; it is sent to the workers.
+    encoder : TableEncoder, optional
+        What has encoded the rows, as for `KernelModel.fit_batches`.
+    """
+    model._start_encoder((), labels=model._has_labels)
+    if encoder is not None:
+        model._use_encoder(copy(encoder))
+    # What comes first says what all rows are.
+    model._check_training(*next(iter(read(*parts[0]))), reset=True)
+    return model._fit(PartedRows(parts, first_rows, PartReader(model._for_tasks(), read)))._settled()
 
 
 class CollectionScores:
