@@ -5,6 +5,7 @@ Dask is imported where a collection was given, and so is loaded already, or wher
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ _PATIENCE = "10s"
 
 def is_dask(X: Any) -> bool:
     """Whether `X` is a Dask collection."""
-    return hasattr(X, "__dask_graph__")
+    return _comes_from("dask.", X)
 
 
 def is_dask_frame(X: Any) -> bool:
@@ -112,8 +113,9 @@ def on_cluster(address: str | None) -> Iterator[None]:
     from distributed import Client, LocalCluster
 
     if address == "local":
-        workers = {"n_workers": thread_count(None), "threads_per_worker": 1, "dashboard_address": None}
-        with LocalCluster(**workers) as cluster, Client(cluster):
+        workers = {"n_workers": thread_count(), "threads_per_worker": 1, "dashboard_address": None}
+        # Workers that take a moment to end are nobody's concern.
+        with LocalCluster(**workers, silence_logs=logging.ERROR) as cluster, Client(cluster):
             yield
         return
     try:

@@ -264,11 +264,11 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
             Positive for ``classes_[1]`` where there are two classes.
         """
         scores = self._scores(X)
@@ -280,11 +280,11 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`.
 
         Raises
@@ -311,11 +311,11 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`; every row sums to 1. Weights of rows and classes count as they do in the fit.
 
         Raises
