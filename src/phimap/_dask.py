@@ -72,14 +72,14 @@ def lengths_of(X: Any) -> tuple[int, ...] | None:
 
 def shared(value: Any) -> Any:
     """`value` as a task: it goes to a worker once, however many tasks use it."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     return delayed(value, traverse=False, pure=False)
 
 
 def task(work: Callable[..., Any], *arguments: Any) -> Any:
     """The task ``work(*arguments)``, in one thread and with the settings of this process; arguments may be tasks."""
-    from dask import delayed
+    from dask.delayed import delayed
 
     return delayed(_worked, pure=False)(work, settings(), *arguments)
 
