@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     seconds_alone = time.perf_counter() - start
     chunk = options.batches * BATCH
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
         lazy, targets = (da.from_array(one, chunks=(chunk, *one.shape[1:])).persist() for one in (X, y))

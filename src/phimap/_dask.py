@@ -113,7 +113,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
     from distributed import Client, LocalCluster
 
     if address == "local":
-        workers = {"n_workers": thread_count(), "threads_per_worker": 1, "dashboard_address": None}
+        workers = {"n_workers": thread_count(), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
         # Workers that take a moment to end are nobody's concern.
         with LocalCluster(**workers, silence_logs=logging.ERROR) as cluster, Client(cluster):
             yield

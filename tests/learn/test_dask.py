@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,15 +13,18 @@ from sklearn.exceptions import NotFittedError
 
 import phimap as pm
 from phimap._dask import computed, shared, task
+from phimap._progress import Advance
 from phimap.config import memory_budget
 from phimap.learn.data import parted_rows
 from phimap.learn.data.folds import Fold
 from phimap.learn.data.parted_rows import PartedRows
+from phimap.ops import run_tasks
 from tests.support.learners import GAUSSIAN
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
+cloudpickle = pytest.importorskip("cloudpickle")
 
 N, D, ROWS = 5000, 4, 1100
 
@@ -27,6 +33,20 @@ N, D, ROWS = 5000, 4, 1100
 def _synchronous():
     with dask.config.set(scheduler="synchronous"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch):
+    """Everything that goes to workers is pickled, as between processes; the answer lists the bytes of each."""
+    sizes = []
+
+    def pickled(value):
+        text = cloudpickle.dumps(value)
+        sizes.append(len(text))
+        return shared(cloudpickle.loads(text))
+
+    monkeypatch.setattr(parted_rows, "shared", pickled)
+    return sizes
 
 
 @pytest.fixture
@@ -125,6 +145,16 @@ def test_images_stay_images(rng):
     memory = pm.KernelRegressor("cntk", **settings).fit(X, y)
     assert model.image_shape_ == (4, 4, 1)
     np.testing.assert_allclose(model.predict(lazy(X, 20)).compute(), memory.predict(X), rtol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"solver": "cg"}, {"loss": "huber"}, {"loss": "logistic"}], ids=str)
+def test_no_training_rows_are_sent(rows, sent, settings):
+    """The sample alone has 130 kB. Mutant: the model as it is, which has it."""
+    X, y = rows
+    kind = classifier if settings.get("loss") == "logistic" else regressor
+    model = kind(**settings).fit(lazy(X), lazy(y > 0 if kind is classifier else y))
+    assert max(sent) < 60_000
+    assert len(cloudpickle.dumps(model)) > 130_000 > len(cloudpickle.dumps(model._for_tasks()))
 
 
 # Data frames ---------------------------------------------------------------------------------------------------
@@ -268,3 +298,21 @@ def test_the_budget_of_the_caller_holds_in_tasks(scheduler):
     with dask.config.set(scheduler=scheduler), pm.config(memory="123MB"):
         assert computed(task(memory_budget)) == 123 * 2**20
     assert computed(shared({"a": 1})) == {"a": 1}
+
+
+def threads_of_tasks() -> int:
+    return len(set(run_tasks(lambda _: threading.get_ident(), range(8), n_jobs=4)))
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_a_task_has_one_thread(scheduler):
+    with dask.config.set(scheduler=scheduler):
+        assert computed([task(threads_of_tasks) for _ in range(3)]) == [1, 1, 1]
+
+
+def test_a_bar_stays_here():
+    told = []
+    advance = Advance(told.append)
+    advance(3)
+    pickle.loads(pickle.dumps(advance))(4)
+    assert told == [3]

@@ -30,7 +30,7 @@ N = 9 * ROWS
 def cluster():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
