@@ -130,10 +130,11 @@ class ConjugateGradients(Solver):
     def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, Sketch]]:
         """The system without its matrix, and a sketch of that."""
         sketch = Sketch(m, min(m, self._rank), np.random.default_rng(seed_sequence(self._rng)))
+        # By names of their own, since a summand may be sent to the rows.
+        test, n_jobs = sketch.test, self._n_jobs
 
         def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
-            moments = moments_of(block, targets, weights, self._n_jobs)
-            return *moments, gram_times(block, sketch.test, weights, self._n_jobs)
+            return *moments_of(block, targets, weights, n_jobs), gram_times(block, test, weights, n_jobs)
 
         *moments, image = yield summand
         sketch.add(image)
@@ -146,10 +147,10 @@ class ConjugateGradients(Solver):
 
     def _grow(self, sketch: Sketch) -> Generator[Summand, Sums, None]:
         """Double the rank of a sketch, in one pass."""
-        more = sketch.extend(min(2 * sketch.rank, len(sketch.test), self._most_rank))
+        more, n_jobs = sketch.extend(min(2 * sketch.rank, len(sketch.test), self._most_rank)), self._n_jobs
 
         def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
-            return (gram_times(block, more, weights, self._n_jobs),)
+            return (gram_times(block, more, weights, n_jobs),)
 
         (image,) = yield summand
         sketch.add(image)
