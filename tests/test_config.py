@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.config import memory_budget, parse_bytes, size_text, thread_count
+from phimap.config import memory_budget, parse_bytes, settings, settings_of, size_text, thread_count
 
 # As an attribute of the package the name means the class.
 MODULE = sys.modules["phimap.config"]
@@ -103,6 +105,18 @@ def test_negative_counts_of_threads_count_back_from_all_cores():
 def test_counts_of_threads_may_be_integers_of_numpy():
     assert thread_count(np.int32(3)) == 3
     assert type(thread_count(np.int32(3))) is int
+
+
+def test_settings_of_a_caller_hold_in_this_thread_alone():
+    with pm.config(memory="5MB", n_jobs=3):
+        sent = settings()
+    with pm.config(memory="7MB", n_jobs=1), settings_of(sent):
+        assert (memory_budget(), thread_count()) == (5 * 2**20, 3)
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(memory_budget).result() == 7 * 2**20
+        with settings_of(replace(sent, n_jobs=2)):
+            assert thread_count() == 2
+        assert thread_count() == 3
 
 
 @pytest.mark.parametrize("bad", [0, True, 1.5, "2"])

@@ -31,7 +31,7 @@ ORDER = (
     ("random_map",),
     ("kernels",),
     ("packed",),
-    ("records", "_validation", "_progress"),
+    ("records", "_validation", "_progress", "_dask"),
     ("ops",),
     ("config", "_random", "_files", "_missing", "_number_text", "_options"),
     ("_free_memory",),

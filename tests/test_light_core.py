@@ -104,7 +104,7 @@ def test_the_core_requires_what_transformers_and_learners_need():
 
 
 def test_every_extra_does_something():
-    assert PROJECT["optional-dependencies"].keys() == {"cli", "compare", "docs", "images", "test", "torch"}
+    assert PROJECT["optional-dependencies"].keys() == {"cli", "compare", "dask", "docs", "images", "test", "torch"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -112,6 +112,7 @@ def test_source_file_imports_what_its_room_may(path):
     place = path.relative_to(SOURCE).as_posix()
     core = {"numba", "numpy", "phimap", "safetensors", "scipy", "sklearn", "threadpoolctl"}
     rooms = {"bench": EXTRA, "cli": EXTRA, "report": EXTRA, "ops": ("llvmlite", "torch"), "_progress.py": ("rich",)}
+    rooms |= {"_dask.py": ("dask", "distributed", "pandas")}
     peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
     peers |= {"comparison/rows.py": ("pyarrow",)}
     io = (

@@ -63,7 +63,7 @@ class Stages:
         """
         start = time.perf_counter()
         with _shown(name, total, unit) if self.verbose else _silence() as advance:
-            yield advance
+            yield Advance(advance)
         self.finished.append(Stage(name, time.perf_counter() - start, peak_memory()))
 
 
@@ -106,9 +106,26 @@ def left_text(done: int, total: int | None, seconds: float) -> str:
     return f"{minutes} min {left % 60} s left" if minutes else f"{left} s left"
 
 
+class Advance:
+    """Advances a bar by a number of rows; sent to another process, where there is no bar, it does nothing."""
+
+    def __init__(self, advance: Callable[[int], None]):
+        self._advance = advance
+
+    def __call__(self, rows: int) -> None:
+        self._advance(rows)
+
+    def __reduce__(self) -> tuple[type[Advance], tuple[Callable[[int], None]]]:
+        return Advance, (_nothing,)
+
+
+def _nothing(rows: int) -> None:
+    pass
+
+
 @contextmanager
 def _silence() -> Iterator[Callable[[int], None]]:
-    yield lambda rows: None
+    yield _nothing
 
 
 def _shown(name: str, total: int | None, unit: str | None) -> AbstractContextManager[Callable[[int], None]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
 
@@ -14,12 +16,15 @@ _DEFAULT_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class _Settings:
+class Settings:
+    """What is set; None leaves it to the machine."""
+
     memory: int | None = None
     n_jobs: int | None = None
 
 
-_settings = _Settings()
+_settings = Settings()
+_of_thread = threading.local()
 
 
 class config(AbstractContextManager):
@@ -68,12 +73,29 @@ class config(AbstractContextManager):
         return memory_budget()
 
 
+def settings() -> Settings:
+    """The settings that hold in this thread."""
+    return getattr(_of_thread, "settings", None) or _settings
+
+
+@contextmanager
+def settings_of(caller: Settings) -> Iterator[None]:
+    """Let the settings of another process or thread hold in this thread, for a block."""
+    before = getattr(_of_thread, "settings", None)
+    _of_thread.settings = caller
+    try:
+        yield
+    finally:
+        _of_thread.settings = before
+
+
 def memory_budget(memory: int | str | None = None) -> int:
     """Bytes that chunked work may use: `memory` if given, else the configured budget, else a share of free memory."""
     if memory is not None:
         return parse_bytes(memory)
-    if _settings.memory is not None:
-        return _settings.memory
+    budget = settings().memory
+    if budget is not None:
+        return budget
     from phimap._free_memory import free_memory
 
     return int(_DEFAULT_SHARE * free_memory())
@@ -82,7 +104,7 @@ def memory_budget(memory: int | str | None = None) -> int:
 def thread_count(n_jobs: int | None = None) -> int:
     """Threads to use: `n_jobs` if given (negative counts back from all cores), else the configured number."""
     if n_jobs is None:
-        return _settings.n_jobs or _available_cores()
+        return settings().n_jobs or _available_cores()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"`n_jobs` must be a non-zero integer or None, got {n_jobs!r}. Use -1 for all cores.")
     count = int(n_jobs)

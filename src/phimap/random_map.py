@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from phimap._dask import by_blocks, is_dask, sampled_rows
 from phimap._random import named_streams
 from phimap._validation import check_integer, check_samples
 from phimap.config import memory_budget, size_text, thread_count
@@ -153,8 +154,9 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-            Only the shape is used, except by maps that say that they depend on the data.
+        X : array-like, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+            Only the shape is used, except by maps that say that they depend on the data. Of a Dask collection about as
+            many rows are computed as a learner would give (1,000 for most maps), spread over up to 32 of its blocks.
         y : object
             Ignored.
 
@@ -169,22 +171,26 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         self._check_width()
         thread_count(self.n_jobs)
+        if is_dask(X):
+            X = sampled_rows(X, self.fit_rows())
         X = check_samples(self, X, reset=True)
         self.record_ = self._draw(X, named_streams(self.random_state, *self._roles))
         return self
 
+    @by_blocks
     def transform(self, X: Any) -> Array:
         """Map the rows of `X`.
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
         Z : array of shape (n_samples, n_components)
-            float32 for float32 input, else float64; a tensor on the device of `X` for a tensor. Maps that can pack
-            their features say in their parameters what else they give.
+            float32 for float32 input, else float64; a tensor on the device of `X` for a tensor, a Dask array with the
+            chunks of `X` for a Dask array or data frame. Maps that can pack their features say in their parameters what
+            else they give.
 
         Raises
         ------

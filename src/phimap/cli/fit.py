@@ -15,6 +15,7 @@ import numpy as np
 
 from phimap._progress import Stages
 from phimap.cli.describe import some
+from phimap.cli.distributed import check_scheduler, fit_on_workers, seen_by_workers
 from phimap.cli.errors import complain
 from phimap.cli.facts import write
 from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
@@ -57,7 +58,8 @@ def run(options: FitOptions) -> None:
         # A fit that goes on has the memory that it had.
         config(memory=None if checkpoint is None else checkpoint.budget(options.memory)),
     ):
-        result = _fit(replace(options, data=in_words(options.data)), path, checkpoint)
+        seen = seen_by_workers(options, path)
+        result = _fit(replace(options, data=in_words(options.data)), seen, checkpoint)
         timed = Stages()
         write_all(_outputs(result, timed))
     report_seconds = sum(stage.seconds for stage in timed.finished)
@@ -100,6 +102,7 @@ def _check(options: FitOptions) -> None:
     for option, value in (("--alpha", options.alpha), ("--length-scale", options.length_scale)):
         if not isinstance(value, str) and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{option} must be a positive number or auto, got {value:g}.")
+    check_scheduler(options)
     check_distinct(options.model, options.report)
     check_writable("--model", options.model, [options.data])
     check_writable("--report", options.report, [options.data])
@@ -152,7 +155,10 @@ def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Resul
         # The learner would tell of it again, by its place among the training rows.
         warnings.simplefilter("ignore", ExtremeTargetWarning)
         training = rows_of(held_out=False, n_rows=overview.n_train)
-        model.fit_batches(training, encoder=overview.encoder, checkpoint=checkpoint)
+        if options.scheduler is None:
+            model.fit_batches(training, encoder=overview.encoder, checkpoint=checkpoint)
+        else:
+            fit_on_workers(model, training, overview.n_train, options.scheduler)
     if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)

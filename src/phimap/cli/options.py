@@ -172,6 +172,10 @@ class FitOptions:
     ] = None
     memory: Memory = None
     n_jobs: Jobs = None
+    scheduler: Annotated[
+        str | None,
+        Option("Fit on the workers of a Dask scheduler, such as tcp://host:8786, which see the file; or local ones."),
+    ] = None
     device: Annotated[str, Option("auto, cpu or cuda.")] = "auto"
     dtype: Annotated[Literal["float32", "float64"], Option("Precision of the features.")] = "float32"
     statistics: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,13 @@ class SplitRows:
     n_rows: int | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
-        return read_ahead(self._batches())
+        return read_ahead(self.between(0, None))
 
-    def _batches(self) -> Iterator[tuple[Any, np.ndarray]]:
-        first = 0
-        for X, y, numbers in in_batches(self._blocks(), self.batch_rows):
-            yield self._encoded(X, first, numbers), y  # pyright: ignore[reportReturnType]
-            first += len(X)
+    def between(self, start: int, stop: int | None) -> Iterator[tuple[Any, np.ndarray]]:
+        """The batches from number `start` on to before `stop`, which is read up to there; None goes on to the end."""
+        for index, (X, y, numbers) in enumerate(islice(in_batches(self._blocks(), self.batch_rows), stop)):
+            if index >= start:
+                yield self._encoded(X, index * self.batch_rows, numbers), y  # pyright: ignore[reportReturnType]
 
     def _encoded(self, X: Any, first: int, numbers: np.ndarray) -> Any:
         """Numbers of the rows `numbers` (r,) of the file, before which come `first` others of the split."""

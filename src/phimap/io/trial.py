@@ -79,7 +79,7 @@ def _try(steps: list[Any]) -> None:
     last = tried[-1]
     if not hasattr(last, "predict"):
         _check_outputs(last.transform(row))
-    elif hasattr(last, "solution_"):
+    elif hasattr(last, "solution_") or not hasattr(last, "feature_map_"):
         _check_outputs(last.predict(row))
         if hasattr(last, "decision_function"):
             _check_outputs(last.decision_function(row))

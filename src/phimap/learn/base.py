@@ -12,9 +12,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from phimap._dask import is_dask
 from phimap._progress import Stage, Stages
 from phimap.config import config
 from phimap.kernels import Kernel
+from phimap.learn.collections import fit_collection
 from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, batch_rows, require_reiterable
 from phimap.learn.data.journal import Journal, JournaledRows
 from phimap.learn.data.weights import check_weights, positive_rows
@@ -105,12 +107,13 @@ class KernelModel(StreamedFit, FittedHTML):
     # Training --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on rows in memory.
+        """Fit on rows in memory, or on a Dask collection, whose rows stay where they are.
 
         Parameters
         ----------
-        X : array-like, data frame, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
+            A Dask collection where `X` is one, cut into the same blocks of rows; so are weights.
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts like w equal rows, one of weight 0 is as if it were not there, its class included;
             where alpha is chosen, a row is left out with its whole weight.
@@ -140,6 +143,8 @@ class KernelModel(StreamedFit, FittedHTML):
         matrix is held in the dual form only. Solvers in passes form the features once a pass, or keep them where they
         fit half of the byte budget that is left.
         """
+        if is_dask(X):
+            return fit_collection(self, X, y, sample_weight)
         self._start_encoder([X], labels=self._has_labels)
         X, y, weights = self._check_training(X, y, sample_weight, reset=True, rows_wanted=True)
         return self._fit(self._batches_of(X, y, weights, X.shape[0]))._settled()
@@ -337,11 +342,22 @@ class KernelModel(StreamedFit, FittedHTML):
 
     def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None, n_rows: int | None) -> ArrayBatches:
         """Rows in memory as batches that fit the byte budget; `n_rows` are all that are to come, None if unknown."""
+        return ArrayBatches(X, y, weights, self._batch_height(n_rows, X.shape[0], X.dtype.itemsize))
+
+    def _batch_height(self, n_rows: int | None, n_given: int, itemsize: int) -> int:
+        """Rows of a batch of `n_given` rows, of the `n_rows` that are to come; None if that is not known."""
         # A fit begins anew, whatever was fitted before.
-        m, itemsize = self._width() if n_rows is None else self._new_width(), X.dtype.itemsize
+        m = self._width() if n_rows is None else self._new_width()
         member = self._member(n_rows, m, itemsize)
-        kept = RidgeSolver.memory(n_rows, m) if member is None else member.memory(X.shape[0], m, 1)
-        return ArrayBatches(X, y, weights, batch_rows(m, itemsize, self.memory, kept))
+        kept = RidgeSolver.memory(n_rows, m) if member is None else member.memory(n_given, m, 1)
+        return batch_rows(m, itemsize, self.memory, kept)
+
+    def _for_tasks(self) -> Self:
+        """A copy without what is kept of the training rows, small enough to be sent elsewhere."""
+        sent = copy(self)
+        for name in ("_sample", "_outlying", "_predictive", "solver_", "search_"):
+            vars(sent).pop(name, None)
+        return sent
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "feature_map_")

@@ -8,10 +8,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from phimap._dask import by_blocks
 from phimap._validation import check_choice
 from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.calibration import Calibration
+from phimap.learn.collections import CollectionScores
 from phimap.learn.data.class_weights import class_factors
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.label_targets import check_labels, decode_scores, encode_labels
@@ -26,7 +28,7 @@ from phimap.tables import TableEncoder
 _FEW_ROWS = 20
 
 
-class KernelClassifier(ClassifierMixin, KernelModel):
+class KernelClassifier(CollectionScores, ClassifierMixin, KernelModel):
     """Kernel classification on random features, streamed: ridge regression of one-hot labels, or another loss.
 
     Two classes are one target of -1 and 1, more classes one target each; centring by the intercept gives every
@@ -233,31 +235,33 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             )
         return self._add_rows(X, y, sample_weight, classes)
 
+    @by_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the linear model.
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
             Positive for ``classes_[1]`` where there are two classes.
         """
         scores = self._scores(X)
         return scores[:, 0] if self.classes_.size == 2 else scores
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes, all of them finite.
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`.
 
         Raises
@@ -275,6 +279,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             )
         return self.calibration_.log_probabilities(scores)
 
+    @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 
@@ -283,11 +288,11 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`; every row sums to 1. Weights of rows and classes count as they do in the fit.
 
         Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Self
@@ -46,15 +46,20 @@ class FrameRows:
         """Columns d of the rows that the kernel sees."""
         return self.n_features_in_ if self.encoder_ is None else self.encoder_.n_columns_out_
 
-    def _start_encoder(self, frames: Iterable[Any], *, labels: bool) -> None:
-        """Forget what encoded rows before; an encoder, not fitted yet, where one of the frames is to be encoded."""
+    def _start_encoder(
+        self, frames: Iterable[Any], *, labels: bool, numbers: Callable[[Any], bool] = is_numbers
+    ) -> None:
+        """Forget what encoded rows before; an encoder, not fitted yet, where one of the frames is to be encoded.
+
+        `numbers` tells whether a frame holds complete numbers.
+        """
         vars(self).pop("encoder_", None)
         given = isinstance(self.encode, TableEncoder)
         if not given and self.encode not in ("auto", None):
             raise ValueError(
                 f"`encode` must be 'auto', None or a TableEncoder, got {self.encode!r}. Use 'auto' to encode frames."
             )
-        if self.encode is not None and any(is_frame(X) and (given or not is_numbers(X)) for X in frames):
+        if self.encode is not None and any(is_frame(X) and (given or not numbers(X)) for X in frames):
             encoder: Any = clone(self.encode) if given else TableEncoder()
             self.encoder_ = encoder.set_params(target_type="classes" if labels else "continuous")
 

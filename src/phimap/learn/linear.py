@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from phimap._dask import by_blocks, typical_rows
 from phimap.kernels import Kernel
 from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import feature_rows
@@ -72,16 +73,17 @@ class LinearOutputs(FrameRows, ABC):
     def _decode(self, scores: np.ndarray) -> np.ndarray:
         """Outputs (n, t) of the linear model as targets."""
 
+    @by_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets.
 
         Parameters
         ----------
-        X : array-like, data frame, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples,) or, for regression, (n_samples, n_targets)
+        ndarray, or Dask array where `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
             Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64. Targets that
             float32 does not hold to three digits of their range, such as times in seconds, are predicted in float64.
 
@@ -103,6 +105,10 @@ class LinearOutputs(FrameRows, ABC):
         rows are not looked at.
         """
         return self._decode(self._scores(X))
+
+    def _typical_rows(self, X: Any) -> Any:
+        """Rows of the kind of a Dask collection, or of what an encoder makes of it."""
+        return typical_rows(X) if self.encoder_ is None else np.zeros((1, self._row_width), np.float32)
 
     def _scaled(self, rows: Array) -> Array:
         ops = ops_for(rows)

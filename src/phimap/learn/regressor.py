@@ -9,9 +9,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from phimap._dask import by_blocks
 from phimap._validation import check_choice
 from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
+from phimap.learn.collections import CollectionScores
 from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.robust_targets import RobustTargets
@@ -30,7 +32,7 @@ from phimap.tables import TableEncoder
 _FARTHEST, _FARTHEST_SEARCHED = 1000.0, 5.0
 
 
-class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
+class KernelRegressor(CollectionScores, RegressorMixin, StandardDeviations, KernelModel):
     """Kernel ridge regression on random features, streamed, with the regularisation chosen by itself.
 
     Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` with an unpenalised intercept c, for features phi whose inner
@@ -225,14 +227,15 @@ class KernelRegressor(RegressorMixin, StandardDeviations, KernelModel):
     def _loss(self) -> str:
         return check_choice("loss", self.loss, REGRESSION_LOSSES)
 
+    @by_blocks
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predict targets, and how sure that is.
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         return_std : bool, default=False
-            Also return the standard deviation of a new target at each row, noise included.
+            Also return the standard deviation of a new target at each row, noise included; not of Dask collections.
 
         Returns
         -------

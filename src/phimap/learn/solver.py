@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,11 @@ class PassSums(Fold):
         self._summand = summand
         self.sums: Sums | None = None
 
+    @classmethod
+    def start(cls, summand: Summand, first_row: int) -> PassSums:
+        """Return the sums of no rows; where these begin does not matter."""
+        return cls(summand)
+
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
         self.sums = _added(self.sums, self._summand(rows, targets, weights))
 
@@ -194,7 +200,7 @@ def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearS
     with single_threaded_blas():
         solver.start(m, t, eps)
         while True:
-            solver.sums = fold_rows(stream, lambda first_row: PassSums(solver.summand)).sums
+            solver.sums = fold_rows(stream, partial(PassSums.start, solver.summand)).sums
             solution = solver.finish()
             if solution is not None:
                 return solution

@@ -94,6 +94,10 @@ class StreamedFit(KernelChoice):
     def _has_labels(self) -> bool:
         """Whether targets are labels."""
 
+    @abstractmethod
+    def _for_tasks(self) -> Self:
+        """A copy without what is kept of the training rows, small enough to be sent elsewhere."""
+
     @property
     def statistics_(self) -> RidgeStatistics | None:
         """Sums over all rows seen; None where the solver keeps the rows themselves, or nothing."""
@@ -211,11 +215,13 @@ class StreamedFit(KernelChoice):
         empty = partial(RidgeSolver.start, self._width(), self._n_outputs(), n_rows)
         dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
         with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
+            # What it names goes to the rows, where these are elsewhere.
+            outlying, mapping, n_jobs = self._outlying, self._for_tasks()._mapping, self.n_jobs
 
             def start(first_row: int) -> MappedRows:
-                gathering = Gathering(empty() if solver is None else solver, self.n_jobs)
-                outlying = self._outlying.begun(first_row) if solver is None else self._outlying
-                return MappedRows(self._mapping(), gathering, outlying, advance)
+                if solver is not None:
+                    return MappedRows(mapping(), Gathering(solver, n_jobs), outlying, advance)
+                return MappedRows(mapping(), Gathering(empty(), n_jobs), outlying.begun(first_row), advance)
 
             found = fold_rows(batches, start)
         assert found.outlying is not None
@@ -289,12 +295,14 @@ class StreamedFit(KernelChoice):
         spare = max(memory_budget(self.memory) - kept - rows * m * dtype.itemsize, 0) // 2
         features = self._features()
 
+        mapping_of_rows, takes_signs = self._for_tasks()._mapping, member.takes_signs
+
         def mapping() -> Mapped:
-            mapped = self._mapping()
+            mapped = mapping_of_rows()
 
             def with_signs(X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
                 block, targets, counted = mapped(X, y, weights)
-                signs = np.where(targets > 0, 1.0, -1.0) if member.takes_signs else targets
+                signs = np.where(targets > 0, 1.0, -1.0) if takes_signs else targets
                 return block, signs, np.ones(len(targets)) if counted is None else counted
 
             return with_signs
@@ -305,11 +313,11 @@ class StreamedFit(KernelChoice):
         judges = Judges(self._sample, self._outlying, self._mapped), Judges(self._sample, self._outlying, formed)
         left_out = LeftOut(*judges, n_rows, first_pass.map_sample)
         few = spare < n_rows * m * dtype.itemsize // _LEAST_KEPT
-        stream = FeatureStream(batches, mapping, 0 if few else spare, self._outlying)
         eps, alpha, rng = float(np.finfo(dtype).eps), check_alpha(self.alpha), self._streams()["solver"]
-        problem = Problem(stream, n_rows, m, t, eps, alpha, left_out, kept + spare, rng, self.n_jobs, self._calibrates)
-        with stages.stage("passes over the features"):
-            self._keep_solution(member(problem))
+        settings = eps, alpha, left_out, kept + spare, rng, self.n_jobs, self._calibrates
+        with stages.stage("passes over the features", None, "rows") as advance:
+            stream = FeatureStream(batches, mapping, 0 if few else spare, self._outlying, advance)
+            self._keep_solution(member(Problem(stream, n_rows, m, t, *settings)))
         self.n_samples_seen_ = n_rows
         if self.solution_.status != "solved":
             warnings.warn(

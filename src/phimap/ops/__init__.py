@@ -12,9 +12,20 @@ from typing import Any
 import numpy as np
 
 from phimap.ops.base import Array, Ops
-from phimap.ops.threads import run_tasks, single_threaded_blas
+from phimap.ops.threads import one_thread, run_tasks, single_threaded_blas
 
-__all__ = ["Array", "Ops", "host", "is_tensor", "ops_for", "run_tasks", "single_threaded_blas", "to_device", "to_host"]
+__all__ = [
+    "Array",
+    "Ops",
+    "host",
+    "is_tensor",
+    "one_thread",
+    "ops_for",
+    "run_tasks",
+    "single_threaded_blas",
+    "to_device",
+    "to_host",
+]
 
 
 def is_tensor(X: Any) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock, local
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -17,9 +18,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _inside = local()
-_limit_lock = Lock()
-_limit_users = 0
-_limiter = None
 
 
 def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = None) -> list[Result]:
@@ -34,7 +32,7 @@ def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
     with single_threaded_blas():
         if n_threads <= 1 or getattr(_inside, "task", False):
             return [task(item) for item in items]
-        with ThreadPoolExecutor(n_threads, initializer=_mark_inside) as pool:
+        with ThreadPoolExecutor(n_threads, initializer=_begin_thread) as pool:
             futures = [pool.submit(task, item) for item in items]
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
@@ -47,34 +45,119 @@ def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
 
 
 @contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """Limit BLAS to one thread for a block.
+def one_thread() -> Iterator[None]:
+    """Do the work of a block in this thread alone: `run_tasks` starts no others, and BLAS has none.
 
-    The limit belongs to the process, so blocks that overlap in time share it: the first sets it and the last
-    gives back what was there.
+    For work that somebody else has cut into tasks, such as a scheduler with threads or processes of its own.
     """
-    global _limit_users, _limiter
-    with _limit_lock:
-        if _limit_users == 0:
-            _limiter = _controller().limit(limits=1, user_api="blas")
-        _limit_users += 1
+    before = getattr(_inside, "task", False)
+    _inside.task = True
+    try:
+        with single_threaded_blas():
+            yield
+    finally:
+        _inside.task = before
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Limit BLAS to one thread for a block, in whatever thread the block runs.
+
+    Most libraries have one setting for the process, so blocks that overlap in time share the limit: the first to begin
+    sets it and the last to end gives back what was there. OpenBLAS built with OpenMP has a setting for each thread,
+    which each thread sets for itself.
+    """
+    _limits.enter()
     try:
         yield
     finally:
-        with _limit_lock:
-            _limit_users -= 1
-            if _limit_users == 0 and _limiter is not None:
-                _limiter.restore_original_limits()
-                _limiter = None
+        _limits.leave()
 
 
-def _mark_inside() -> None:
+class _Limits:
+    """The blocks that want single-threaded BLAS, and what the libraries were set to before.
+
+    `threadpoolctl` finds the libraries. Its own limits do not do: the first thread that sets one of the process stays
+    in control of it, and what others set is ignored without a word.
+    """
+
+    def __init__(self):
+        self._lock = Lock()
+        self._users = 0
+        # By the index of the library: of the process, and of this thread.
+        self._before: dict[int, int] = {}
+
+    def enter(self) -> None:
+        depth = getattr(_inside, "depth", 0)
+        with self._lock:
+            for index, library in enumerate(_libraries()):
+                # Somebody else may have raised a limit since.
+                if (count := library.get_num_threads()) not in (None, 1):
+                    before = _of_this_thread() if _is_per_thread(library) else self._before
+                    before.setdefault(index, count)
+                    _set_threads(library, 1)
+            self._users += 1
+        _inside.depth = depth + 1
+
+    def leave(self) -> None:
+        _inside.depth -= 1
+        with self._lock:
+            self._users -= 1
+            if not _inside.depth:
+                _restore(_of_this_thread())
+            if not self._users:
+                _restore(self._before)
+
+    def forked(self) -> None:
+        """Begin anew in a forked process, to which other threads did not come along."""
+        self._lock = Lock()
+        self._users = getattr(_inside, "depth", 0)
+
+
+_limits = _Limits()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_limits.forked)
+
+
+def _of_this_thread() -> dict[int, int]:
+    """What libraries with a setting for each thread were set to in this one."""
+    if not hasattr(_inside, "before"):
+        _inside.before = {}
+    return _inside.before
+
+
+def _restore(before: dict[int, int]) -> None:
+    while before:
+        index, count = before.popitem()
+        _set_threads(_libraries()[index], count)
+
+
+def _is_per_thread(library: Any) -> bool:
+    return library.internal_api == "openblas" and library.threading_layer == "openmp"
+
+
+def _set_threads(library: Any, count: int) -> None:
+    """Set the number of threads, whichever thread has set it before."""
+    # In threadpoolctl from 3.7 on; what it takes from a thread in control is one number, set anew when that one ends.
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(count)
+    if release is not None:
+        release(force=True)
+
+
+def _begin_thread() -> None:
+    """Mark a thread of the pool as one of tasks, whose own BLAS setting ends with it."""
     _inside.task = True
+    for library in _libraries():
+        if _is_per_thread(library):
+            _set_threads(library, 1)
 
 
 @lru_cache(maxsize=1)
-def _controller() -> ThreadpoolController:
+def _libraries() -> list[Any]:
     # SciPy brings an OpenBLAS of its own, which must be loaded before the controller looks for what to limit.
     import scipy.linalg  # noqa: F401
 
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas").lib_controllers

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from phimap._dask import blocks_of, by_blocks, chained, is_dask
 from phimap._validation import check_choice, check_integer
 from phimap.tables.columns import EncodedColumns
 from phimap.tables.frames import cells_of, check_frame, is_frame, n_rows_of, slices
@@ -130,7 +133,8 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : data frame of n rows
-            Of pandas, polars, Arrow or what else exports Arrow; or an array of two dimensions.
+            Of pandas, polars, Arrow or what else exports Arrow; or an array of two dimensions; or a Dask collection,
+            whose blocks are gone through one after the other, each where it is.
         y : array-like of shape (n,) or (n, t), optional
             Targets, by which categories of many levels are encoded.
 
@@ -146,6 +150,9 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         ImportError
             If pyarrow is not installed.
         """
+        if is_dask(X):
+            parts = [blocks_of(one, name) for one, name in ((X, "X"), (y, "y")) if one is not None]
+            return self._fit_parts(list(zip(*parts, strict=True)), _whole_block)
         return self.fit_batches([(X, y)])
 
     def fit_batches(self, batches: Iterable[Any]) -> Self:
@@ -169,6 +176,12 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         for batch in batches:
             X, y = batch if isinstance(batch, tuple | list) else (batch, None)
             self._update(X, y)
+        self._finish()
+        return self
+
+    def _fit_parts(self, parts: list[tuple[Any, ...]], read: Callable[..., Iterable[Any]]) -> Self:
+        """Learn from parts of rows, tasks, in their order; ``read(*part)`` gives batches (X, y)."""
+        self._pass = chained(partial(_passed, read), TablePass(self._options()), parts)
         self._finish()
         return self
 
@@ -269,15 +282,23 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         ndarray of shape (n, n_columns_out), float32; or CSR matrix
             As `transform_training` gives it.
         """
-        return self.fit(X, y, **fit_params).transform_training(X)
+        if is_dask(X) and y is not None:
+            raise ValueError(
+                "`fit_transform` needs the numbers of the rows of a Dask collection, got targets with one. Use "
+                "fit(X, y).transform(X), or give the frame to a learner, which encodes it."
+            )
+        self.fit(X, y, **fit_params)
+        return self.transform(X) if is_dask(X) else self.transform_training(X)
 
+    @by_blocks
     def transform(self, X: Any) -> Any:
         """Encode rows.
 
         Parameters
         ----------
         X : data frame of n rows
-            With the columns that are encoded, in any order; others are passed over.
+            With the columns that are encoded, in any order; others are passed over. A Dask collection gives a Dask
+            array.
 
         Returns
         -------
@@ -339,6 +360,19 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
+
+
+def _whole_block(X: Any, y: Any = None) -> list[tuple[Any, Any]]:
+    """The one batch of a block."""
+    return [(X, None if y is None else np.asarray(y))] if n_rows_of(X) else []
+
+
+def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) -> TablePass:
+    """What a pass keeps that goes on with one more part; what it was stays, others may ask for it again."""
+    table = deepcopy(begun)
+    for X, y in read(*part):
+        table.update(_checked(X, len(table.names) or None), y)
+    return table
 
 
 def _checked(X: Any, n_columns: int | None = None) -> Any:

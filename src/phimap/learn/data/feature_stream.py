@@ -30,6 +30,8 @@ class FeatureStream:
         Bytes that features kept may take; of rows that are elsewhere none are kept. No number depends on it.
     outlying : OutlyingRows
         Sees the rows of the first pass.
+    advance : callable, optional
+        ``advance(n_rows)`` is called for every batch that is here.
 
     Notes
     -----
@@ -44,8 +46,10 @@ class FeatureStream:
         mapping: Callable[[], Mapped],
         memory: int,
         outlying: OutlyingRows,
+        advance: Callable[[int], None] = lambda rows: None,
     ):
         self._batches, self._mapping, self._left, self._outlying = batches, mapping, memory, outlying
+        self._advance = advance
         self._kept: dict[int, WeightedBlock] = {}
         self._n_batches: int | None = None
         self._seen = False
@@ -87,6 +91,11 @@ class FeatureStream:
 
     def _block(self, index: int, mapped: Mapped, batch: Batch) -> WeightedBlock:
         """The features of the batch at an index, kept or formed."""
+        block = self._kept_block(index, mapped, batch)
+        self._advance(block[0].shape[0])
+        return block
+
+    def _kept_block(self, index: int, mapped: Mapped, batch: Batch) -> WeightedBlock:
         if index in self._kept:
             return self._kept[index]
         block, targets, weights = mapped(*batch)

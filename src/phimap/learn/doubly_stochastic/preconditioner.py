@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.doubly_stochastic.blocks import BlockedMap
 from phimap.ops import Array, ops_for, single_threaded_blas
-from phimap.records import Record, of_entries, of_floats, of_number
+from phimap.records import Record, of_floats, of_number
 
 #: Rows of the sample, and others on which its level is judged.
 SAMPLE_ROWS, JUDGING_ROWS = 2048, 1024
@@ -41,7 +41,7 @@ class Preconditioner(Record):
         Directions whose curvature is above it are shortened to it.
     """
 
-    rows: Array = field(metadata=of_entries("any", "s", None))
+    rows: Array = field(metadata=of_floats("s", None))
     factor: np.ndarray = field(metadata=of_floats("s", "s"))
     level: float = field(metadata=of_number(least=0))
 

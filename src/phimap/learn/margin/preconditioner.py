@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -97,10 +98,9 @@ def preconditioner_of(problem: Problem, start: Callable[[int], AnyFold]) -> tupl
     It is a factor of the centred Gram matrix where that fits the problem's memory, else a sketch.
     """
     if factor_memory(problem.m) <= problem.memory:
-        both = fold_rows(
-            problem.stream,
-            lambda first_row: Both(Gathering.start(problem.m, problem.t, None, problem.n_jobs), start(first_row)),
-        )
+        # What starts a fold may be sent to the rows: it names no more than it needs.
+        gathering = partial(Gathering.start, problem.m, problem.t, None, problem.n_jobs)
+        both = fold_rows(problem.stream, lambda first_row: Both(gathering(), start(first_row)))
         statistics = both.one.solver.statistics
         assert statistics is not None
         factor = FactorPreconditioner(statistics.centred_gram(), statistics.eps, problem.n_jobs)

@@ -143,14 +143,16 @@ class QuasiNewton(Solver):
     def _evaluate(self, point: np.ndarray):
         """Objective, gradient (m + 1, t), sum of weights and mean curvature at a point: one pass."""
         W, offset = point[:-1], point[-1] - self._mean @ point[:-1]
+        # By names of their own, since a summand may be sent to the rows and this solver is large.
+        loss, n_jobs = self._loss, self._n_jobs
 
         def summand(block: FeatureBlock, signs: np.ndarray, weights: np.ndarray) -> Sums:
-            scores = block.times(W, self._n_jobs) + offset
-            slopes = self._loss.slopes(scores, signs)
-            curvature = weights @ self._loss.curvatures(slopes).mean(axis=1)
+            scores = block.times(W, n_jobs) + offset
+            slopes = loss.slopes(scores, signs)
+            curvature = weights @ loss.curvatures(slopes).mean(axis=1)
             slopes *= weights[:, None]
-            cross, _ = block.cross_products(slopes, self._n_jobs)
-            value = weights @ self._loss.values(scores, signs)
+            cross, _ = block.cross_products(slopes, n_jobs)
+            value = weights @ loss.values(scores, signs)
             return np.array([value, weights.sum(), curvature]), slopes.sum(axis=0), cross
 
         (value, n, curvature), sums, cross = yield summand

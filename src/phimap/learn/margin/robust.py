@@ -68,7 +68,9 @@ class RowsInUnits:
 
     def fold(self, start: Callable[[int], AnyFold]) -> AnyFold:
         """One pass over them."""
-        return fold_rows(self.rows, lambda first_row: _FoldInUnits(start(first_row), self.units)).fold
+        # Not the rows themselves, which may be elsewhere and see what starts a fold.
+        units = self.units
+        return fold_rows(self.rows, lambda first_row: _FoldInUnits(start(first_row), units)).fold
 
 
 class _FoldInUnits(Fold):
@@ -209,9 +211,10 @@ def _scale_of(held_out: HeldOutScores) -> np.ndarray:
 
 def _scale_step_on(rows: Stream, solution: LinearSolution, n_jobs: int | None) -> np.ndarray:
     """The next scale (t,) of a solution's errors over the present one: one pass."""
+    coef, intercept = solution.coef, solution.intercept
 
     def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
-        return (scale_step(block.times(solution.coef, n_jobs) + solution.intercept - targets, weights),)
+        return (scale_step(block.times(coef, n_jobs) + intercept - targets, weights),)
 
     with single_threaded_blas():
         sums = fold_rows(rows, lambda first_row: PassSums(summand)).sums

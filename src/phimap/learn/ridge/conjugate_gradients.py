@@ -144,18 +144,20 @@ class ConjugateGradients(Solver):
     def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, LeftOutRows | None, Sketch]]:
         """The system without its matrix, the rows that are left out of it, and a sketch of the matrix."""
         rank, rng = min(m, self._rank), np.random.default_rng(seed_sequence(self._rng))
+        # By a name of its own, since a summand may be sent to the rows.
+        n_jobs = self._n_jobs
         if self._sampled:
-            (*moments,) = yield lambda block, targets, weights: moments_of(block, targets, weights, self._n_jobs)
-            system = NormalEquations(Moments(*moments), self._n_jobs)
+            (*moments,) = yield lambda block, targets, weights: moments_of(block, targets, weights, n_jobs)
+            system = NormalEquations(Moments(*moments), n_jobs)
             rows = None if self._left_out is None else self._left_out()
             if rows is None or rows.sample is None:
                 raise ValueError("`left_out` must give a sample where `sampled` is True, got none. Give rows.")
-            return system, rows, Sketch(m, rank, rng, SketchRows(rows.sample, rows.outlying, system, self._n_jobs))
+            return system, rows, Sketch(m, rank, rng, SketchRows(rows.sample, rows.outlying, system, n_jobs))
         sketch = Sketch(m, rank, rng)
+        test = sketch.test
 
         def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
-            moments = moments_of(block, targets, weights, self._n_jobs)
-            return *moments, gram_times(block, sketch.test, weights, self._n_jobs)
+            return *moments_of(block, targets, weights, n_jobs), gram_times(block, test, weights, n_jobs)
 
         *moments, image = yield summand
         sketch.add(image)
@@ -169,12 +171,12 @@ class ConjugateGradients(Solver):
 
     def _grow(self, sketch: Sketch) -> Generator[Summand, Sums, None]:
         """Double the rank of a sketch, in one pass if it needs one."""
-        more = sketch.extend(min(2 * sketch.rank, len(sketch.test), self._most_rank))
+        more, n_jobs = sketch.extend(min(2 * sketch.rank, len(sketch.test), self._most_rank)), self._n_jobs
         if not sketch.needs_pass:
             return
 
         def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
-            return (gram_times(block, more, weights, self._n_jobs),)
+            return (gram_times(block, more, weights, n_jobs),)
 
         (image,) = yield summand
         sketch.add(image)

@@ -1,0 +1,230 @@
+"""Dask collections: what they are, and work on their blocks of rows. Nothing else knows Dask.
+
+Dask is imported where a collection was given, and so is loaded already, or where a scheduler was named.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from importlib.util import find_spec
+from inspect import unwrap
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from phimap.config import Settings, settings, settings_of, thread_count
+from phimap.ops import one_thread
+
+# Blocks from which a sample of rows comes, at the most.
+_SAMPLED_BLOCKS = 32
+# Seconds in which a scheduler has to answer.
+_PATIENCE = "10s"
+
+
+def is_dask(X: Any) -> bool:
+    """Whether `X` is a Dask collection."""
+    return _comes_from("dask.", X)
+
+
+def is_dask_frame(X: Any) -> bool:
+    """Whether `X` is a Dask data frame, or one of its columns."""
+    return _comes_from("dask.dataframe", X)
+
+
+def _comes_from(module: str, X: Any) -> bool:
+    """Whether a class of `X` is of that module, which need not be imported for it."""
+    return any(kind.__module__.startswith(module) for kind in type(X).__mro__)
+
+
+def blocks_of(X: Any, name: str = "X") -> list[Any]:
+    """The blocks of rows of a collection, as tasks.
+
+    Raises
+    ------
+    ValueError
+        If columns are in several chunks, or `X` is no array and no frame.
+    """
+    if is_dask_frame(X):
+        return X.to_delayed()
+    if not _comes_from("dask.array", X):
+        raise ValueError(
+            f"`{name}` must be a Dask array or data frame, got a Dask {type(X).__name__}. Use one of these."
+        )
+    if any(count != 1 for count in X.numblocks[1:]):
+        raise ValueError(
+            f"`{name}` must have all columns in one chunk, got {X.numblocks[1]} chunks of columns. "
+            f"Use {name}.rechunk({{1: -1}})."
+        )
+    return list(X.to_delayed().ravel())
+
+
+def lengths_of(X: Any) -> tuple[int, ...] | None:
+    """Rows of the blocks; None where Dask does not know them."""
+    if is_dask_frame(X) or any(rows != rows for rows in X.chunks[0]):
+        return None
+    return tuple(int(rows) for rows in X.chunks[0])
+
+
+def shared(value: Any) -> Any:
+    """`value` as a task: it goes to a worker once, however many tasks use it."""
+    from dask.delayed import delayed
+
+    return delayed(value, traverse=False, pure=False)
+
+
+def task(work: Callable[..., Any], *arguments: Any) -> Any:
+    """The task ``work(*arguments)``, in one thread and with the settings of this process; arguments may be tasks."""
+    from dask.delayed import delayed
+
+    return delayed(_worked, pure=False)(work, settings(), *arguments)
+
+
+def _worked(work: Callable[..., Any], of_caller: Settings, *arguments: Any) -> Any:
+    with settings_of(of_caller), one_thread():
+        return work(*arguments)
+
+
+def computed(tasks: Any) -> Any:
+    """What the tasks give: on the caller's cluster where there is one, else on threads of this process."""
+    import dask
+
+    with warnings.catch_warnings():
+        # A map may be large; it is sent once and not with each task.
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        return dask.compute(tasks)[0]  # pyright: ignore[reportPrivateImportUsage]
+
+
+@contextmanager
+def on_cluster(address: str | None) -> Iterator[None]:
+    """Let tasks of a block run on the cluster of the scheduler at `address`; None leaves them where they are.
+
+    ``"local"`` starts one for the block, with as many workers of one thread as there are threads to use.
+    """
+    if address is None:
+        yield
+        return
+    if find_spec("distributed") is None:
+        raise ImportError("Dask is needed to reach a scheduler. Install it: pip install 'phimap[dask]'.")
+    from distributed import Client, LocalCluster
+
+    if address == "local":
+        workers = {"n_workers": thread_count(), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+        # Workers that take a moment to end are nobody's concern.
+        with LocalCluster(**workers, silence_logs=logging.ERROR) as cluster, Client(cluster):
+            yield
+        return
+    try:
+        client = Client(address, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no scheduler answers at {address!r} ({type(error).__name__}). Start one, or use local."
+        ) from None
+    with client:
+        yield
+
+
+def chained(step: Callable[..., Any], start: Any, parts: Sequence[tuple[Any, ...]]) -> Any:
+    """``step(... step(step(start, *parts[0]), *parts[1]) ...)``: one part after the other, each where its rows are."""
+    step, state = shared(step), shared(start)
+    for part in parts:
+        state = task(step, state, *part)
+    return computed(state)
+
+
+def sampled_rows(X: Any, n_rows: int) -> Any:
+    """About `n_rows` rows of a collection, in order: all where there are no more, else spread over up to 32 blocks."""
+    blocks, lengths = blocks_of(X), lengths_of(X)
+    each = n_rows
+    if lengths is None or sum(lengths) > n_rows:
+        places = np.unique(np.linspace(0, len(blocks) - 1, min(len(blocks), _SAMPLED_BLOCKS)).astype(int))
+        blocks, each = [blocks[place] for place in places], -(-n_rows // len(places))
+    parts = [part for part in computed([task(_spread_rows, block, each) for block in blocks]) if len_of(part)]
+    if not parts:
+        raise ValueError("Found array with 0 sample(s) in the blocks of `X`, while a fit needs at least 1. Give rows.")
+    if hasattr(parts[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(parts)
+    return sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def len_of(block: Any) -> int:
+    """Rows of a block."""
+    return block.shape[0]
+
+
+def _spread_rows(block: Any, n_rows: int) -> Any:
+    """At most `n_rows` rows of a block, evenly spread."""
+    places = np.arange(min(len_of(block), n_rows)) * len_of(block) // max(min(len_of(block), n_rows), 1)
+    return block.iloc[places] if hasattr(block, "iloc") else block[places]
+
+
+def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method of rows take Dask collections, too: block by block, lazily, as an array of known dtype.
+
+    The estimator may give rows of which the output has the dtype and width of all (`_typical_rows`), and a smaller copy
+    of itself that does for the method (`_for_tasks`).
+    """
+
+    @wraps(method)
+    def apply(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
+        if not is_dask(X):
+            return method(self, X, *arguments, **named)
+        if any(arguments) or any(named.values()):
+            raise ValueError(
+                f"`{method.__name__}` makes one array of a Dask collection, got more arguments, "
+                f"{[*arguments, *named.items()]}. Compute the rows first, or leave them out."
+            )
+        return _mapped(self, method, X)
+
+    return apply
+
+
+def _mapped(estimator: Any, method: Callable[..., Any], X: Any) -> Any:
+    """What a method makes of the blocks of `X`, as a Dask array."""
+    if getattr(estimator, "_sklearn_output_config", {}).get("transform", "default") != "default":
+        raise ValueError("`set_output` must be 'default' for Dask collections, whose features are Dask arrays.")
+    if not is_dask_frame(X):
+        blocks_of(X)
+    typical = getattr(estimator, "_typical_rows", typical_rows)(X)
+    meta = method(estimator, typical)[:0]
+    if not (isinstance(meta, np.ndarray) or sparse.issparse(meta)):
+        raise ValueError(f"{type(meta).__name__} has no place in a Dask array. Use packed=False.")
+    sent = shared(getattr(estimator, "_for_tasks", lambda: estimator)())
+    known = {"method": method.__name__, "of_caller": settings(), "empty": meta}
+    if is_dask_frame(X):
+        return X.map_partitions(_applied, sent, meta=meta, **known)
+    axes = list(range(1, X.ndim))
+    return X.map_blocks(
+        _applied,
+        sent,
+        **known,
+        dtype=meta.dtype,
+        meta=meta,
+        drop_axis=axes,
+        new_axis=[1] if meta.ndim == 2 else None,
+        chunks=(X.chunks[0], *((size,) for size in meta.shape[1:])),
+    )
+
+
+def _applied(block: Any, estimator: Any, *, method: str, of_caller: Settings, empty: Any) -> Any:
+    """A method on one block."""
+    if not len_of(block):
+        return empty
+    with settings_of(of_caller), one_thread():
+        # Beneath what makes frames of outputs, and beneath `by_blocks`.
+        return unwrap(getattr(type(estimator), method))(estimator, block)
+
+
+def typical_rows(X: Any) -> Any:
+    """A row, or some, of the kind of a collection."""
+    if is_dask_frame(X):
+        return X._meta_nonempty
+    if sparse.issparse(X._meta):
+        return sparse.csr_matrix((1, X.shape[1]), dtype=X.dtype)
+    return np.zeros((1, *X.shape[1:]), dtype=X.dtype)

@@ -1,0 +1,181 @@
+"""BLAS limits that hold in every thread, and tasks that end up in one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import scipy.linalg  # noqa: F401  # brings a BLAS of its own
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from phimap.ops import one_thread, run_tasks, single_threaded_blas
+from phimap.ops import threads as module
+
+
+def counts() -> list[int]:
+    return [library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info()]
+
+
+@pytest.fixture
+def two_threads():
+    """BLAS with two threads, set by this thread, which so has it under control."""
+    with threadpool_limits(2, user_api="blas"):
+        if set(counts()) != {2}:
+            pytest.skip("this BLAS takes no number of threads")
+        yield
+
+
+def in_a_thread(work):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def limited() -> list[int]:
+    with single_threaded_blas():
+        return counts()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_limit_holds_in_a_thread_that_is_not_the_first():
+    """Issue 18, row 3. Mutant: threadpoolctl's own limit, which the thread in control keeps from others."""
+
+    def by_threadpoolctl() -> list[int]:
+        limit = ThreadpoolController().limit(limits=1, user_api="blas")
+        found = counts()
+        limit.restore_original_limits()
+        return found
+
+    assert in_a_thread(by_threadpoolctl) == [2] * len(counts())
+    assert set(in_a_thread(limited)) == {1}
+    assert set(counts()) == {2}
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_last_of_overlapping_blocks_gives_back_what_was_there():
+    begun, left = threading.Event(), threading.Event()
+    found = {}
+
+    def other() -> None:
+        with single_threaded_blas():
+            begun.set()
+            left.wait()
+            found["alone"] = counts()
+
+    thread = threading.Thread(target=other)
+    with single_threaded_blas():
+        thread.start()
+        begun.wait()
+    left.set()
+    thread.join()
+    assert set(found["alone"]) == {1}
+    assert set(counts()) == {2}
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_limit_that_somebody_raised_is_set_anew():
+    with single_threaded_blas():
+        in_a_thread(lambda: [library.set_num_threads(2) for library in module._libraries()])
+        assert set(limited()) == {1}
+    assert set(counts()) == {2}
+
+
+class PerThread:
+    """A BLAS whose number of threads belongs to the thread that calls, as OpenBLAS built with OpenMP has it."""
+
+    internal_api, threading_layer = "openblas", "openmp"
+
+    def __init__(self):
+        self._own = threading.local()
+
+    def get_num_threads(self) -> int:
+        return getattr(self._own, "count", 4)
+
+    def set_num_threads(self, count: int) -> None:
+        self._own.count = count
+
+
+def test_a_setting_of_each_thread_is_set_in_each(monkeypatch):
+    library = PerThread()
+    monkeypatch.setattr(module, "_libraries", lambda: [library])
+
+    def seen() -> tuple[int, int]:
+        with single_threaded_blas():
+            inside = library.get_num_threads()
+        return inside, library.get_num_threads()
+
+    with single_threaded_blas():
+        assert in_a_thread(seen) == (1, 4)
+        assert library.get_num_threads() == 1
+        assert run_tasks(lambda _: library.get_num_threads(), range(4), n_jobs=2) == [1] * 4
+    assert library.get_num_threads() == 4
+
+
+def test_one_thread_starts_no_others():
+    with one_thread():
+        assert set(run_tasks(lambda _: threading.get_ident(), range(4), n_jobs=2)) == {threading.get_ident()}
+        assert set(counts()) == {1}
+    assert not getattr(module._inside, "task", False)
+
+
+def test_a_fork_forgets_the_blocks_of_other_threads():
+    limits = module._Limits()
+    in_a_thread(limits.enter)
+    limits.forked()
+    assert limits._users == 0
+
+
+PROGRAM = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from joblib import Parallel, delayed
+from tests.ops.test_threads import digest
+
+def main():
+    found = {digest(0)}
+    for kind in sys.argv[1:]:
+        if kind == "thread":
+            with ThreadPoolExecutor(2) as pool:
+                found |= set(pool.map(digest, range(2)))
+        elif kind == "loky":
+            found |= set(Parallel(2, backend="loky")(delayed(digest)(i) for i in range(2)))
+        else:
+            with ProcessPoolExecutor(1, multiprocessing.get_context(kind)) as pool:
+                found |= set(pool.map(digest, range(1)))
+    print(len(found))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def digest(_: int) -> str:
+    """A hash of a fitted model, whose bits follow from every product on the way."""
+    import hashlib
+
+    import numpy as np
+
+    import phimap as pm
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2600, 6))
+    model = pm.KernelRegressor("gaussian", 600, random_state=0, metric=None, length_scale="median")
+    return hashlib.sha256(model.fit(X, np.sin(X[:, 0]) + X[:, 1]).coef_.tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "kinds", [("thread", "fork"), pytest.param(("spawn", "forkserver", "loky"), marks=pytest.mark.slow)], ids="-".join
+)
+def test_bits_are_the_same_in_threads_and_processes(kinds, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM, encoding="utf-8")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    # The parent's BLAS has two threads, so that a limit which does not hold shows in the bits.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    environment["PYTHONPATH"] = os.pathsep.join([root, environment.get("PYTHONPATH", "")])
+    command = [sys.executable, "-W", "ignore", str(script), *kinds]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"
