@@ -82,6 +82,11 @@ def test_what_workers_cannot_read_is_told(phimap, frame, tmp_path):
     assert done.exit_code != 0
     assert "--scheduler needs a file that the workers can read" in done.output
     frame.to_csv(tmp_path / "t.csv", index=False)
+    done = phimap(
+        "fit", tmp_path / "t.csv", "--target", "t", "--scheduler", "local", "--checkpoint", tmp_path / "passes"
+    )
+    assert done.exit_code != 0
+    assert "--checkpoint works without --scheduler, got both" in done.output
     done = phimap("fit", tmp_path / "t.csv", "--target", "t", "--scheduler", "nowhere:/x", *WORDS)
     assert done.exit_code != 0
     assert "no scheduler answers at 'nowhere:/x'" in done.output
