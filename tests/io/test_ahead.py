@@ -178,8 +178,10 @@ def test_making_overlaps_with_working():
 
 def test_interrupt():
     program = """
-import sys, time
+import signal, sys, time
 from phimap.io.ahead import read_ahead
+# What runs in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def endless():
     while True:
         time.sleep(0.01)

@@ -133,7 +133,6 @@ FAR = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 @pytest.mark.parametrize("name", FAR)
 def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
     """200 features of 1,500 rows; the mean over 200 places; within 8 % of the prior and the variance of a constant."""

@@ -237,7 +237,6 @@ class KernelModel(StreamedFit, FittedHTML):
         else:
             solver = self.solver_
             self._sample.update(X, y, weights)
-            self._range.update(X)
         self._gather(solver, batches, Stages(bool(self.verbose)), X.shape[0])
         return self._settled()
 
@@ -274,7 +273,6 @@ class KernelModel(StreamedFit, FittedHTML):
             self.solver_.merge(shared.solver_, self.n_jobs, sign=-1)
         self.n_samples_seen_ = self.solver_.n_rows
         self._sample.merge(other._sample, without=() if shared is None else shared._sample.keys)
-        self._range.merge(other._range)
         self._outlying.merge(other._outlying, without=() if shared is None else shared._outlying.keys)
         self._forget_solution()
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from math import prod
@@ -15,11 +14,9 @@ from phimap._dask import by_blocks, typical_rows
 from phimap.kernels import Kernel
 from phimap.learn.data.batch_features import BatchFeatures
 from phimap.learn.data.batches import feature_rows
-from phimap.learn.data.column_range import ColumnRange
 from phimap.learn.data.scaling import Scaling
 from phimap.learn.data.target_units import TargetUnits
 from phimap.learn.frames import FrameRows
-from phimap.learn.outside import Outside, OutsideWarning
 from phimap.learn.regions.corrections import Corrections
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.solver import LinearSolution
@@ -37,8 +34,6 @@ class LinearOutputs(FrameRows, ABC):
     n_jobs: int | None
     #: Units in which the solver saw the targets; None where it saw them as they are.
     target_units_: TargetUnits | None = None
-    #: Of the training rows; None in files of earlier versions.
-    _range: ColumnRange = None  # pyright: ignore[reportAssignmentType]
     #: What is added to the outputs region by region; None where nothing is.
     corrections_: Corrections | None = None
 
@@ -91,18 +86,6 @@ class LinearOutputs(FrameRows, ABC):
         ------
         ValueError
             If `X` has another width than in `fit`, is empty or is not finite.
-
-        Warns
-        -----
-        OutsideWarning
-            If rows lie far outside of the range that the columns had in `fit`.
-
-        Notes
-        -----
-        Of a stationary kernel the outputs at such rows go back towards the mean of the training rows, as those of the
-        exact kernel do, where random features would oscillate: with x' the nearest row within the range, their
-        distance from the mean is multiplied by ``2 k(x, x')`` where that is below 1. Other kernels grow with x. CSR
-        rows are not looked at.
         """
         return self._decode(self._scores(X))
 
@@ -128,7 +111,7 @@ class LinearOutputs(FrameRows, ABC):
         X = self._rows_of(X)
         solution = self._current_solution()
         rows = feature_rows(self.feature_map_.record_.n_components, X.dtype.itemsize)
-        features, outside = self._features(), Outside(self._range, self.kernel_, self._scaled_on_host)
+        features = self._features()
         dtype, units = ops_for(X).dtype, self.target_units_
         scores = np.empty((X.shape[0], solution.coef.shape[1]), dtype if units is None else np.float64)
         # Within the range of float32, whatever the targets are.
@@ -138,21 +121,10 @@ class LinearOutputs(FrameRows, ABC):
             scores[part] = features(X[part]).times(coef, self.n_jobs)
             if self.corrections_ is not None:
                 scores[part] += self.corrections_.outputs(self._scaled_on_host(X[part]), self.n_jobs)
-            outside.look(X[part], start)
         if units is not None:
             scores = np.ldexp(scores, units.exponent)
         scores += solution.intercept.astype(scores.dtype)
-        if solution.centre is not None:
-            outside.draw_back(scores, solution.centre)
-        if (told := outside.message(self._column_names(), len(scores))) is not None:
-            warnings.warn(told, OutsideWarning, stacklevel=3)
         return scores
-
-    def _column_names(self) -> np.ndarray:
-        """Names of the columns that the kernel sees, as far as they have any."""
-        if self.encoder_ is not None:
-            return self.encoder_.get_feature_names_out()
-        return getattr(self, "feature_names_in_", np.arange(self._row_width))
 
     @property
     def kernel_(self) -> Kernel:

@@ -74,8 +74,6 @@ class LinearSolution(Record):
         Predictions for rows that took no part in them; None where there are none. Model files do not keep them.
     scale : ndarray of shape (t,) or None
         Of the errors, for Huber's loss, which counts those beyond 1.35 of it less; None for other losses.
-    centre : ndarray of shape (t,) or None
-        The mean of the outputs over the rows; None in files of earlier versions.
     choice : str
         Why it was found in this form and not in another; empty where there was no choice.
     """
@@ -92,7 +90,6 @@ class LinearSolution(Record):
     n_passes: int = 1
     held_out: HeldOutScores | None = field(default=None, metadata={NOT_SAVED: True})
     scale: np.ndarray | None = field(default=None, metadata=of_floats("t"))
-    centre: np.ndarray | None = field(default=None, metadata=of_floats("t"))
     choice: str = ""
 
 

@@ -169,7 +169,7 @@ class StreamedFit(KernelChoice):
         vars(self).pop("solver_", None)
         self._learn_targets(first_pass)
         self.scaling_ = moments.scaling(self._standardisation(), complete=complete)
-        self._sample, self._range = first_pass.sample, first_pass.columns
+        self._sample = first_pass.sample
         self._outlying = OutlyingRows(self._sample.seed, centre=moments.mean, factor=self.scaling_.factor)
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
         self._origin = fingerprint(rows, targets)

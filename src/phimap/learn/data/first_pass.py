@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from phimap.learn.data.column_range import ColumnRange
 from phimap.learn.data.extreme_targets import ExtremeTargets
 from phimap.learn.data.folds import Fold
 from phimap.learn.data.labels import Labels
@@ -30,8 +29,6 @@ class FirstPass(Record, Fold):
         None where targets are no labels.
     moments : Moments or None
         None before the first batch.
-    columns : ColumnRange
-        Empty for CSR rows.
     n_rows : int
         Rows seen.
     low, high : ndarray of shape (t,) or None
@@ -44,7 +41,6 @@ class FirstPass(Record, Fold):
     wider_sample: Reservoir | None
     labels: Labels | None
     extremes: ExtremeTargets
-    columns: ColumnRange
     moments: Moments | None = None
     n_rows: int = field(default=0, metadata=of_number(least=0))
     low: np.ndarray | None = field(default=None, metadata=of_floats("t"))
@@ -72,9 +68,7 @@ class FirstPass(Record, Fold):
         if map_rows > CAPACITY:
             # One seed gives one order: these rows begin with those of the sample.
             wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=map_bytes)
-        return cls(
-            Reservoir(seed, first_row), wider, Labels() if collect_labels else None, ExtremeTargets(), ColumnRange()
-        )
+        return cls(Reservoir(seed, first_row), wider, Labels() if collect_labels else None, ExtremeTargets())
 
     @property
     def map_sample(self) -> Reservoir:
@@ -86,7 +80,6 @@ class FirstPass(Record, Fold):
         if self.moments is None:
             self.moments = Moments.empty(rows.shape[1])
         self.moments.update(rows, weights)
-        self.columns.update(rows)
         self.sample.update(rows, targets, weights)
         if self.wider_sample is not None:
             self.wider_sample.update(rows, targets, weights)
@@ -103,7 +96,6 @@ class FirstPass(Record, Fold):
         if self.moments is None:
             self.moments = Moments.empty(later.moments.mean.size)
         self.moments.merge(later.moments)
-        self.columns.merge(later.columns)
         self.sample.join(later.sample)
         if self.wider_sample is not None and later.wider_sample is not None:
             self.wider_sample.join(later.wider_sample)

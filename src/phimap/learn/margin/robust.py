@@ -55,8 +55,7 @@ class Units:
             )
             held_out = replace(held_out, predictions=predictions, targets=targets)
         coef, intercept = solution.coef * self.scale, solution.intercept * self.scale + self.centre
-        centre = solution.centre * self.scale + self.centre
-        return replace(solution, coef=coef, intercept=intercept, centre=centre, held_out=held_out, scale=self.scale)
+        return replace(solution, coef=coef, intercept=intercept, held_out=held_out, scale=self.scale)
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,6 @@ class ConjugateGradients(Solver):
             status,
             self.n_passes,
             chosen.held_out,
-            centre=system.mean_y,
         )
 
     def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, LeftOutRows | None, Sketch]]:
