@@ -69,7 +69,9 @@ def test_learners_and_model_files_need_no_extra(core):
 
 def test_verbose_fits_write_lines_where_no_bars_can_be_drawn(core):
     assert core.stderr
-    assert all(re.search(r": [\d.]+ s( \([\d,.]+ rows/s\))?$", line) for line in core.stderr.splitlines())
+    told, *timed = sorted(core.stderr.splitlines(), key=lambda line: not line.startswith("solver: "))
+    assert told.startswith("solver: cholesky, ")
+    assert all(re.search(r": [\d.]+ s( \([\d,.]+ rows/s\))?$", line) for line in timed)
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
@@ -114,7 +116,7 @@ def test_source_file_imports_what_its_room_may(path):
     rooms = {"bench": EXTRA, "cli": EXTRA, "report": EXTRA, "ops": ("llvmlite", "torch"), "_progress.py": ("rich",)}
     rooms |= {"_dask.py": ("dask", "distributed", "pandas")}
     peers = {"bench/tabular/methods.py": ("xrfm",), "comparison/methods.py": ("lightgbm",)}
-    peers |= {"comparison/rows.py": ("pyarrow",)}
+    peers |= {"comparison/rows.py": ("pyarrow",), "io/trial.py": ("pyarrow",), "advice/machine.py": ("pyarrow",)}
     io = (
         "arrow",
         "batching",

@@ -19,7 +19,7 @@ import phimap as pm
 from phimap._files import DataError, write_whole
 from phimap.cli import _stop
 from phimap.io import csv_file, open_frame, open_table
-from phimap.io.model import _checksum
+from phimap.io.tensors import checksum
 from tests.fuzz.samples import Sample
 from tests.io.models.write import rows
 from tests.support.learners import GAUSSIAN
@@ -92,7 +92,7 @@ def test_a_deep_tree_is_refused(copied, tmp_path):
     copied.tree["params"]["alpha"] = node
     refused(copied, tmp_path, "nested more than 100 deep")
     text = '{"kind": "list", "items": [' * 10**5
-    metadata = {"format": "phimap-model-1", "version": "0", "model": text, "sha256": _checksum(text, {})}
+    metadata = {"format": "phimap-model-1", "version": "0", "model": text, "sha256": checksum(text, {})}
     (tmp_path / "m").write_bytes(serialise({}, metadata))
     with pytest.raises(DataError, match="cannot be read"):
         pm.load(tmp_path / "m")

@@ -102,6 +102,6 @@ def test_a_damaged_sphere_is_refused(rng):
     damaged = replace(phi.record_.projection, frequencies=phi.record_.projection.frequencies + 1000)
     phi.record_ = replace(phi.record_, projection=damaged)
     with pytest.raises(
-        ValueError, match=r"`frequencies`, `phases` and `scale` must belong together. Fit the map again"
+        ValueError, match=r"`frequencies` must be below `n_points`, of blocks for all of `scale`. Fit the map again"
     ):
         phi.transform(X)

@@ -38,7 +38,8 @@ def check_model(model: Any) -> None:
         raise DataError(f"it holds no model but {type(model).__name__}")
     check_is_fitted(model)
     for step in steps:
-        for part in (step, *vars(step).values()):
+        params = step.get_params(deep=False)
+        for part in (step, *(value for name, value in vars(step).items() if name not in params)):
             if hasattr(part, "requirements"):
                 check_requirements(part, type(part).__name__)
     record = _record_of(steps[-1])

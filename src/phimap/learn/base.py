@@ -326,6 +326,7 @@ class KernelModel(StreamedFit, FittedHTML):
             if rows_wanted and not positive.size:
                 raise ValueError("`sample_weight` must not be zero at all rows. Give one row a positive weight.")
             X, y, weights = rows_at(X, positive), y[positive], weights[positive]
+            weights = None if (weights == 1).all() else weights
         return X, y, weights
 
     def _number_rows(self, X: Any, *, reset: bool) -> Array:

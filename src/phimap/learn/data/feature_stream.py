@@ -64,7 +64,9 @@ class FeatureStream:
         if isinstance(self._batches, Iterable):
             found = self._fold_here(self._batches, begin)
         else:
-            found = self._batches.fold(lambda first_row: begin(first_row, self._mapping()))
+            # By a name of its own, since what begins a part is sent to its rows.
+            mapping = self._mapping
+            found = self._batches.fold(lambda first_row: begin(first_row, mapping()))
         if found.outlying is not None:
             outlying.join(found.outlying)
         self._seen = True
