@@ -124,9 +124,11 @@ class RobustMinimiser:
             return self._in_turns(prepared, choice.alpha, units)
         ratio = _scale_of(choice.held_out)
         units = replace(units, scale=units.scale * ratio)
-        # Beside a small scale nearly all rows look like outliers until a model fits: the search goes on, downwards, from
-        # the one that does, and does not begin at zero.
-        choice = self._choice(prepared, units, largest=choice.alpha, start=_over(choice.start, ratio))
+        first, choice = choice, self._choice(prepared, units)
+        if choice.alpha == choice.alphas[0]:
+            # Beside a small scale nearly all rows look like outliers until a model fits: a search from zero stays there,
+            # and goes on, downwards, from the model that did fit.
+            choice = self._choice(prepared, units, largest=first.alpha, start=_over(first.start, ratio))
         rows = RowsInUnits(prepared.rows, units)
         solution = prepared.solve(self._loss, choice.alpha, rows, choice.start, _CHOSEN_TOLERANCE)
         return units.restore(
