@@ -147,7 +147,7 @@ def test_threads_and_memory_change_nothing_that_matters(alpha):
     X, y = problem()
     one, two, tight = (
         pm.KernelRegressor(MAP, loss="huber", alpha=alpha, random_state=0, **more, **FIXED).fit(X, y)
-        for more in ({"n_jobs": 1}, {"n_jobs": 2}, {"memory": "1MB"})
+        for more in ({"n_jobs": 1}, {"n_jobs": 2}, {"memory": "2MB"})
     )
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_allclose(tight.predict(X), one.predict(X), atol=0.1)

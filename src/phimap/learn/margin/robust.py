@@ -24,6 +24,8 @@ from phimap.ops import single_threaded_blas
 _CHOSEN_TOLERANCE = 1e-2
 # The scale is settled when it moves by less; the solution then moves by a tenth of that or less.
 _SETTLED, _MOST_ROUNDS = 1e-3, 20
+# The second search for alpha begins at the alpha of the first times this: a decade above.
+_ABOVE = 10.0
 # Steps of the scale of errors that are in memory.
 _MOST_STEPS = 50
 
@@ -124,11 +126,9 @@ class RobustMinimiser:
             return self._in_turns(prepared, choice.alpha, units)
         ratio = _scale_of(choice.held_out)
         units = replace(units, scale=units.scale * ratio)
-        first, choice = choice, self._choice(prepared, units)
-        if choice.alpha == choice.alphas[0]:
-            # Beside a small scale nearly all rows look like outliers until a model fits: a search from zero stays there,
-            # and goes on, downwards, from the model that did fit.
-            choice = self._choice(prepared, units, largest=first.alpha, start=_over(first.start, ratio))
+        # Beside a small scale nearly all rows look like outliers until a model fits: the search goes on from one that
+        # does, and not from zero.
+        choice = self._choice(prepared, units, largest=choice.alpha * _ABOVE, start=_over(choice.start, ratio))
         rows = RowsInUnits(prepared.rows, units)
         solution = prepared.solve(self._loss, choice.alpha, rows, choice.start, _CHOSEN_TOLERANCE)
         return units.restore(
