@@ -154,7 +154,8 @@ def test_a_hundred_thousand_features_fit_six_gigabytes():
         "warnings.simplefilter('ignore')\n"
         "X = np.random.default_rng(0).standard_normal((6000, 28)).astype('f4')\n"
         "Y = np.sin(X[:, :10])\n"
-        "model = pm.KernelRegressor('gaussian', 100_000, length_scale=5.0, metric=None, memory='6GB', random_state=0)\n"
+        "model = pm.KernelRegressor('gaussian', 100_000, length_scale=5.0, metric=None, memory='6GB', "
+        "random_state=0, solver='cg')\n"
         "model.fit(X, Y)\n"
         "print(model.solution_.form, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)\n"
     )
