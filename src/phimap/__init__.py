@@ -31,14 +31,19 @@ if TYPE_CHECKING:
     from phimap.features import ArcCosineFeatures as ArcCosineFeatures
     from phimap.features import CNTKGradientFeatures as CNTKGradientFeatures
     from phimap.features import CNTKSketch as CNTKSketch
+    from phimap.features import CompressedFeatures as CompressedFeatures
     from phimap.features import DotProductFeatures as DotProductFeatures
     from phimap.features import FourierFeatures as FourierFeatures
+    from phimap.features import LeverageFeatures as LeverageFeatures
     from phimap.features import NTKFeatures as NTKFeatures
     from phimap.features import NTKGradientFeatures as NTKGradientFeatures
     from phimap.features import NTKSketch as NTKSketch
     from phimap.features import NTKTensorFeatures as NTKTensorFeatures
     from phimap.features import NystroemFeatures as NystroemFeatures
+    from phimap.features import PositiveFeatures as PositiveFeatures
     from phimap.features import QuantizedFeatures as QuantizedFeatures
+    from phimap.features import ReweightedFeatures as ReweightedFeatures
+    from phimap.features import SphericalFeatures as SphericalFeatures
     from phimap.features import SumFeatures as SumFeatures
     from phimap.features import TernaryFeatures as TernaryFeatures
     from phimap.io.checkpoint import Checkpoint as Checkpoint

@@ -32,6 +32,7 @@ from tests.support.statistics import is_mean, kernel_estimates
 
 SERVED_BY_NYSTROEM = {
     "TernaryKernel": "TernaryFeatures starts from another kernel, and chooses the thresholds by the data",
+    "FiniteSpectrum": "its frequencies are the features themselves: the map that has them is there already",
     "Product": "no law and no series is known of a product of different families",
 }
 """Kernels without an entry of their own, and why."""

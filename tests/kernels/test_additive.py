@@ -145,9 +145,17 @@ def test_sums_products_and_multiples(rows):
         (Additive(Gaussian(), 1.5), TypeError, "`order` must be an integer"),
         (Additive(Gaussian(-1.0), 2), ValueError, "`length_scale` must be greater than 0"),
         (Additive(Gaussian([1.0, 2.0]), 2), ValueError, "`length_scale` must be a number or one number for each"),
-        (Additive("gaussian", 2), TypeError, "`base` must be a stationary kernel that is not additive, got 'gaussian'"),
+        (
+            Additive("gaussian", 2),
+            TypeError,
+            "`base` must be a stationary kernel that is neither additive nor a mixture, got 'gaussian'",
+        ),
         (Additive(NormalizedInput(Gaussian()), 2), TypeError, "`base` must be a stationary kernel"),
-        (Additive(Additive(Gaussian(), 2), 1), TypeError, "that is not additive, got Additive(base=Gaussian(), order"),
+        (
+            Additive(Additive(Gaussian(), 2), 1),
+            TypeError,
+            "that is neither additive nor a mixture, got Additive(base=Gaussian(), order",
+        ),
     ],
 )
 def test_bad_parameters(kernel, error, message, rows):

@@ -23,6 +23,7 @@ from phimap.projections import (
     SphericalStructured,
 )
 from phimap.projections.minimum_energy import energy as pair_energy
+from phimap.projections.quasi_monte_carlo import SEQUENCES
 from phimap.projections.simplex import rotated_simplex
 from phimap.projections.spherical_structured import spread_frequencies, structured_points
 from tests.support.statistics import follows, is_at_most, is_mean, kernel_estimates
@@ -31,6 +32,8 @@ EPS = np.finfo(np.float64).eps
 ANY_SIZE = [
     QuasiMonteCarlo(),
     QuasiMonteCarlo("halton"),
+    QuasiMonteCarlo("leaped-halton"),
+    QuasiMonteCarlo("lattice"),
     SphericalStructured(),
     MinimumEnergy(),
     GaussQuadrature(),
@@ -84,7 +87,7 @@ def test_length_scales_come_last(projection):
     np.testing.assert_allclose(W, unit * scale, rtol=16 * EPS, atol=16 * EPS)
 
 
-@pytest.mark.parametrize("sequence", ["sobol", "halton"])
+@pytest.mark.parametrize("sequence", SEQUENCES)
 @pytest.mark.parametrize(
     ("law", "coordinate"),
     [
@@ -387,7 +390,7 @@ def test_designed_points_have_less_variance(projection, d, s, seed):
         (MomentMatching(), Laplacian(), 64, r"finite variance, which Laplacian lacks.*'qmc'"),
         (MomentMatching(), Matern(nu=1.0), 64, r"finite variance, which Matern lacks"),
         (MomentMatching("sobol"), Gaussian(), 64, r"`base` must be one of 'qmc', 'gaussian', got 'sobol'"),
-        (QuasiMonteCarlo("prime"), Gaussian(), 64, r"`sequence` must be one of 'sobol', 'halton', got 'prime'"),
+        (QuasiMonteCarlo("prime"), Gaussian(), 64, r"`sequence` must be one of 'sobol', 'halton', .*, got 'prime'"),
         (SphericalStructured(), Laplacian(), 64, r"'ssf' needs a rotation-invariant spectral law"),
         (MinimumEnergy(), Laplacian(), 64, r"'minimum-energy' needs a rotation-invariant spectral law"),
         (MinimumEnergy(-1), Gaussian(), 64, r"`iterations` must be at least 0"),

@@ -19,6 +19,8 @@ MAPS = {
         pm.kernels.Matern(nu=2.5), 24, projection="moment-matching", random_state=0
     ),
     "moment-matching-relu": pm.ArcCosineFeatures(1, 24, projection="moment-matching", random_state=0),
+    "gauss-grid": pm.FourierFeatures(n_components=32, projection="gauss-grid"),
+    "gauss-grid-relu": pm.ArcCosineFeatures(1, 32, projection="gauss-grid"),
     "sparse-grid": pm.FourierFeatures(n_components=12, projection="sparse-grid"),
     "sparse-grid-signed": pm.FourierFeatures(n_components=22, projection=SparseGrid(1.5)),
     "sparse-grid-offset": pm.FourierFeatures(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from phimap.kernels import ActivationKernel, Additive, ArcCosine, Cauchy, Gaussian, Laplacian, Matern
+from phimap.kernels import ActivationKernel, Additive, ArcCosine, Cauchy, Gaussian, Laplacian, Matern, SpectralMixture
 from phimap.kernels.spectral import GaussianLaw, StandardGaussianLaw
 from phimap.projections import REGISTRY
 from tests.support.statistics import is_at_most, is_mean
@@ -16,7 +16,7 @@ D, SIZE = 5, 13
 
 PAIR = np.array([[0.7, -0.2, 0.4, 0.1, -0.5], [0.5, 0.3, 0.5, -0.3, -0.4]])
 #: Projections whose directions do not each follow the law, or not independently of the others' moments.
-BIASED = {"rom", "sorf", "sparse-sign", "gauss-quadrature", "sparse-grid", "moment-matching"}
+BIASED = {"rom", "sorf", "sparse-sign", "gauss-quadrature", "gauss-grid", "sparse-grid", "moment-matching"}
 UNITS = {
     "step": (ArcCosine(0), lambda t: np.sqrt(2) * (t > 0)),
     "relu": (ArcCosine(1), lambda t: np.sqrt(2) * np.maximum(t, 0)),
@@ -32,6 +32,9 @@ STATIONARY = {
     "rough": Matern(nu=0.5, length_scale=2.0),
     "cauchy": Cauchy(1.5),
     "laplacian": Laplacian(4.0),
+    "mixture": SpectralMixture(
+        [2.0, 1.0], [[0.0, 2.0, 0.0, -1.0, 0.0], [1.0, 0.0, 3.0, 0.0, 0.0]], [[0.5] * 5, [0.0, 0.1, 0.2, 0.3, 0.4]]
+    ),
     "additive": Additive(Gaussian(0.5), 2),
     "additive-matern": Additive(Matern(nu=1.5, length_scale=0.3), 1),
     "additive-cauchy": Additive(Cauchy(0.5), 4),

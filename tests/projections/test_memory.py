@@ -16,7 +16,7 @@ from phimap.projections import REGISTRY
 D, M = 784, 8192
 #: What the output may be exceeded by, and what of that may depend on the number of rows.
 ALLOWED, GROWTH = 64 * 2**20, 2**20
-#: Rules whose number of directions follows from that of the inputs.
+#: Rules whose number of directions follows from that of the inputs; a dense grid has more than there are atoms.
 WIDTHS = {"sparse-grid": 2 * (2 * D + 1)}
 COMPILED = ["sorf", "fastfood", "circulant", "p-model", "sparse-sign", "ssf"]
 
@@ -49,7 +49,7 @@ def excess(phi: pm.FourierFeatures, X: np.ndarray | sparse.csr_array) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", [name for name in REGISTRY if name != "gauss-grid"])
 def test_output_and_a_few_tiles(name, rng):
     X = rng.standard_normal((3072, D), dtype=np.float32)
     X[X < 1] = 0

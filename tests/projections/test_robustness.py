@@ -14,27 +14,30 @@ from scipy import sparse
 from sklearn.base import clone
 
 import phimap as pm
-from phimap.kernels import Additive, Cauchy, Gaussian, Laplacian, Matern
+from phimap.kernels import Additive, Cauchy, Gaussian, Laplacian, Matern, SpectralMixture
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.projections import REGISTRY
 
+MIXTURE_KERNEL = SpectralMixture([1.0, 2.0], means=[[0.0] * 5, [1.0, 0.5, 0.0, -0.5, 0.0]])
 KERNELS = {
     kernel.spectral_law(5).kernel_name: kernel
-    for kernel in (Gaussian(), Matern(nu=1.5), Cauchy(2.0), Laplacian(3.0), Additive(Gaussian(), 2))
+    for kernel in (Gaussian(), Matern(nu=1.5), Cauchy(2.0), Laplacian(3.0), MIXTURE_KERNEL, Additive(Gaussian(), 2))
 }
 ROTATION = {"orthogonal", "rom", "sorf", "fastfood", "ssf", "simplex"}
 MIXTURE = {"sparse-sign", "spherical-radial"}
 SIGNED = {"sparse-grid", "spherical-radial"}
+GRID = {"gauss-grid"}
 MOMENTS = {"moment-matching", "sparse-grid", "gauss-quadrature"}
 #: What the survey's Table 2 and our guide say cannot be served.
 IMPOSSIBLE = {
     "Gaussian": set(),
-    "Matern": set(),
-    "Cauchy": ROTATION | MIXTURE,
-    "Laplacian": ROTATION | MIXTURE | MOMENTS,
-    "an additive kernel": (ROTATION - {"orthogonal"}) | MIXTURE | MOMENTS | {"circulant", "p-model"},
+    "Matern": GRID,
+    "Cauchy": ROTATION | MIXTURE | GRID,
+    "Laplacian": ROTATION | MIXTURE | MOMENTS | GRID,
+    "a spectral mixture": ROTATION | MIXTURE | MOMENTS | GRID | {"circulant", "p-model"},
+    "an additive kernel": (ROTATION - {"orthogonal"}) | MIXTURE | MOMENTS | GRID | {"circulant", "p-model"},
 }
-SURVEYED = ROTATION | MIXTURE | MOMENTS | {"gaussian", "circulant", "p-model", "qmc"}
+SURVEYED = ROTATION | MIXTURE | MOMENTS | GRID | {"gaussian", "circulant", "p-model", "qmc"}
 LAYERS = {
     "arc-cosine": pm.ArcCosineFeatures(1),
     "activation": pm.ActivationFeatures("erf"),
@@ -104,7 +107,7 @@ def test_layers_of_units_serve_or_refuse_negative_weights(name, family, rng):
     assert not REGISTRY[name].unmet_requirement(StandardGaussianLaw(5))
     # Rules of a width of their own fit no two layers, and negative weights have no signature in the second.
     served = fitted(phi, X)
-    assert served.projection == name or (name in ("moment-matching", *SIGNED) and family in ("deep", "ntk"))
+    assert served.projection == name or (name in ("moment-matching", *SIGNED, *GRID) and family in ("deep", "ntk"))
     assert np.isfinite(served.transform(X)).all()
 
 

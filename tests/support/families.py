@@ -34,6 +34,13 @@ KERNELS = [
     kernels.Cauchy(length_scale=3.0),
     kernels.Cauchy(length_scale=np.array([2.5, 2.0, 1.5, 3.0, 3.5])),
     kernels.Matern(nu=0.5, length_scale=2.0),
+    kernels.SpectralMixture(),
+    kernels.SpectralMixture(
+        weights=[2.0, 1.0, 0.5],
+        means=np.array([[0.0] * 5, [1.5, 0.0, -1.0, 0.0, 0.5], [0.0, 3.0, 0.0, 0.0, 0.0]]),
+        scales=np.array([[0.5] * 5, [0.4, 0.3, 0.2, 0.1, 0.6], [0.0, 0.1, 0.0, 0.5, 0.0]]),
+    ),
+    kernels.SpectralMixture([1.0, 1.0], 1.0, 0.5) * kernels.SpectralMixture([1.0], 0.5, 0.5),
     kernels.Matern(nu=1.2, length_scale=np.array([0.5, 1.0, 1.5, 2.0, 2.5])),
     kernels.Matern(nu=2.5, length_scale=2.0),
     kernels.ArcCosine(order=0),
@@ -52,6 +59,8 @@ KERNELS = [
     kernels.TernaryKernel(-0.5, 1.2, 1.3),
     kernels.TernaryKernel(0.4, 0.4, length_scale=2.0),
     kernels.TernaryKernel([-0.5, 0.4], [1.2, 0.4], shares=[0.3, 0.7]),
+    kernels.FiniteSpectrum(np.arange(-20.0, 20.0).reshape(8, 5) / 10, np.arange(8.0)),
+    kernels.Zonal("tanh", gamma=2.0, coef0=0.3),
     kernels.NormalizedInput(kernels.Gaussian(length_scale=1.5)),
     kernels.NNGP(depth=2),
     kernels.NTK(depth=1),
@@ -100,10 +109,17 @@ def feature_maps() -> dict[str, RandomMap]:
         "fourier-sparse-sign": pm.FourierFeatures(projection="sparse-sign", **fixed),
         "fourier-laplacian": pm.FourierFeatures(kernels.Laplacian(length_scale=3.0), **fixed),
         "fourier-cauchy": pm.FourierFeatures(kernels.Cauchy(length_scale=2.0), **fixed),
+        "fourier-mixture": pm.FourierFeatures(kernels.SpectralMixture([1.0, 2.0], 1.5, 0.3), **fixed),
         "fourier-matern": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), **fixed),
         "fourier-matern-sorf": pm.FourierFeatures(kernels.Matern(nu=1.5), projection="sorf", **fixed),
         "fourier-qmc": pm.FourierFeatures(projection="qmc", **fixed),
         "fourier-halton": pm.FourierFeatures(projection=pm.projections.QuasiMonteCarlo("halton"), **fixed),
+        "fourier-leaped-halton": pm.FourierFeatures(
+            projection=pm.projections.QuasiMonteCarlo("leaped-halton"), **fixed
+        ),
+        "fourier-lattice": pm.FourierFeatures(
+            kernels.Matern(nu=1.5, length_scale=2.0), projection=pm.projections.QuasiMonteCarlo("lattice"), **fixed
+        ),
         "fourier-laplacian-qmc": pm.FourierFeatures(kernels.Laplacian(length_scale=3.0), projection="qmc", **fixed),
         "fourier-matern-qmc": pm.FourierFeatures(kernels.Matern(nu=1.5, length_scale=2.0), projection="qmc", **fixed),
         "fourier-ssf": pm.FourierFeatures(projection="ssf", **fixed),
@@ -133,7 +149,14 @@ def feature_maps() -> dict[str, RandomMap]:
             f"dot-product-{method}": pm.DotProductFeatures(
                 kernels.Polynomial(degree=3, gamma=0.5), method=method, exact_degrees=(), adaptive=False, **fixed
             )
-            for method in ("polysketch", "complex-to-real", "tensorsketch", "maclaurin", "compact-maclaurin")
+            for method in (
+                "polysketch",
+                "complex-to-real",
+                "tensorsketch",
+                "maclaurin",
+                "compact-maclaurin",
+                "random-maclaurin",
+            )
         },
         "dot-product-gaussian": pm.DotProductFeatures(kernels.Gaussian(length_scale=4.0), **fixed),
         "dot-product-taylor": pm.DotProductFeatures(
@@ -161,6 +184,14 @@ def feature_maps() -> dict[str, RandomMap]:
         "cntk": pm.CNTKSketch(2, **fixed),
         "cntk-flatten": pm.CNTKSketch(3, pooling="flatten", **fixed),
         "cntk-degree": pm.CNTKSketch(3, degree=6, **fixed),
+        "positive": pm.PositiveFeatures(kernels.Exponential(length_scale=4.0), **fixed),
+        "positive-single": pm.PositiveFeatures(
+            kernels.Exponential(length_scale=4.0), pairing="single", projection="orthogonal", **fixed
+        ),
+        "spherical": pm.SphericalFeatures(kernels.Zonal("tanh", gamma=2.0, coef0=0.3), **fixed),
+        "spherical-inexact": pm.SphericalFeatures(
+            kernels.Zonal("tanh", coef0=-0.5), exact_degrees=(), projection="orthogonal", **fixed
+        ),
         "nystroem": pm.NystroemFeatures(kernels.Matern(nu=1.5), **fixed),
         "nystroem-ntk": pm.NystroemFeatures(kernels.NTK(depth=2), **fixed),
         "ternary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), sparsity=0.5, **fixed),
@@ -168,6 +199,16 @@ def feature_maps() -> dict[str, RandomMap]:
         "ternary-relu": pm.TernaryFeatures("relu", sparsity=0.0, **fixed),
         "ternary-binary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), levels=2, **fixed),
         "quantized": pm.QuantizedFeatures(pm.FourierFeatures(**fixed), bits=4, random_state=0),
+        "leverage": pm.LeverageFeatures(kernels.Gaussian(length_scale=2.0), **fixed),
+        "leverage-surrogate": pm.LeverageFeatures(scores="surrogate", **fixed),
+        **{
+            f"reweighted-{method}": pm.ReweightedFeatures(kernels.Gaussian(length_scale=2.0), method=method, **fixed)
+            for method in ("polarization", "alignment", "kitchen-sinks", "stein", "least-squares")
+        },
+        "compressed": pm.CompressedFeatures(random_state=0, n_components=64),
+        "compressed-frank-wolfe": pm.CompressedFeatures(
+            pm.ArcCosineFeatures(n_components=128), method="frank-wolfe", **fixed
+        ),
         "countsketch": pm.sketches.CountSketch(**fixed),
         "osnap": pm.sketches.OSNAP(**fixed),
         "srht": pm.sketches.SRHT(**fixed),
@@ -239,8 +280,28 @@ DATA_DEPENDENT_MAPS = {
     "ternary-relu",
     "ternary-binary",
     "quantized",
+    "leverage",
+    "leverage-surrogate",
+    "reweighted-polarization",
+    "reweighted-alignment",
+    "reweighted-kitchen-sinks",
+    "reweighted-stein",
+    "reweighted-least-squares",
+    "compressed",
+    "compressed-frank-wolfe",
 }
 """Maps whose randomness is in the choice among the data, so that averages over seeds say nothing."""
 
-ZERO_ROW_VARIES = {"fourier-offset", "quantized", "dot-product-gaussian", "ternary-mixture"}
+ZERO_ROW_VARIES = {
+    "fourier-offset",
+    "quantized",
+    "dot-product-gaussian",
+    "dot-product-random-maclaurin",
+    "ternary-mixture",
+    "leverage",
+    "leverage-surrogate",
+    "reweighted-stein",
+    "reweighted-least-squares",
+    "compressed",
+}
 """Maps whose features of a zero row are random, so that their norm is the kernel's in the mean alone."""

@@ -11,6 +11,10 @@ EXPERIMENTS = {
         "approximation.results",
         "Liu et al. (2021), Section 6.1: test accuracy on every projection's features",
     ),
+    "data-dependent": (
+        "data_dependent",
+        "Liu et al. (2021), Sections 2.4 and 4: features that look at the data, by their number and by time",
+    ),
     "double-descent": (
         "double_descent",
         "Liu et al. (2021), Figure 5: errors as the number of features passes that of rows",

@@ -37,7 +37,7 @@ def run(options: BenchOptions) -> None:
         _write_json(options.output / f"{options.name}.json", options, found.measurements)
         for name, draw in found.figures.items():
             draw(options.output / name)
-        console.print(f"results and figures: {options.output}")
+        console.print(f"results and figures: {options.output}", markup=False)
 
 
 def _list() -> None:

@@ -3,6 +3,9 @@
 from phimap.features.base import FeatureMap
 from phimap.features.cntk.gradient import CNTKGradientFeatures
 from phimap.features.cntk.sketch import CNTKSketch
+from phimap.features.data_dependent.compressed import CompressedFeatures
+from phimap.features.data_dependent.leverage import LeverageFeatures
+from phimap.features.data_dependent.reweighted import ReweightedFeatures
 from phimap.features.defaults import SumFeatures
 from phimap.features.fourier import FourierFeatures
 from phimap.features.low_precision.quantized import QuantizedFeatures
@@ -15,21 +18,28 @@ from phimap.features.nystroem.nystroem import NystroemFeatures
 from phimap.features.power_series.dot_product import DotProductFeatures
 from phimap.features.random_layers.activation import ActivationFeatures
 from phimap.features.random_layers.arccosine import ArcCosineFeatures
+from phimap.features.random_layers.positive import PositiveFeatures
+from phimap.features.random_layers.spherical import SphericalFeatures
 
 __all__ = [
     "ActivationFeatures",
     "ArcCosineFeatures",
     "CNTKGradientFeatures",
     "CNTKSketch",
+    "CompressedFeatures",
     "DotProductFeatures",
     "FeatureMap",
     "FourierFeatures",
+    "LeverageFeatures",
     "NTKFeatures",
     "NTKGradientFeatures",
     "NTKSketch",
     "NTKTensorFeatures",
     "NystroemFeatures",
+    "PositiveFeatures",
     "QuantizedFeatures",
+    "ReweightedFeatures",
+    "SphericalFeatures",
     "SumFeatures",
     "TernaryFeatures",
 ]

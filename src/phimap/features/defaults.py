@@ -18,6 +18,7 @@ from phimap.features.power_series.dot_product import DotProductFeatures
 from phimap.features.power_series.powers import StackedRecord
 from phimap.features.random_layers.activation import ActivationFeatures
 from phimap.features.random_layers.arccosine import ArcCosineFeatures
+from phimap.features.random_layers.spherical import SphericalFeatures
 from phimap.kernels import (
     CNTK,
     NNGP,
@@ -33,6 +34,7 @@ from phimap.kernels import (
     StationaryKernel,
     StationaryProduct,
     Sum,
+    Zonal,
 )
 from phimap.ops import Array, Ops, ops_for
 from phimap.random_map import MapRecord
@@ -226,6 +228,10 @@ def _product(kernel: Product, **common: Any) -> FeatureMap:
     return NystroemFeatures(kernel, **common) if whole else SumFeatures(kernel, **common)
 
 
+def _spherical(kernel: Zonal, **common: Any) -> FeatureMap:
+    return SphericalFeatures(kernel, **common)
+
+
 def _normalized(kernel: NormalizedInput, **common: Any) -> FeatureMap:
     if isinstance(kernel.kernel, StationaryKernel):
         return FourierFeatures(kernel.kernel, normalize_input=True, **common)
@@ -252,6 +258,7 @@ MAPS: dict[type[Kernel], Callable[..., FeatureMap]] = {
     Product: _product,
     StationaryProduct: _fourier,
     NormalizedInput: _normalized,
+    Zonal: _spherical,
     Kernel: _nystroem,
 }
 

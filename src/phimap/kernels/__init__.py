@@ -8,6 +8,8 @@ from phimap.kernels.combined import Product, Scaled, StationaryProduct, Sum
 from phimap.kernels.convolutional import CNTK
 from phimap.kernels.cost import KernelCost
 from phimap.kernels.dot_product import Exponential, Polynomial, Taylor
+from phimap.kernels.finite_spectrum import FiniteSpectrum
+from phimap.kernels.indefinite import Zonal
 from phimap.kernels.neural import NNGP, NTK
 from phimap.kernels.normalized import NormalizedInput
 from phimap.kernels.spectral import (
@@ -19,6 +21,7 @@ from phimap.kernels.spectral import (
     StudentLaw,
     SumLaw,
 )
+from phimap.kernels.spectral_mixture.kernel import SpectralMixture, SpectralMixtureLaw
 from phimap.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
 from phimap.kernels.subsets import SubsetLaw
 from phimap.kernels.ternary import TernaryKernel
@@ -34,6 +37,7 @@ __all__ = [
     "CauchyLaw",
     "DotProductKernel",
     "Exponential",
+    "FiniteSpectrum",
     "Gaussian",
     "GaussianLaw",
     "HomogeneousKernel",
@@ -47,6 +51,8 @@ __all__ = [
     "Product",
     "Scaled",
     "SpectralLaw",
+    "SpectralMixture",
+    "SpectralMixtureLaw",
     "StandardGaussianLaw",
     "StationaryKernel",
     "StationaryProduct",
@@ -56,6 +62,7 @@ __all__ = [
     "SumLaw",
     "Taylor",
     "TernaryKernel",
+    "Zonal",
     "kappa0",
     "kappa1",
     "kappa2",

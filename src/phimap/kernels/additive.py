@@ -15,6 +15,7 @@ from phimap.kernels.base import StationaryKernel
 from phimap.kernels.combined import CombinedKernel
 from phimap.kernels.geometry import Rows, paired_columns, scaled_columns
 from phimap.kernels.spectral import SpectralLaw
+from phimap.kernels.spectral_mixture.kernel import SpectralMixture
 from phimap.kernels.subsets import SubsetLaw, spread_subsets
 
 # Most subsets that are evaluated one by one, where the base is no product: each is a matrix of the base.
@@ -38,7 +39,8 @@ class Additive(CombinedKernel, StationaryKernel):
     Parameters
     ----------
     base : StationaryKernel
-        Its length scale is that of each column, whatever the order. It must not be additive itself.
+        Its length scale is that of each column, whatever the order. It must not be additive itself, nor a
+        `SpectralMixture`.
     order : int
         Number q of columns of a subset, from 1 to the width d of the data; of all columns it is the base itself.
 
@@ -143,9 +145,10 @@ class Additive(CombinedKernel, StationaryKernel):
         return result * (self.order / d)
 
     def _check_parameters(self, n_features: int) -> None:
-        if not isinstance(self.base, StationaryKernel) or isinstance(self.base, Additive):
+        if not isinstance(self.base, StationaryKernel) or isinstance(self.base, Additive | SpectralMixture):
             raise TypeError(
-                f"`base` must be a stationary kernel that is not additive, got {self.base!r}. Use Gaussian(), say."
+                f"`base` must be a stationary kernel that is neither additive nor a mixture, got "
+                f"{self.base!r}. Use Gaussian(), say."
             )
         order = check_integer("order", self.order, least=1)
         if order > n_features:

@@ -161,8 +161,10 @@ class Kernel(BaseEstimator, ABC):
     def _check_budget(self, n: int, m: int, itemsize: int) -> None:
         needed, budget = n * m * itemsize, memory_budget()
         if needed > budget:
+            # Kernels with arrays among their parameters have several lines.
+            named = " ".join(repr(self).split())
             raise MemoryError(
-                f"The ({n}, {m}) matrix of {self!r} needs {needed / 2**30:.3g} GiB, over the byte budget of "
+                f"The ({n}, {m}) matrix of {named} needs {needed / 2**30:.3g} GiB, over the byte budget of "
                 f"{budget / 2**30:.3g} GiB. Evaluate fewer rows at a time, approximate the kernel by a "
                 "feature map, or raise phimap.config(memory=...)."
             )

@@ -11,8 +11,8 @@ from phimap.kernels.geometry import squared_distances
 #: Derivative of a radial kernel by half the squared distance in length scales, of squared distances (n, m), which may
 #: be overwritten.
 Slope = Callable[[np.ndarray], np.ndarray]
-# Floats of scratch at a time: 16 MiB.
-_SCRATCH = 2**21
+#: Floats of scratch at a time: 16 MiB.
+SCRATCH = 2**21
 
 
 def radial_gradients(
@@ -23,16 +23,23 @@ def radial_gradients(
     With `slope` s they are ``scale^2 sum_j weights[j] s_j (x - y_j)``: one matrix of slopes and t products with it.
     """
     result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
-    centre = Y.mean(axis=0)
-    left, right = X - centre, Y - centre
-    step = max(1, _SCRATCH // Y.shape[0])
+    step = max(1, SCRATCH // Y.shape[0])
     for start in range(0, X.shape[0], step):
         part = slice(start, start + step)
         slopes = slope(squared_distances(X[part], Y, scale))
-        for target, weight in enumerate(weights.T):
-            weighted = slopes * weight
-            result[part, :, target] = left[part] * weighted.sum(axis=1, keepdims=True) - weighted @ right
+        result[part] = weighted_differences(X[part], Y, slopes, weights)
     return result * np.square(np.broadcast_to(scale, X.shape[1]))[:, None]
+
+
+def weighted_differences(X: np.ndarray, Y: np.ndarray, slopes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Sums (n, d, t) of ``slopes[i, j] weights[j] (x_i - y_j)`` over j."""
+    result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
+    centre = Y.mean(axis=0)
+    left, right = X - centre, Y - centre
+    for target, weight in enumerate(weights.T):
+        weighted = slopes * weight
+        result[:, :, target] = left * weighted.sum(axis=1, keepdims=True) - weighted @ right
+    return result
 
 
 def product_gradients(
@@ -43,7 +50,7 @@ def product_gradients(
     Where x and y_j agree in a column the mean of both slopes counts, which is zero.
     """
     result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
-    step = max(1, _SCRATCH // Y.shape[0])
+    step = max(1, SCRATCH // Y.shape[0])
     for start in range(0, X.shape[0], step):
         part = slice(start, start + step)
         for column in range(X.shape[1]):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from phimap.kernels.spectral import SpectralLaw
+from phimap.kernels.spectral_mixture.kernel import SpectralMixtureLaw
 from phimap.kernels.subsets import SubsetLaw
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.circulant import Circulant
 from phimap.projections.dense import Gaussian, Orthogonal
 from phimap.projections.fastfood import Fastfood
+from phimap.projections.gauss_grid import GaussGrid
 from phimap.projections.hadamard import ROM, SORF
 from phimap.projections.minimum_energy import MinimumEnergy
 from phimap.projections.p_model import PModel
@@ -23,6 +25,7 @@ __all__ = [
     "SORF",
     "Circulant",
     "Fastfood",
+    "GaussGrid",
     "GaussQuadrature",
     "Gaussian",
     "MinimumEnergy",
@@ -57,6 +60,7 @@ REGISTRY: dict[str, type[Projection]] = {
         MinimumEnergy,
         SphericalStructured,
         GaussQuadrature,
+        GaussGrid,
         SparseGrid,
         SphericalRadial,
         Simplex,
@@ -89,7 +93,8 @@ def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
             return chosen if chosen.serves_subsets else Orthogonal()
         if law.is_rotation_invariant:
             return MinimumEnergy() if law.n_features <= _WIDEST_DESIGN else SphericalStructured()
-        if law.has_independent_coordinates and law.n_features <= _WIDEST_SOBOL:
+        has_quantile = law.has_independent_coordinates or isinstance(law, SpectralMixtureLaw)
+        if has_quantile and law.n_features <= _WIDEST_SOBOL:
             return QuasiMonteCarlo()
         return Gaussian()
     if projection not in REGISTRY:

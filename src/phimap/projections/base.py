@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from phimap.config import memory_budget, size_text
 from phimap.kernels.spectral import SpectralLaw
 from phimap.kernels.subsets import SubsetLaw
 from phimap.ops import Array, Ops, host
@@ -93,10 +94,14 @@ class Projection(BaseEstimator, ABC):
     needs_rotation_invariance: ClassVar[bool] = False
     #: Whether it draws Gaussian directions, which a factor for each turns into those of a mixture of Gaussian laws.
     needs_gaussian_mixture: ClassVar[bool] = False
+    #: Whether it makes directions of any of the numbers in a long vector.
+    needs_generators: ClassVar[bool] = False
     #: Whether it matches second moments.
     needs_finite_variance: ClassVar[bool] = False
     #: Whether it also draws directions whose entries are zero outside of a subset of columns.
     serves_subsets: ClassVar[bool] = False
+    #: Arrays of all directions (s, d) that exist at a time while they are drawn; 0 where none is stored.
+    drawn_arrays: ClassVar[int] = 0
 
     @classmethod
     def unmet_requirement(cls, law: SpectralLaw) -> str:
@@ -121,6 +126,10 @@ class Projection(BaseEstimator, ABC):
         """What the projection may need, in words, and whether that is met: by the law, or because it is not needed."""
         return (
             ("a rotation-invariant spectral law", law.is_rotation_invariant or not cls.needs_rotation_invariance),
+            (
+                "a spectral law that is rotation-invariant or of independent coordinates",
+                law.is_rotation_invariant or law.has_independent_coordinates or not cls.needs_generators,
+            ),
             (
                 "a spectral law that is Gaussian or a mixture of Gaussian ones",
                 law.is_gaussian_mixture or not cls.needs_gaussian_mixture,
@@ -150,12 +159,22 @@ class Projection(BaseEstimator, ABC):
         ------
         ValueError
             If the law lacks what this projection needs.
+        MemoryError
+            If the byte budget does not hold the directions while they are drawn.
         """
         needed = self.unmet_requirement(law)
         if needed:
             raise ValueError(
                 f"`projection`={self.name!r} needs {needed}, which {law.kernel_name} lacks. "
                 "Use projection='qmc', or 'gaussian'."
+            )
+        # Directions in a few columns each are stored as such where that is less.
+        n_bytes = 0 if isinstance(law, SubsetLaw) else 8 * self.drawn_arrays * n_directions * law.n_features
+        if n_bytes > memory_budget():
+            raise MemoryError(
+                f"`projection`={self.name!r} takes {size_text(n_bytes)} to draw {n_directions} directions of "
+                f"{law.n_features} columns, over the budget of {size_text(memory_budget())}. Use projection='auto', or "
+                "raise the budget with phimap.config(memory=...)."
             )
         return self._sample(law, n_directions, rng)
 

@@ -44,13 +44,14 @@ class Circulant(Projection):
     """
 
     name = "circulant"
+    needs_generators = True
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         d = law.n_features
         order = fast_length(d)
         n_blocks = -(-n_directions // order)
         generator_rng, sign_rng, column_rng, radius_rng = rng.spawn(4)
-        generators = draw_generators(law, self.name, (n_blocks, order), generator_rng)
+        generators = draw_generators(law, (n_blocks, order), generator_rng)
         cyclic = np.concatenate([generators[:, order - d + 1 :], generators], axis=1)
         signs = fair_word_factors(sign_rng, (n_directions,))
         scale = signs * row_factors(law, cyclic, n_directions, radius_rng)

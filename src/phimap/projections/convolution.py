@@ -86,16 +86,11 @@ def fast_length(least: int) -> int:
     return 2 * next_fast_len(-(-least // 2), real=True)  # pyright: ignore[reportOperatorIssue]
 
 
-def draw_generators(law: SpectralLaw, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+def draw_generators(law: SpectralLaw, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """Numbers of this shape, any d of which make a direction: Gaussian, or coordinates of the law of unit scale."""
     if law.is_rotation_invariant:
         return rng.standard_normal(shape)
-    if law.has_independent_coordinates:
-        return law.unit(int(np.prod(shape))).sample(rng, 1).reshape(shape)
-    raise ValueError(
-        f"`projection`={name!r} needs a spectral law that is rotation-invariant or has independent coordinates, "
-        f"which that of {law.kernel_name} is not. Use projection='gaussian'."
-    )
+    return law.unit(int(np.prod(shape))).sample(rng, 1).reshape(shape)
 
 
 def signed_input_scale(law: SpectralLaw, rng: np.random.Generator) -> np.ndarray:

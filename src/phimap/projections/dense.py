@@ -67,6 +67,7 @@ class SpreadProjection(Projection):
     """
 
     serves_subsets = True
+    drawn_arrays = 4
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         if not isinstance(law, SubsetLaw):
@@ -118,6 +119,7 @@ class Gaussian(Projection):
 
     name = "gaussian"
     serves_subsets = True
+    drawn_arrays = 2
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         if isinstance(law, SubsetLaw):

@@ -53,6 +53,7 @@ class PModel(Projection):
     """
 
     name = "p-model"
+    needs_generators = True
 
     def __init__(self, structure: str = "circulant"):
         self.structure = structure
@@ -63,7 +64,7 @@ class PModel(Projection):
         needed = n_directions + d - 1
         budget_rng, column_rng, radius_rng = rng.spawn(3)
         budget = max(n_directions, d) if structure == "circulant" else needed
-        g = draw_generators(law, self.name, (budget,), budget_rng)
+        g = draw_generators(law, (budget,), budget_rng)
         if structure == "circulant":
             g = np.concatenate([g[budget - d + 1 :], g])[:needed]
         scale = row_factors(law, g[None], n_directions, radius_rng)

@@ -100,6 +100,7 @@ class GaussQuadrature(Projection):
     """
 
     name = "gauss-quadrature"
+    drawn_arrays = 4
 
     @classmethod
     def _requirements(cls, law: SpectralLaw) -> tuple[tuple[str, bool], ...]:
@@ -210,6 +211,7 @@ class SphericalRadial(Projection):
     """
 
     name = "spherical-radial"
+    drawn_arrays = 5
     needs_gaussian_mixture = True
 
     def __init__(self, *, antipodes: bool = False):

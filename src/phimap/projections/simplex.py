@@ -32,6 +32,7 @@ class Simplex(Projection):
     """
 
     name = "simplex"
+    drawn_arrays = 5
     needs_rotation_invariance = True
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from phimap.features.base import FeatureMap
+from phimap.features.power_series.random_degrees import RANDOM_DEGREES, draw_random_degrees
 from phimap.features.power_series.row_sample import RowSample
 from phimap.features.power_series.series import SeriesOptions, SeriesPlan
 from phimap.features.power_series.terms import SeriesRecord
@@ -30,11 +31,11 @@ class DotProductFeatures(FeatureMap):
         coefficients that are not negative is fitted. None is ``Polynomial()``.
     n_components : int, default=1024
         Output width m.
-    method : {"polysketch", "complex-to-real", "tensorsketch", "maclaurin", "compact-maclaurin"}, default="polysketch"
+    method : str, default="polysketch"
         How powers are sketched. ``"polysketch"``: all from one tree. ``"complex-to-real"``: products of entries of
         independent randomised Fourier transforms. ``"tensorsketch"``: convolved count sketches. ``"maclaurin"``:
         products of projections onto random signs. ``"compact-maclaurin"``: four times as many of these, reduced by
-        SRHT.
+        SRHT. ``"random-maclaurin"``: the published one, see Notes.
     degree : int or None, default=None
         Last degree of the series. None is that of a polynomial; for a fitted one the power of two, up to 64, with the
         least predicted error of fit and sketches together; else where the remainder of the series falls below a
@@ -75,6 +76,13 @@ class DotProductFeatures(FeatureMap):
     ``(sum_i s_i)^2 / m``, s_i the standard deviation of piece i with one feature over pairs of rows, at widths in
     proportion to s_i. All of this only chooses: the map is unbiased for the series at any rows, whatever `fit` saw.
 
+    **Random degrees.** With ``method="random-maclaurin"`` each feature is a product of N projections onto independent
+    random signs, N drawn with a chance q_n in proportion to ``2^-(n + 1)`` among the degrees that have a coefficient
+    and no exact features; its weight is ``sqrt(c_N / (q_N m))``. Rows are not split, and a degree of `exact_degrees` is
+    exact where its monomials take at most a quarter of the features. The variance is ``(sum_n c_n^2 v^n / q_n - f(<x,
+    y>)^2) / m`` with ``v = |x|^2 |y|^2 + 2 <x, y>^2 - 2 sum_i x_i^2 y_i^2``, where shares of fixed widths have the
+    ``c_n^2 (v^n - <x, y>^(2 n)) / m_n`` alone: the draw of the degree adds to it.
+
     **Error.** Unbiased for polynomials; else up to the terms beyond `degree`, or the error of the fitted polynomial.
     For the Gaussian kernel it gains over `FourierFeatures` at wide length scales and in high dimension only, and fails
     where ``|x| / length_scale`` exceeds about 4, of which it warns. The guide's page on dot-product kernels has what
@@ -88,7 +96,8 @@ class DotProductFeatures(FeatureMap):
     The same values get the same map, dense or CSR.
 
     **Differs from the source in** the exact terms and the split; in widths by predicted variance in place of random
-    degrees (maclaurin); in signs from Hadamard transforms in place of independent ones (maclaurin).
+    degrees (maclaurin); in signs from Hadamard transforms in place of independent ones (maclaurin); in a law of the
+    degrees that leaves out those without a feature (random-maclaurin).
 
     References
     ----------
@@ -134,4 +143,8 @@ class DotProductFeatures(FeatureMap):
         self.kernel_ = Polynomial() if self.kernel is None else self.kernel
         options = SeriesOptions(self.method, self.degree, self.exact_degrees)
         sample = RowSample.of(X, self.n_components) if self.adaptive else None
+        if self.method == RANDOM_DEGREES:
+            rng, d = streams["series"], X.shape[1]
+            exact = options.exact_degrees
+            return draw_random_degrees(self.kernel_, self.n_components, d, self.degree, exact, sample, rng)
         return SeriesPlan.of(self.kernel_, X.shape[1], self.n_components, options, sample).draw(streams)

@@ -12,6 +12,7 @@ from phimap.features.power_series.draw import draw_terms
 from phimap.features.power_series.moments import Moments
 from phimap.features.power_series.powers import METHODS
 from phimap.features.power_series.preparation import Preparation
+from phimap.features.power_series.random_degrees import RANDOM_DEGREES
 from phimap.features.power_series.row_sample import RowSample
 from phimap.features.power_series.terms import SeriesRecord
 from phimap.kernels import HomogeneousKernel, Kernel
@@ -32,7 +33,7 @@ class SeriesOptions:
     exact_degrees: tuple[int, ...] = (0, 1)
 
     def __post_init__(self):
-        check_choice("method", self.method, METHODS)
+        check_choice("method", self.method, (*METHODS, RANDOM_DEGREES))
         if self.degree is not None:
             check_integer("degree", self.degree, least=1)
         for exact in self.exact_degrees:

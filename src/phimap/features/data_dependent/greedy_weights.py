@@ -1,0 +1,102 @@
+"""Sparse weights of vectors whose weighted sum is near the sum of all, one vector after the other.
+
+Vectors r_1, ..., r_l, none of them zero, are known by their inner products G (l, l) alone. Both methods scale them to
+one length, and both move along with exact line search, so that the error never rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+# Steps for each vector that is to be kept: some take one again that was taken before.
+_STEPS = 4
+
+
+def frank_wolfe(G: np.ndarray, size: int) -> np.ndarray:
+    """Weights (l,) from 0 on, `size` of them positive at the most, by Frank and Wolfe's method.
+
+    It minimises ``f = |sum_j w_j r_j - R|^2``, R the sum of all, over ``sum_j w_j |r_j| = sigma``, sigma the sum of the
+    lengths. The set's corners are the ``r_j sigma / |r_j|``; the first one is the longest projection on R. After t
+    steps ``f <= D^2 / (1 + t)``, D the largest distance of two corners, at most ``2 sigma``.
+    """
+    lengths = np.sqrt(G.diagonal())
+    sigma = lengths.sum()
+    # In units of corners a point is a mixture c of them, and w_j = c_j sigma / |r_j|.
+    scale = sigma / lengths
+    corners, target = G * scale * scale[:, None], G.sum(axis=1) * scale
+    mixture = np.zeros(len(G))
+    first = int(np.argmax(target))
+    mixture[first] = 1.0
+    # Inner products of the corners with the point, and the point's square.
+    products, square = corners[first].copy(), float(corners[first, first])
+
+    def step() -> bool:
+        nonlocal mixture, products, square
+        slopes = target - products
+        best = int(np.argmax(slopes))
+        toward = slopes[best] - (mixture @ target - square)
+        length = corners[best, best] - 2 * products[best] + square
+        if not (toward > 0 and length > 0):
+            return False
+        share = min(toward / length, 1.0)
+        square = (1 - share) ** 2 * square + 2 * share * (1 - share) * products[best] + share**2 * corners[best, best]
+        mixture *= 1 - share
+        mixture[best] += share
+        products = (1 - share) * products + share * corners[best]
+        return True
+
+    _walk(step, lambda: mixture, size)
+    return mixture * scale
+
+
+def giga(G: np.ndarray, size: int) -> np.ndarray:
+    """Weights (l,) from 0 on, `size` of them positive at the most, by greedy iterative geodesic ascent.
+
+    It turns a unit vector to that of R on the sphere: toward the vector whose great circle is the nearest to the one to
+    R, as far as it comes nearest to R. The length of the sum is fitted at the end, and the error is
+    ``|R| sin`` of the angle that is left.
+    """
+    lengths = np.sqrt(G.diagonal())
+    whole = float(np.sqrt(max(G.sum(), 0.0)))
+    units = G / lengths / lengths[:, None]
+    target = G.sum(axis=1) / (lengths * whole)
+    weights = np.zeros(len(G))
+    first = int(np.argmax(target))
+    weights[first] = 1.0
+    # Cosines of the point with the vectors, and with R.
+    products, cosine = units[first].copy(), float(target[first])
+
+    def step() -> bool:
+        nonlocal weights, products, cosine
+        # The great circle from the point to r_j starts along r_j - <r_j, point> point.
+        sine = np.sqrt(np.maximum(1 - products**2, 0.0))
+        along = np.full(len(G), -np.inf)
+        usable = sine > np.sqrt(np.finfo(np.float64).eps)
+        along[usable] = (target[usable] - cosine * products[usable]) / sine[usable]
+        best = int(np.argmax(along))
+        if not along[best] > 0:
+            return False
+        to_best, to_rest = target[best] - cosine * products[best], cosine - target[best] * products[best]
+        share = to_best / (to_best + max(to_rest, 0.0))
+        length = np.sqrt((1 - share) ** 2 + 2 * share * (1 - share) * products[best] + share**2)
+        weights *= (1 - share) / length
+        weights[best] += share / length
+        products = ((1 - share) * products + share * units[best]) / length
+        cosine = ((1 - share) * cosine + share * target[best]) / length
+        return True
+
+    _walk(step, lambda: weights, size)
+    return weights * (cosine * whole) / lengths
+
+
+def _walk(step: Callable[[], bool], weights: Callable[[], np.ndarray], size: int) -> None:
+    """Take steps until `size` weights are positive, none helps any more, or there were four for each weight."""
+    for _ in range(_STEPS * size):
+        if np.count_nonzero(weights()) >= size or not step():
+            return
+
+
+#: Ways to choose and weigh columns by name.
+METHODS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {"frank-wolfe": frank_wolfe, "giga": giga}

@@ -1,0 +1,133 @@
+"""Random Maclaurin features as they were published: each feature is one power of the series, drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from phimap.features.power_series.preparation import Preparation
+from phimap.features.power_series.row_sample import RowSample
+from phimap.features.power_series.terms import MonomialsRecord, SeriesRecord, SeriesTerm, n_monomials
+from phimap.kernels import HomogeneousKernel, Kernel
+from phimap.kernels.expansion import fitted_coefficients
+from phimap.ops import Array, Ops
+from phimap.random_map import MapRecord
+from phimap.records import of_floats, of_number
+from phimap.sketches.signs import fair_factors
+
+RANDOM_DEGREES = "random-maclaurin"
+"""The name of the method."""
+
+# Degree n has a chance in proportion to this number to the power -(n + 1): that of the source.
+_BASE = 2.0
+# Degree of a polynomial fitted to a function of the cosine, where none is given: that of `NTKSketch`.
+_FITTED_DEGREE = 8
+# A degree is exact where its monomials take at most one feature in so many.
+_LARGE = 4
+
+
+@dataclass(frozen=True)
+class RandomDegreesRecord(MapRecord):
+    """Products of projections onto independent random signs, each feature with a number of factors of its own.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n_features, n_factors)
+        The signs: those of the first factors of all features, then those of the second factors, and so on.
+    counts : tuple of int
+        Features that have a first factor, a second one, and so on: as features come by falling degree, the first ones.
+    """
+
+    matrix: np.ndarray = field(metadata=of_floats("d", "f"))
+    counts: tuple[int, ...] = field(metadata=of_number(least=1))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.counts) > 0, "a factor"
+        yield sum(self.counts) == self.matrix.shape[1], "as many factors as are counted"
+        yield list(self.counts) == sorted(self.counts, reverse=True), "a factor before the next"
+
+    @classmethod
+    def draw(cls, n_features: int, degrees: np.ndarray, rng: np.random.Generator) -> RandomDegreesRecord:
+        """Signs for features of these degrees (m,), at least 1, in falling order."""
+        counts = tuple(int((degrees > factor).sum()) for factor in range(degrees[0]))
+        return cls(fair_factors(rng, (sum(counts), n_features)).T.copy(), counts)
+
+    @property
+    def n_features(self) -> int:
+        return self.matrix.shape[0]
+
+    @property
+    def n_components(self) -> int:
+        return self.counts[0]
+
+    @property
+    def n_flops(self) -> int | None:
+        return 2 * self.matrix.size
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_features + self.matrix.shape[1]
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        projected = ops.matmul(X, self.matrix)
+        start = self.counts[0]
+        ops.copy(projected[:, :start], out, first)
+        for count in self.counts[1:]:
+            out[:, first : first + count] *= projected[:, start : start + count]
+            start += count
+
+
+def draw_random_degrees(
+    kernel: Kernel,
+    width: int,
+    n_features: int,
+    degree: int | None,
+    exact_degrees: tuple[int, ...],
+    sample: RowSample | None,
+    rng: np.random.Generator,
+) -> SeriesRecord:
+    """Draw a map of `width` features, some degrees exact and each other feature a power of a random degree."""
+    prepared = Preparation.of(kernel, n_features, sample)
+    known = sample if sample is not None and sample.suffices else None
+    if isinstance(kernel, HomogeneousKernel):
+        cosines = None if known is None else known.cosines
+        coefficients = fitted_coefficients(kernel.kappa, degree or _FITTED_DEGREE, cosines)
+    else:
+        coefficients = prepared.coefficients(degree, None if known is None else prepared.rows(known), n_features)
+    exact = [
+        j
+        for j in range(len(coefficients))
+        if j in exact_degrees and coefficients[j] > 0 and _LARGE * n_monomials(n_features, j) <= width
+    ]
+    terms = [_exact_term(n_features, j, coefficients[j]) for j in exact]
+    left = width - sum(term.n_components for term in terms)
+    chances = np.where(coefficients > 0, _BASE ** -np.arange(1.0, len(coefficients) + 1), 0.0)
+    chances[exact] = 0.0
+    if not chances.any():
+        # Nothing is left of the series.
+        terms.append(SeriesTerm(np.zeros((1, left)), None))
+    else:
+        terms += _random_terms(n_features, coefficients, chances / chances.sum(), left, rng)
+    return SeriesRecord(n_features, prepared.weight, prepared.shift, prepared.scale, None, tuple(terms))
+
+
+def _exact_term(n_features: int, degree: int, coefficient: float) -> SeriesTerm:
+    monomials = MonomialsRecord.of(n_features, None, degree) if degree else None
+    return SeriesTerm(np.full((1, 1), coefficient**0.5), monomials)
+
+
+def _random_terms(
+    n_features: int, coefficients: np.ndarray, chances: np.ndarray, width: int, rng: np.random.Generator
+) -> Iterator[SeriesTerm]:
+    """Features of degrees drawn with these chances; each weighs its coefficient over its chance."""
+    degree_rng, sign_rng = rng.spawn(2)
+    degrees = np.sort(degree_rng.choice(len(chances), width, p=chances))[::-1]
+    weights = np.sqrt(coefficients[degrees] / (width * chances[degrees]))[None]
+    n_powers = int((degrees > 0).sum())
+    if n_powers:
+        powers = RandomDegreesRecord.draw(n_features, degrees[:n_powers], sign_rng)
+        yield SeriesTerm(weights[:, :n_powers], powers)
+    if n_powers < width:
+        yield SeriesTerm(weights[:, n_powers:], None)

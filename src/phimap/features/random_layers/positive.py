@@ -1,0 +1,212 @@
+"""Positive random features of the exponential kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from phimap._validation import check_choice
+from phimap.features.base import FeatureMap
+from phimap.kernels import Exponential
+from phimap.kernels.spectral import GaussianLaw, SpectralLaw, StandardGaussianLaw
+from phimap.ops import Array, Ops
+from phimap.projections import Projection, as_projection
+from phimap.projections.base import ProjectionRecord
+from phimap.random_map import MapRecord
+from phimap.records import of_floats, of_number, with_lengths
+
+
+@dataclass(frozen=True)
+class PositiveRecord(MapRecord):
+    """``scale * exp(+-Wu - |u|^2 / 2)`` of rows u in units of the length scale.
+
+    Attributes
+    ----------
+    projection : ProjectionRecord
+    scale : ndarray of shape (n_directions,)
+    inverse : float
+        One over the length scale.
+    n_pairs : int
+        Directions, the first ones, whose opposites have features too.
+    """
+
+    projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
+    scale: np.ndarray = field(metadata=of_floats("s"))
+    inverse: float = field(metadata=of_number(above=0))
+    n_pairs: int = field(metadata=of_number(least=0))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.n_pairs <= self.projection.n_directions, "no more pairs than directions"
+
+    @property
+    def n_features(self) -> int:
+        return self.projection.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.n_pairs + self.projection.n_directions
+
+    @property
+    def n_flops(self) -> int | None:
+        return self.projection.n_flops
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_features + 3 * self.projection.scratch_width
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        norms = ops.row_norms(X) * self.inverse
+        half = (0.5 * norms * norms)[:, None]
+        # An overflow is found in the features, and reported there.
+        with np.errstate(over="ignore"):
+            for columns, projected in self.projection.blocks(ops, X):
+                projected = projected * self.inverse
+                # One exponent: neither the square nor the projection meets the exponential function alone.
+                self._write(ops, ops.exp(projected - half), columns.start, columns, out, first)
+                paired = slice(columns.start, min(columns.stop, self.n_pairs))
+                if paired.stop > paired.start:
+                    opposite = ops.exp(-projected[:, : paired.stop - paired.start] - half)
+                    self._write(ops, opposite, self.projection.n_directions + paired.start, paired, out, first)
+
+    def _write(self, ops: Ops, values: Array, place: int, directions: slice, out: Array, first: int) -> None:
+        """Write exponentials (r, k) of some directions, scaled, into the map's columns from `place` on."""
+        start = first + place
+        ops.multiply(values, self.scale[directions], out[:, start : start + values.shape[1]])
+
+    def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
+        if self.projection.weights is not None:
+            # The weights belong to the whole rule; a part of it is no rule.
+            return None
+        factor = (self.n_components / n_components) ** 0.5
+        if not self.n_pairs:
+            return np.arange(n_components), factor
+        if self.n_components % 2 or n_components % 2:
+            return None
+        leading = np.arange(n_components // 2)
+        return np.concatenate([leading, self.n_pairs + leading]), factor
+
+
+class PositiveFeatures(FeatureMap):
+    r"""Positive random features of the exponential kernel, that of softmax attention (FAVOR+).
+
+    .. math:: \exp(\langle x, y \rangle / \ell^2) = \mathbb{E}_{w \sim N(0, I)}\,
+              e^{\langle w, u \rangle - |u|^2 / 2}\, e^{\langle w, v \rangle - |v|^2 / 2}, \qquad
+              u = x / \ell, \; v = y / \ell
+
+    No feature is negative, so that no estimate is.
+
+    Parameters
+    ----------
+    kernel : Exponential or None, default=None
+        The kernel to estimate; None is ``Exponential()``.
+    n_components : int, default=1024
+        Output width m. For pairs and odd m the last direction has no opposite.
+    projection : str or Projection, default="auto"
+        How directions are drawn: any projection that serves the Gaussian law and gives positive weights.
+    pairing : {"pairs", "single"}, default="pairs"
+        Features of w and of -w (the hyperbolic form), or of w alone. At equal m pairs err less.
+    random_state : int, Generator, RandomState, SeedSequence or None, default=None
+        Seed of the named streams; None is fresh entropy.
+    n_jobs : int or None, default=None
+        Threads; None is the configured number. Changes no bit of the result.
+
+    Attributes
+    ----------
+    kernel_ : Exponential
+        The exact kernel that ``Z @ Z.T`` estimates.
+    record_ : PositiveRecord
+        All that was drawn.
+    n_features_in_ : int
+
+    Raises
+    ------
+    TypeError
+        If `kernel` is none of `Exponential`.
+    ValueError
+        If the projection gives negative weights; by `transform` where a feature overflows the dtype, see Notes.
+
+    Notes
+    -----
+    **Error.** Unbiased for every projection whose directions are Gaussian. Let ``z = u + v``. A single direction gives
+    ``e^(w.z) e^(-(|u|^2 + |v|^2) / 2)``, and ``E e^(2 w.z) = e^(2 |z|^2)``; with ``k = e^(u.v)`` the variance from
+    independent directions is ``k^2 (e^(|z|^2) - 1) / m``. A pair gives ``cosh(w.z)`` in place of ``e^(w.z)``, and
+    ``E cosh(w.z)^2 = (1 + e^(2 |z|^2)) / 2``: the variance is ``k^2 (e^(|z|^2) - 1) (1 - e^(-|z|^2)) / m``. The
+    trigonometric form, ``e^(|u|^2 / 2)`` times `FourierFeatures`, has that of pairs with ``z = u - v``. So positive
+    features err less exactly where ``<x, y> < 0``, where the kernel is below 1, and as ``|u + v|`` tends to 0 their
+    relative error does too. It grows like ``e^(|z|^2 / 2) / sqrt(m)``: for rows of norms above about 2 length scales
+    that are near each other no width will do.
+
+    **Large norms.** A feature is ``scale * e^(|w|^2 / 2 - |u - w|^2 / 2)``: it exceeds the range of the dtype only if
+    some ``|w|^2 / 2`` does, that is for more than some 150 inputs in float32 and 1,300 in float64, and u lies near that
+    w. Then `transform` raises. Far from all directions features tend to 0, and fall below the smallest number of the
+    dtype where ``|u|`` exceeds about 14 in float32: rows of such norms have an estimate of 0. Features are divided by
+    nothing that depends on other rows.
+
+    **Cost.** As for `FourierFeatures`, with exponentials in place of cosines and sines.
+
+    **Differs from the source in** the projections, which may be any; in the stabilisation, for which the source
+    subtracts the largest exponent of all rows, so that features depend on the batch; in leaving out the constant that
+    the source adds to each feature.
+
+    References
+    ----------
+    Choromanski et al. (2021), *Rethinking attention with performers*, Lemmas 1 and 2; Liu, Huang, Chen, Suykens
+    (2021), *Random features for kernel approximation*, Section 2.2.
+
+    Examples
+    --------
+    >>> import numpy as np, phimap as pm
+    >>> X = np.random.default_rng(0).standard_normal((100, 5))
+    >>> X /= np.linalg.norm(X, axis=1, keepdims=True)
+    >>> phi = pm.PositiveFeatures(pm.kernels.Exponential(), 4096, random_state=0).fit(X)
+    >>> Z = phi.transform(X)
+    >>> bool((Z > 0).all())
+    True
+    >>> bool(np.abs(Z @ Z.T / phi.kernel_(X) - 1).mean() < 0.05)
+    True
+    """
+
+    _roles = ("directions",)
+
+    def __init__(
+        self,
+        kernel: Exponential | None = None,
+        n_components: int = 1024,
+        *,
+        projection: str | Projection = "auto",
+        pairing: str = "pairs",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.projection = projection
+        self.pairing = pairing
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> PositiveRecord:
+        kernel = Exponential() if self.kernel is None else self.kernel
+        if not isinstance(kernel, Exponential):
+            raise TypeError(
+                f"`kernel` must be an Exponential kernel, got {kernel!r}. Use DotProductFeatures for others."
+            )
+        d, width = X.shape[1], self.n_components
+        kernel._check_parameters(d)
+        paired = check_choice("pairing", self.pairing, ("pairs", "single")) == "pairs"
+        # A pair's features give a hyperbolic cosine, which is even: w and -w are one.
+        law: SpectralLaw = GaussianLaw(d) if paired else StandardGaussianLaw(d)
+        n_directions = (width + 1) // 2 if paired else width
+        projection = as_projection(self.projection, law).sample(law, n_directions, streams["directions"])
+        if projection.weight_signs is not None:
+            raise ValueError(
+                "`projection` must give positive weights, or estimates could be negative, got "
+                f"{self.projection!r}, which gave a negative one. Use projection='orthogonal'."
+            )
+        n_pairs = width - n_directions
+        shares = np.repeat([0.5, 1.0], [n_pairs, n_directions - n_pairs])
+        self.kernel_ = kernel
+        return PositiveRecord(projection, shares**0.5 * projection.weight_roots, 1.0 / kernel.length_scale, n_pairs)

@@ -1,0 +1,92 @@
+"""Kernels of finitely many frequencies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phimap._validation import check_finite
+from phimap.kernels.base import Kernel
+from phimap.kernels.geometry import Rows
+
+# Frequencies whose projections are held at a time: as large as a tile of values.
+_BLOCK = 256
+
+
+class FiniteSpectrum(Kernel):
+    r"""A weighted sum of cosines: the kernel whose spectral law sits on finitely many frequencies.
+
+    .. math:: k(x, y) = \sum_j a_j \cos(\langle w_j, x - y\rangle)
+
+    Weighted random features are such a kernel: its own features have no error.
+
+    Parameters
+    ----------
+    frequencies : array-like of shape (s, d)
+        The w, in units of one over those of the columns.
+    weights : array-like of shape (s,) or None, default=None
+        The a, from 0 on; None is 1 / s each.
+
+    Notes
+    -----
+    **Error.** Rounding of the cosines: about eps times the largest ``|<w, x>|``, in float64.
+
+    **Cost.** ``4 s`` operations and O(s d / 256) more an entry: tiles of 256 rows share their projections.
+
+    **Differs from the source in** nothing; the source speaks of the learned kernel of which these are the features.
+
+    References
+    ----------
+    Sinha, Duchi (2016), *Learning kernels with random features*, Equation 5.
+
+    Examples
+    --------
+    >>> from phimap.kernels import FiniteSpectrum
+    >>> FiniteSpectrum([[1.0], [2.0]])([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.0621],
+           [0.0621, 1.    ]])
+    """
+
+    def __init__(self, frequencies: Any, weights: Any = None):
+        self.frequencies = frequencies
+        self.weights = weights
+
+    def _check_parameters(self, n_features: int) -> None:
+        frequencies = np.asarray(self.frequencies, dtype=np.float64)
+        if frequencies.ndim != 2 or frequencies.shape[1] != n_features or not len(frequencies):
+            raise ValueError(
+                f"`frequencies` must be of shape (s, n_features={n_features}) with s at least 1, got "
+                f"{frequencies.shape}. Give a row for each frequency."
+            )
+        check_finite(frequencies, "frequencies")
+        if self.weights is None:
+            return
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.shape != frequencies.shape[:1]:
+            raise ValueError(
+                f"`weights` must be of shape ({len(frequencies)},), one for each frequency, got {weights.shape}."
+            )
+        check_finite(weights, "weights")
+        if not weights.min() >= 0:
+            raise ValueError(f"`weights` must be at least 0, got {weights.min()}. Leave such frequencies out.")
+
+    def _measure(self) -> np.ndarray:
+        """The weights (s,)."""
+        n_frequencies = np.shape(self.frequencies)[0]
+        if self.weights is None:
+            return np.full(n_frequencies, 1.0 / n_frequencies)
+        return np.asarray(self.weights, dtype=np.float64)
+
+    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
+        W, weights = np.asarray(self.frequencies, dtype=np.float64).T, self._measure()
+        values = np.zeros((X.shape[0], Y.shape[0]))
+        for start in range(0, weights.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            left, right = X @ W[:, block], Y @ W[:, block]
+            values += (np.cos(left) * weights[block]) @ np.cos(right).T
+            values += (np.sin(left) * weights[block]) @ np.sin(right).T
+        return values
+
+    def _diagonal(self, X: Rows) -> np.ndarray:
+        return np.full(X.shape[0], self._measure().sum())

@@ -1,0 +1,164 @@
+"""What a spectral mixture is worth on some rows, by random features of it, with its gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, special
+
+from phimap.kernels.spectral_mixture.components import Components
+
+# Every third row judges in the objective of held-out errors.
+_JUDGED = 3
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the logarithms of weights and scales, the means and the noise lie in one vector.
+
+    Attributes
+    ----------
+    n_mixtures, n_features : int
+    """
+
+    n_mixtures: int
+    n_features: int
+
+    def split(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Log weights (q,), means (q, d), log scales (q, d) and the log of the noise's variance."""
+        q, qd = self.n_mixtures, self.n_mixtures * self.n_features
+        rows = (q, self.n_features)
+        return vector[:q], vector[q : q + qd].reshape(rows), vector[q + qd : -1].reshape(rows), float(vector[-1])
+
+    def components(self, vector: np.ndarray) -> Components:
+        """The components, with shares for weights."""
+        weights, means, scales, _ = self.split(vector)
+        return Components(special.softmax(weights), means.copy(), np.exp(scales))
+
+
+def start_vector(start: Components, noise: float) -> np.ndarray:
+    """The vector of `Shape` of components and of the noise's variance."""
+    # Exactly periodic components get the least scale there is; bounds hold it.
+    logs = np.log(np.maximum(start.scales, np.finfo(np.float64).tiny).reshape(-1))
+    return np.concatenate([np.log(start.shares), start.means.reshape(-1), logs, [np.log(noise)]])
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Rows, their targets and fixed draws, of which a vector makes random features.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    Y : ndarray of shape (n, t)
+        Centred.
+    weights : ndarray of shape (n,)
+    draws : ndarray of shape (q, s, d)
+        Standard normal numbers, which means and scales turn into frequencies.
+    held_out : bool
+        Whether errors on rows left out are minimised, in place of the marginal likelihood.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    weights: np.ndarray
+    draws: np.ndarray
+    held_out: bool
+
+    @property
+    def shape(self) -> Shape:
+        """How a vector lies."""
+        return Shape(self.draws.shape[0], self.draws.shape[2])
+
+    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """Loss a row and target, and its gradient, at the vector of `Shape`."""
+        q, s, d = self.draws.shape
+        logs, means, log_scales, log_noise = self.shape.split(vector)
+        steps = self.draws * np.exp(log_scales)[:, None, :]
+        frequencies = (means[:, None, :] + steps).reshape(-1, d)
+        amplitudes = np.repeat(np.exp(logs / 2) / np.sqrt(s), s)
+        phases = self.X @ frequencies.T
+        # Rows of weight w are like w equal ones: their features and targets are multiplied by its root.
+        roots = np.sqrt(self.weights)[:, None]
+        cosines, sines = np.cos(phases), np.sin(phases)
+        for part in (cosines, sines):
+            part *= amplitudes
+            part *= roots
+        loss, slopes, noise_slope = self._loss(np.concatenate([cosines, sines], axis=1), np.exp(log_noise))
+        of_cosines, of_sines = slopes[:, : q * s], slopes[:, q * s :]
+        of_phases = of_sines * cosines - of_cosines * sines
+        of_frequencies = (of_phases.T @ self.X).reshape(q, s, d)
+        of_logs = (of_cosines * cosines + of_sines * sines).sum(axis=0).reshape(q, s).sum(axis=1) / 2
+        parts = (of_logs, of_frequencies.sum(axis=1), (of_frequencies * steps).sum(axis=1))
+        return loss, np.concatenate([*(part.reshape(-1) for part in parts), [noise_slope * np.exp(log_noise)]])
+
+    def _loss(self, Z: np.ndarray, noise: float) -> tuple[float, np.ndarray, float]:
+        """Loss a row and target, and its slopes by the features (n, m) and by the noise."""
+        Y = self.Y * np.sqrt(self.weights)[:, None]
+        if not self.held_out:
+            return evidence(Z, Y, noise, float(self.weights.sum()))
+        judged = np.arange(len(Z)) % _JUDGED == 0
+        slopes = np.empty_like(Z)
+        loss, slopes[~judged], slopes[judged], noise_slope = held_out_error(
+            (Z[~judged], Y[~judged]), (Z[judged], Y[judged]), noise, float(self.weights[judged].sum())
+        )
+        return loss, slopes, noise_slope
+
+
+def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[float, np.ndarray, float]:
+    """Minus the logarithm of the marginal likelihood a row and target, and its slopes by `Z` (n, m) and `noise`.
+
+    Targets `Y` (n, t) have the covariance ``Z Z^T + noise I``; constants are left out. Rows of a weight come multiplied
+    by its root, and `total` is the sum of weights. All of it takes the factor of an m x m matrix.
+    """
+    m, t = Z.shape[1], Y.shape[1]
+    factor, inverse = _factor(Z, noise)
+    coefs = linalg.cho_solve((factor, True), Z.T @ Y, check_finite=False)
+    errors = Y - Z @ coefs
+    squares, log_determinant = float(np.square(errors).sum()), 2 * float(np.log(np.diag(factor)).sum())
+    loss = (squares / noise + float(np.square(coefs).sum())) / 2
+    loss += t / 2 * (log_determinant + (total - m) * np.log(noise))
+    slopes = t * (Z @ inverse)
+    # At the minimum over the coefficients these move no loss.
+    slopes -= errors @ (coefs.T / noise)
+    noise_slope = -squares / (2 * noise**2) + t / 2 * (float(np.trace(inverse)) + (total - m) / noise)
+    return loss / (total * t), slopes / (total * t), noise_slope / (total * t)
+
+
+def held_out_error(
+    learned: tuple[np.ndarray, np.ndarray], judged: tuple[np.ndarray, np.ndarray], noise: float, total: float
+) -> tuple[float, np.ndarray, np.ndarray, float]:
+    """Half the logarithm of the mean squared error on rows left out, and its slopes by both features and by `noise`.
+
+    It is minus the log likelihood of these rows' errors where their variance is the best one, up to a constant.
+
+    Parameters
+    ----------
+    learned, judged : tuple of features (n, m) and targets (n, t)
+        Rows of a weight come multiplied by its root.
+    noise : float
+        Regularisation of the coefficients.
+    total : float
+        Sum of the weights of the rows that judge.
+    """
+    (Z, Y), (others, targets) = learned, judged
+    _, inverse = _factor(Z, noise)
+    coefs = inverse @ (Z.T @ Y)
+    errors = others @ coefs - targets
+    squares = max(float(np.square(errors).sum()), np.finfo(np.float64).tiny)
+    # Slopes of half the logarithm of `squares`.
+    of_coefs = inverse @ (others.T @ errors) / squares
+    of_learned = (Y - Z @ coefs) @ of_coefs.T - (Z @ of_coefs) @ coefs.T
+    of_judged = errors @ (coefs.T / squares)
+    loss = np.log(squares / (total * Y.shape[1])) / 2
+    return loss, of_learned, of_judged, -float(np.sum(of_coefs * coefs))
+
+
+def _factor(Z: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Lower Cholesky factor of ``Z^T Z + noise I`` (m, m), and the inverse of that matrix."""
+    shifted = linalg.blas.dsyrk(1.0, Z.T, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
+    shifted[np.diag_indices_from(shifted)] += noise
+    factor = linalg.cholesky(shifted, lower=True, check_finite=False)
+    lower, _ = linalg.lapack.dpotri(factor, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
+    return factor, np.tril(lower) + np.tril(lower, -1).T

@@ -1,0 +1,63 @@
+"""A spectral mixture that is fitted to the targets of a sample."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from phimap.kernels import SpectralMixture
+from phimap.learn.search.effort import Effort
+from phimap.learn.search.families import Family, landmarks, random_features
+from phimap.learn.search.level import Level, Point
+from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.search import TOLERANCE, Found, log_of
+from phimap.ops import to_host
+
+#: The name of the kernel.
+MIXTURE = "spectral-mixture"
+
+
+def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None) -> Found:
+    """The spectral mixture that fits a sample, and the features that serve it.
+
+    Parameters
+    ----------
+    sample : SearchSample
+        Standardised dense rows in random order.
+    effort : Effort
+        Its first level is the rows of the fit, its last level compares landmarks with random features.
+    seed : int
+    n_jobs : int or None
+        Changes no bit.
+
+    Returns
+    -------
+    Found
+        Without a metric: a mixture has scales of its own.
+
+    Notes
+    -----
+    **Cost.** That of `SpectralMixture.fitted` on the rows of the first level, and two trials at the last.
+    """
+    X = np.asarray(to_host(sample.X), dtype=np.float64)
+    # Weights of rows and of their classes may be of any size; their ratios count.
+    weights = sample.weights / sample.weights.mean()
+    first = slice(0, effort.n_rows[0])
+    kernel = SpectralMixture.fitted(
+        X[first],
+        sample.Y[first],
+        weights[first],
+        n_steps=effort.steps,
+        n_restarts=effort.starts,
+        n_rows=effort.n_rows[0],
+        random_state=seed,
+        n_jobs=n_jobs,
+    )
+    family = Family(MIXTURE, lambda _: kernel, False, (), landmarks)
+    level = Level(sample.first(effort.n_rows[-1]), effort.n_components[-1], seed, n_jobs)
+    start = Point.start(family, level)
+    other = replace(start, family=replace(family, features=random_features))
+    of_landmarks, of_draws = level.evaluate([start, other])
+    best = of_draws if of_draws.error <= TOLERANCE * of_landmarks.error else of_landmarks
+    return Found(kernel, best.family, None, log_of(level.entries))

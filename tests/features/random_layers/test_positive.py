@@ -1,0 +1,138 @@
+"""Positive features: the formula, the derived variances, the trigonometric form beside them, large norms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phimap as pm
+from phimap.projections import SparseGrid
+from tests.support.statistics import is_at_most, is_mean, kernel_estimates
+
+
+def unit_rows(n, d, seed=3):
+    X = np.random.default_rng(seed).standard_normal((n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("pairing", ["pairs", "single"])
+@pytest.mark.parametrize("width", [1, 7, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_are_the_formula(pairing, width, dtype, rng):
+    X = rng.standard_normal((30, 5)).astype(dtype)
+    phi = pm.PositiveFeatures(pm.kernels.Exponential(2.0), width, pairing=pairing, random_state=0).fit(X)
+    U = X.astype(np.float64) / 2
+    W = phi.record_.projection.to_dense()
+    n_pairs = width // 2 if pairing == "pairs" else 0
+    half = np.square(U).sum(axis=1, keepdims=True) / 2
+    exponents = np.concatenate([U @ W.T, -U @ W[:n_pairs].T], axis=1) - half
+    shares = np.where(np.arange(len(W)) < n_pairs, 0.5, 1.0) / len(W)
+    expected = np.exp(exponents) * np.sqrt(np.concatenate([shares, shares[:n_pairs]]))
+    Z = phi.transform(X)
+    assert Z.dtype == dtype
+    assert (Z > 0).all()
+    # An exponent errs by some eps of its largest part.
+    slack = 32 * np.finfo(dtype).eps * np.abs(U @ W.T).max()
+    np.testing.assert_allclose(Z, expected, rtol=slack)
+
+
+@pytest.mark.parametrize("projection", ["orthogonal", "simplex", "minimum-energy", "fastfood", "qmc", "ssf"])
+@pytest.mark.parametrize("pairing", ["pairs", "single"])
+def test_unbiased_with_every_way_to_draw(projection, pairing):
+    """False-alarm rate 1e-6; mutants: a missing factor, a square of the norm that is forgotten. The width is odd."""
+    X = 0.4 * np.random.default_rng(5).standard_normal((4, 5))
+    phi = pm.PositiveFeatures(n_components=21, projection=projection, pairing=pairing)
+    samples = kernel_estimates(lambda seed: phi.set_params(random_state=seed).fit_transform(X), 300)
+    assert is_mean(samples, phi.kernel_(X))
+    assert not is_mean(1.3 * samples, phi.kernel_(X))
+    growth = np.exp(0.5 * np.square(X).sum(axis=1))
+    assert not is_mean(samples * growth[:, None] * growth, phi.kernel_(X))
+
+
+def derived_variance(pairing, x, y, width):
+    """What the documentation says of independent directions."""
+    square = np.square(x + y).sum(axis=-1)
+    k = np.exp((x * y).sum(axis=-1))
+    return k**2 * np.expm1(square) * (-np.expm1(-square) if pairing == "pairs" else 1.0) / width
+
+
+def squared_errors(phi, X, n_maps, group):
+    """Squared errors (n_maps, n - 1) of the kernel of the first row with the others, with `group` directions each."""
+    Z = phi.fit_transform(X)
+    sides = 2 if phi.n_components > n_maps * group else 1
+    Z = Z.reshape(len(X), sides, n_maps, group)
+    return (n_maps * np.einsum("skg,iskg->ki", Z[0], Z[1:]) - phi.kernel_(X)[0, 1:]) ** 2
+
+
+@pytest.mark.parametrize("pairing", ["pairs", "single"])
+def test_variance_is_the_derived_one(pairing, seed):
+    """False-alarm rate 1e-6; mutant: the variance of the other form."""
+    angles = np.array([0.9, 1.6, 2.4])
+    X = 0.7 * np.vstack([[1.0, 0.0], np.column_stack([np.cos(angles), np.sin(angles)])])
+    group, n_maps = 4, 50_000
+    width = (2 if pairing == "pairs" else 1) * group
+    phi = pm.PositiveFeatures(n_components=n_maps * width, projection="gaussian", pairing=pairing, random_state=seed)
+    squares = squared_errors(phi, X, n_maps, group)
+    # Squares of exponentials are skewed: asking for 1e-8 leaves the rate below 1e-6.
+    assert is_mean(squares, derived_variance(pairing, X[0], X[1:], width), 1e-8)
+    other = "single" if pairing == "pairs" else "pairs"
+    assert not is_mean(squares, derived_variance(other, X[0], X[1:], width), 1e-8)
+
+
+def test_small_kernels_err_less_than_by_the_trigonometric_form(seed):
+    """False-alarm rate 1e-6: mean squares of errors of 400 draws, in pairs of rows whose kernel is below e^-0.3.
+
+    Mutant: the pairs whose kernel is from e^0.1 to e^0.5, where the trigonometric form errs less.
+    """
+    X, m = unit_rows(24, 4), 64
+    kernel = pm.kernels.Exponential()
+    K = kernel(X)
+    maps = {
+        "positive": pm.PositiveFeatures(kernel, m, projection="gaussian"),
+        "cosines": pm.FourierFeatures(pm.kernels.Gaussian(), m, projection="gaussian"),
+    }
+    # exp(<x, y>) of unit rows is e times the Gaussian kernel.
+    factor = {"positive": 1.0, "cosines": np.e}
+    errors = {}
+    for name, phi in maps.items():
+        draws = (phi.set_params(random_state=1000 * seed + i).fit_transform(X) for i in range(400))
+        errors[name] = np.array([np.square(factor[name] * Z @ Z.T / K - 1) for Z in draws])
+    excess = errors["positive"] - errors["cosines"]
+    assert is_at_most(excess[:, np.exp(-0.3) > K].mean(axis=1), 0.0)
+    assert not is_at_most(excess[:, (np.exp(0.1) < K) & (np.exp(0.5) > K)].mean(axis=1), 0.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_wide_rows_and_large_norms_do_not_overflow(dtype):
+    X = unit_rows(8, 784).astype(dtype) * np.array([0, 1, 5, 30, 1e3, 1e8, 1e15, 1e18], dtype=dtype)[:, None]
+    Z = pm.PositiveFeatures(n_components=64, projection="gaussian", random_state=0).fit(X).transform(X)
+    assert np.isfinite(Z).all()
+    assert (Z >= 0).all()
+    assert not Z[5:].any()
+    np.testing.assert_allclose((Z[0] ** 2).sum(), 1.0, rtol=64 * np.finfo(dtype).eps)
+
+
+def test_a_row_at_a_long_direction_overflows_with_a_remedy():
+    X = np.zeros((1, 400), dtype=np.float32)
+    phi = pm.PositiveFeatures(n_components=8, random_state=0).fit(X)
+    near = phi.record_.projection.to_dense()[:1].astype(np.float32)
+    with pytest.raises(ValueError, match=r"features overflow float32. Scale X down, or pass float64"):
+        phi.transform(near)
+    assert np.isfinite(phi.transform(near.astype(np.float64))).all()
+
+
+def test_what_gives_no_positive_estimate_is_refused(rng):
+    X = rng.standard_normal((5, 4))
+    with pytest.raises(ValueError, match=r"`projection` must give positive weights.*Use projection='orthogonal'"):
+        pm.PositiveFeatures(n_components=10, projection=SparseGrid(1.0)).fit(X)
+    with pytest.raises(TypeError, match=r"`kernel` must be an Exponential kernel, got Gaussian.*DotProductFeatures"):
+        pm.PositiveFeatures(pm.kernels.Gaussian()).fit(X)
+    with pytest.raises(ValueError, match=r"`pairing` must be one of 'pairs', 'single'"):
+        pm.PositiveFeatures(pairing="offset").fit(X)
+
+
+def test_a_learner_takes_positive_features(rng):
+    X = rng.standard_normal((300, 4))
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = pm.KernelRegressor(pm.PositiveFeatures(pm.kernels.Exponential(2.0), 256, random_state=0), random_state=0)
+    assert model.fit(X, y).score(X, y) > 0.95
