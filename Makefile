@@ -27,7 +27,7 @@ DOCS_STAMP := $(VENV)/.installed-docs
 LINT_STAMP := $(VENV)/.installed-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs benchmarks clean
+.PHONY: help demo test test-bounds lint docs benchmarks clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -63,6 +63,10 @@ demo: $(CLI_STAMP)
 
 test: $(TEST_STAMP)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+
+# Every index of a compiled loop is looked at, in code of its own.
+test-bounds: $(TEST_STAMP)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 lint: $(LINT_STAMP)
 	$(BIN)/ruff format --check .

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from numbers import Integral
 
@@ -24,7 +24,7 @@ class Settings:
 
 
 _settings = Settings()
-_of_thread = threading.local()
+_of_context: ContextVar[Settings | None] = ContextVar("settings", default=None)
 
 
 class config(AbstractContextManager):
@@ -74,19 +74,18 @@ class config(AbstractContextManager):
 
 
 def settings() -> Settings:
-    """The settings that hold in this thread."""
-    return getattr(_of_thread, "settings", None) or _settings
+    """The settings that hold in this thread, and in those that work for it."""
+    return _of_context.get() or _settings
 
 
 @contextmanager
 def settings_of(caller: Settings) -> Iterator[None]:
     """Let the settings of another process or thread hold in this thread, for a block."""
-    before = getattr(_of_thread, "settings", None)
-    _of_thread.settings = caller
+    token = _of_context.set(caller)
     try:
         yield
     finally:
-        _of_thread.settings = before
+        _of_context.reset(token)
 
 
 def memory_budget(memory: int | str | None = None) -> int:

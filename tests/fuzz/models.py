@@ -5,14 +5,8 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-import tempfile
-import time
 import traceback
 import warnings
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +15,10 @@ from scipy import sparse
 import phimap as pm
 from phimap._files import DataError
 from phimap.packed import PackedArray
+from tests.fuzz.campaign import Campaign, Writer
 from tests.fuzz.mutations import mutated
 from tests.fuzz.samples import frame, samples
-from tests.fuzz.workers import BUDGET, Worker
-
-#: Outcomes that are right; all others are faults.
-RIGHT = ("refused", "refused at prediction", "works")
+from tests.fuzz.workers import BUDGET
 
 
 def meet(path: str) -> tuple[str, str]:
@@ -47,7 +39,14 @@ def meet(path: str) -> tuple[str, str]:
             # Numbers of the right kind may be too large for these rows, and a budget too small.
             expected = "\n" not in str(error) and any(
                 word in str(error)
-                for word in ("too large", "overflow", "exceeds the range", "not positive definite", "budget")
+                for word in (
+                    "too large",
+                    "too near 0",
+                    "overflow",
+                    "exceeds the range",
+                    "not positive definite",
+                    "budget",
+                )
             )
             return ("refused at prediction", str(error)) if expected else ("traceback", traceback.format_exc())
         except BaseException:
@@ -78,43 +77,18 @@ def _outputs(model: Any) -> tuple[str, str]:
     return ("works", "") if finite else ("not finite", str(values.ravel()[:5]))
 
 
-def run(n: int, seed: int, *, first: int = 0, keep: Path | None = None, seconds: float = np.inf) -> Counter[str]:
-    """Meet mutants `first` to ``first + n``, fewer where the seconds are spent; counts of outcomes."""
+def _damaged(rng: np.random.Generator) -> tuple[str, Writer]:
     every = samples()
-    counts: Counter[str] = Counter()
-    end = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "mutant"
-        for sample in every:
-            # What is compiled before the worker starts is compiled once.
-            sample.write(path)
-            if (outcome := meet(str(path)))[0] != "works":
-                raise RuntimeError(f"{sample.name} as it was saved: {outcome}")
-        worker = Worker(meet)
-        for i in range(first, first + n):
-            rng = np.random.default_rng([seed, i])
-            mutant = mutated(every[rng.integers(len(every))], every, rng)
-            mutant.write(path)
-            outcome, words = worker(str(path))
-            counts[outcome] += 1
-            if outcome not in RIGHT:
-                sys.stderr.write(f"{outcome}: mutant {i} of {mutant.name}: {words}\n")
-                if keep is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    (keep / f"{seed}-{i}-{outcome.replace(' ', '-')}.phimap").write_bytes(path.read_bytes())
-            if time.monotonic() > end:
-                break
-        worker.stop()
-    return counts
+    mutant = mutated(every[rng.integers(len(every))], every, rng)
+    return f"{mutant.name}.phimap", mutant.write
 
+
+CAMPAIGN = Campaign(
+    right=("refused", "refused at prediction", "works"),
+    whole=lambda: {f"{sample.name}.phimap": sample.write for sample in samples()},
+    damaged=_damaged,
+    meet=meet,
+)
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--keep", type=Path)
-    given = parser.parse_args()
-    found = run(given.n, given.seed, first=given.first, keep=given.keep)
-    sys.stdout.write(", ".join(f"{outcome} {count:,}" for outcome, count in found.most_common()) + "\n")
-    sys.exit(any(outcome not in RIGHT for outcome in found))
+    CAMPAIGN.main(__doc__)

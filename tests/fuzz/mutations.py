@@ -137,6 +137,8 @@ def _change_tree(tree: Any, arrays: dict[str, np.ndarray], other: Sample, rng: n
     if change <= 2:
         # Scalars are most of the tree, and few of its nodes by chance.
         scalars = [place for place in places if not isinstance(place[0], dict | list)]
+        if not scalars:
+            return tree
         node, within, key = scalars[rng.integers(len(scalars))]
         new: Any = _scalar(node, rng)
     elif change == 3:

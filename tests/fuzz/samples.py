@@ -75,7 +75,7 @@ def fitted_models() -> dict[str, Any]:
     """Fitted maps, learners, an encoder and a pipeline, by name."""
     X, y = rows()
     fixed = {"n_components": 16, "random_state": 0}
-    models = {name: feature_map.fit(X) for name, feature_map in MAPS.items()}
+    models = {name: feature_map.fit(X, y) for name, feature_map in MAPS.items()}
     images = np.random.default_rng(0).random((8, 5, 4, 2))
     models |= {
         f"images-{name}": feature_map.fit(images)

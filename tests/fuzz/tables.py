@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import io
-import sys
-import tempfile
 import traceback
 import warnings
 import zipfile
-from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +18,10 @@ import numpy as np
 import phimap as pm
 from phimap._files import DataError
 from phimap.io import open_frame, open_table
+from tests.fuzz.campaign import Campaign, Writer
 from tests.fuzz.samples import frame
-from tests.fuzz.workers import BUDGET, Worker
+from tests.fuzz.workers import BUDGET
 
-#: Outcomes that are right; all others are faults.
-RIGHT = ("refused", "works")
 # Sizes that headers declare.
 _SIZES = (0, 1, 2**16, 2**31 - 1, 2**40, 2**63 - 1)
 
@@ -95,40 +90,18 @@ def meet(path: str) -> tuple[str, str]:
     return "works", ""
 
 
-def run(n: int, seed: int, *, first: int = 0, keep: Path | None = None) -> Counter[str]:
-    """Meet damaged tables `first` to ``first + n``; counts of outcomes."""
-    found, counts = tables(), Counter[str]()
-    suffixes = sorted(found)
-    with tempfile.TemporaryDirectory() as folder:
-        for suffix in suffixes:
-            path = Path(folder) / f"whole{suffix}"
-            path.write_bytes(found[suffix])
-            if (outcome := meet(str(path)))[0] != "works":
-                raise RuntimeError(f"{suffix} as it was written: {outcome}")
-        worker = Worker(meet)
-        for i in range(first, first + n):
-            rng = np.random.default_rng([seed, i])
-            suffix = suffixes[rng.integers(len(suffixes))]
-            path = Path(folder) / f"damaged{suffix}"
-            path.write_bytes(damaged(found[suffix], rng))
-            outcome, words = worker(str(path))
-            counts[outcome] += 1
-            if outcome not in RIGHT:
-                sys.stderr.write(f"{outcome}: table {i}, {suffix}: {words}\n")
-                if keep is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    (keep / f"{seed}-{i}-{outcome}{suffix}").write_bytes(path.read_bytes())
-        worker.stop()
-    return counts
+def _damaged(rng: np.random.Generator) -> tuple[str, Writer]:
+    found = tables()
+    suffix = sorted(found)[rng.integers(len(found))]
+    return f"damaged{suffix}", partial(Path.write_bytes, data=damaged(found[suffix], rng))
 
+
+CAMPAIGN = Campaign(
+    right=("refused", "works"),
+    whole=lambda: {f"whole{suffix}": partial(Path.write_bytes, data=content) for suffix, content in tables().items()},
+    damaged=_damaged,
+    meet=meet,
+)
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--n", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--keep", type=Path)
-    given = parser.parse_args()
-    counted = run(given.n, given.seed, first=given.first, keep=given.keep)
-    sys.stdout.write(", ".join(f"{outcome} {count:,}" for outcome, count in counted.most_common()) + "\n")
-    sys.exit(any(outcome not in RIGHT for outcome in counted))
+    CAMPAIGN.main(__doc__)

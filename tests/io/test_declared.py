@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
+from phimap.features.power_series.terms import SeriesRecord, SeriesTerm
 from phimap.io.declared import BadRecordError, check_record
 from phimap.io.decoding import Decoder
 from phimap.records import DECLARED, Choice, Entries, Number, Part, Record
@@ -310,6 +311,13 @@ BY_HAND = {
     "nodes of one form": _two_forms,
     "a reduction of its last layer": lambda r: replaced(r, "reduction", _sketch(10**4)),
     "layers that follow each other": _other_entrance,
+    "a factor before the next": lambda r: replaced(r, "counts", (1, r.matrix.shape[1] - 1)),
+    "a positive or a negative part": lambda r: replaced(replaced(r, "positive", None), "negative", None),
+    "two parts of the same inputs": lambda r: replaced(
+        r,
+        "negative",
+        SeriesRecord(r.n_features + 1, "one", None, None, None, (SeriesTerm(np.ones((1, 1)), None),)),
+    ),
     "filters of an odd size": _even_filters,
     "windows of one size": _other_window,
     "generators whose length is an even product of 2, 3 and 5": lambda r: replaced(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from phimap._files import NoRowsError
+from phimap._files import DataError, NoRowsError, one_line
 from phimap.io.arrow import check_types, to_arrays
 from phimap.io.columns import select_columns
 from phimap.io.skipped import Skipped
@@ -18,6 +20,18 @@ from phimap.io.table import Table
 # Columns are decoded a few rows at a time: the block beside the batch stays small.
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
+# What a damaged file raises: Arrow's own errors, and those of the description that pandas leaves in it.
+_DAMAGES = (
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 class ColumnFile(ABC):
@@ -74,7 +88,15 @@ class ColumnFile(ABC):
 
 
 class TypedFile(ColumnFile):
-    """A file that stores the types of its columns."""
+    """A file that stores the types of its columns.
+
+    Attributes
+    ----------
+    kind : str
+        What messages call such a file.
+    """
+
+    kind: ClassVar[str]
 
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
         pass
@@ -85,6 +107,23 @@ class TypedFile(ColumnFile):
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
         # Whatever is wanted: decoding fewer at a time costs up to twice as much a row.
         return self._read(columns, max(1, min(_DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
+
+    @staticmethod
+    def _row_index(schema: pa.Schema) -> list[str]:
+        """The columns in which pandas stored its row index."""
+        described = schema.pandas_metadata or {}
+        return [name for name in described.get("index_columns", ()) if name in schema.names]
+
+    @classmethod
+    @contextmanager
+    def _damage_told(cls, where: str) -> Iterator[None]:
+        """Tell in a line of what a damaged file raises."""
+        try:
+            yield
+        except DataError:
+            raise
+        except _DAMAGES as error:
+            raise DataError(f"{where}: damaged or no {cls.kind} file ({one_line(error)}). Write it again.") from None
 
     @abstractmethod
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from phimap._files import DataError, one_line
-from phimap.io.columns import numbered_names
+from phimap.io.columns import check_row, numbered_names
 from phimap.io.folders import IMAGES, files_below
 from phimap.io.skipped import Skipped
 from phimap.io.source import Source
@@ -57,6 +57,7 @@ class ImageTable(Table):
         # The first image settles what was not asked for.
         self._unreadable: set[int] = set()
         first = self._first(skip=source.bad_rows.ragged == "skip")
+        check_row(source.where, first.size, 1, "choose a smaller size=...")
         super().__init__(
             source,
             numbered_names(first.size),

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from phimap._files import DataError, one_line
 from phimap.io.column_file import TypedFile
 from phimap.io.source import Source
 
@@ -16,18 +15,19 @@ from phimap.io.source import Source
 class ArrowColumns(TypedFile):
     """Columns of a Feather file (version 2), or of an Arrow file or stream."""
 
+    kind = "Feather (version 2) or Arrow"
+
     def __init__(self, source: Source) -> None:
         self._path = source.path
-        with _explained(source.where), self._opened() as reader:
+        with self._damage_told(source.where), self._opened() as reader:
             schema = reader.schema
             counted = isinstance(reader, pa.RecordBatchFileReader)
             n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) if counted else None
-            described, names = schema.pandas_metadata or {}, schema.names
-            index = [name for name in described.get("index_columns", ()) if name in names]
+            index = self._row_index(schema)
         super().__init__(source.where, schema, n_rows, index)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with _explained(self.where), self._opened(columns) as reader:
+        with self._damage_told(self.where), self._opened(columns) as reader:
             if isinstance(reader, pa.RecordBatchFileReader):
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
             else:
@@ -50,25 +50,3 @@ class ArrowColumns(TypedFile):
                 wanted = [reader.schema.get_field_index(name) for name in columns]
                 reader = pa.ipc.open_file(stored, options=pa.ipc.IpcReadOptions(included_fields=sorted(wanted)))
             yield reader
-
-
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    try:
-        yield
-    except (
-        pa.ArrowException,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        MemoryError,
-        OSError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"{where}: damaged or no Feather (version 2) or Arrow file ({one_line(error)}). Write it again."
-        ) from None

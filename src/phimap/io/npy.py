@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from phimap._files import DataError, one_line
-from phimap.config import memory_budget, size_text
-from phimap.io.columns import closest_first, numbered_names, select_columns
+from phimap.config import memory_budget
+from phimap.io.columns import check_row, closest_first, numbered_names, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import Source, check_file
 from phimap.io.table import Table
@@ -51,8 +51,6 @@ _DAMAGES = (
     zipfile.BadZipFile,
     zlib.error,
 )
-# Bytes that a column takes beside its numbers: its name, and its place among the others.
-_COLUMN_BYTES = 100
 # Rows decoded at a time when a batch is larger: the block beside the batch stays small.
 _BLOCK_BYTES = 2**24
 
@@ -259,12 +257,8 @@ def _check_size(where: str, shape: tuple[int, ...], dtype: np.dtype, stored: int
             f"{where}: damaged or no NumPy file (of {stored} bytes, too few for {dtype} of shape {shape}). "
             "Write it again."
         )
-    width, budget = prod(shape[1:]), memory_budget()
-    if 0 not in shape and width * max(dtype.itemsize, _COLUMN_BYTES) > budget:
-        raise DataError(
-            f"{where}: a row of {width} numbers is over the budget of {size_text(budget)}. Raise it with "
-            "phimap.config(memory=...), or store fewer columns."
-        )
+    if 0 not in shape:
+        check_row(where, prod(shape[1:]), dtype.itemsize, "store fewer columns")
 
 
 def _read_header(where: str, stream: Any) -> tuple[tuple[int, ...], bool, np.dtype]:

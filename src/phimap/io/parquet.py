@@ -3,54 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import pyarrow as pa
 from pyarrow import parquet
 
-from phimap._files import DataError, one_line
+from phimap._files import OverBudgetError
+from phimap.config import memory_budget, size_text
 from phimap.io.column_file import TypedFile
 from phimap.io.source import Source
 
-# What a damaged file raises: Arrow's own errors, and those of the description that pandas leaves in it.
-_DAMAGES = (
-    pa.ArrowException,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 # Column chunks are read through buffers instead of whole: of this size together, but none is larger or smaller than.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
+# A page of each column is there as it is stored and as it is decoded, and the dictionary of its values. Writers end
+# pages at a megabyte.
+_PAGE_BYTES = 2**20
+# Of the byte budget, what pages may take: the rest is for the rows that are made of them.
+_SHARE = 0.8
 
 
 class ParquetColumns(TypedFile):
     """Columns of a Parquet file."""
 
+    kind = "Parquet"
+
     def __init__(self, source: Source) -> None:
         self._path = source.path
-        with _explained(source.where), parquet.ParquetFile(source.path) as file:
+        with self._damage_told(source.where), parquet.ParquetFile(source.path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
-            described, names = schema.pandas_metadata or {}, schema.names
-            index = [name for name in described.get("index_columns", ()) if name in names]
+            index = self._row_index(schema)
         super().__init__(source.where, schema, n_rows, index)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        self._require_memory(columns)
         buffer = min(_LARGEST_BUFFER, max(_SMALLEST_BUFFER, _BUFFERS_BYTES // len(columns)))
-        with _explained(self.where), parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file:
+        with (
+            self._damage_told(self.where),
+            parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file,
+        ):
             # Arrow's own threads would take half as much time again of the cores that the solver works on.
             yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
-
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    try:
-        yield
-    except _DAMAGES as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{where}: damaged or no Parquet file ({one_line(error)}). Write it again.") from None
+    def _require_memory(self, columns: Sequence[str]) -> None:
+        """Refuse to read columns whose pages are over the budget: a block of rows needs one of each."""
+        # Fewer pages than this are within any budget.
+        if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
+            return
+        with self._damage_told(self.where), parquet.ParquetFile(self._path) as file:
+            metadata, wanted, largest = file.metadata, set(columns), 0
+            for group in map(metadata.row_group, range(metadata.num_row_groups)):
+                chunks = [group.column(j) for j in range(group.num_columns)]
+                chunks = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted]
+                pages = sum(
+                    min(chunk.total_uncompressed_size, 2 * _PAGE_BYTES) + min(chunk.total_compressed_size, _PAGE_BYTES)
+                    for chunk in chunks
+                )
+                largest = max(largest, pages)
+        if largest > _SHARE * memory_budget():
+            raise OverBudgetError(
+                f"{self.where}: pages of {len(columns)} columns take {size_text(largest)} while rows are read, too "
+                f"much for the budget of {size_text(memory_budget())}. Raise it (--memory, "
+                "phimap.config(memory=...)), or write smaller row groups (row_group_size=...)."
+            )

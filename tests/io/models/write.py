@@ -48,11 +48,11 @@ def learners() -> dict[str, Any]:
 
 def members() -> Iterator[tuple[str, bytes]]:
     """Names and contents of the archive: a model file and what the model gives, for each model."""
-    X, _ = rows()
+    X, y = rows()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         for name, feature_map in MAPS.items():
-            fitted = feature_map.fit(X)
+            fitted = feature_map.fit(X, y)
             pm.save(fitted, path)
             yield f"{name}.phimap", path.read_bytes()
             yield f"{name}.npy", as_npy(fitted.transform(X[:3]))

@@ -1,0 +1,221 @@
+"""Work that must stay within the byte budget, and its peak of memory in a process of its own.
+
+    python -m tests.support.budget_cases CASE BUDGET [SIZE=NUMBER ...]
+
+prints what the work takes beyond what the process held before it, in bytes, and the line of its MemoryError if any.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import phimap as pm
+from phimap.config import parse_bytes
+
+#: Makes the data and gives the work on them.
+Case = Callable[..., Callable[[], Any]]
+
+SETTINGS: dict[str, Any] = {"metric": None, "corrections": None, "random_state": 0, "n_jobs": 1}
+
+
+def dense(n: int, d: int, dtype: Any = np.float64) -> np.ndarray:
+    """Numbers that are fast to draw, row by row."""
+    X = np.empty((n, d), dtype)
+    rng = np.random.default_rng(0)
+    for row in X:
+        row[:] = rng.random(d, np.float32)
+    return X
+
+
+def regressor(n: int, d: int, m: int, t: int = 1, kernel: str = "gaussian", **more: Any) -> Any:
+    X = dense(n, d)
+    Y = X[:, :1] + np.random.default_rng(1).random((n, t))
+    model = pm.KernelRegressor(kernel, m, **{**SETTINGS, "length_scale": np.sqrt(d), **more})
+    return lambda: model.fit(X, Y[:, 0] if t == 1 else Y).predict(X)
+
+
+def unbounded(n: int, d: int, m: int) -> Any:
+    """A fit to which another budget is told."""
+    return regressor(n, d, m, memory="4GB")
+
+
+def automatic(n: int, d: int, m: int) -> Any:
+    return regressor(n, d, m, kernel="auto", length_scale="auto")
+
+
+def classifier(n: int, d: int, m: int, classes: int, loss: str = "squared") -> Any:
+    X = dense(n, d, np.float32)
+    y = np.arange(n) % classes
+    model = pm.KernelClassifier("gaussian", m, loss=loss, length_scale=np.sqrt(d), **SETTINGS)
+    return lambda: model.fit(X, y).predict(X)
+
+
+def logistic(n: int, d: int, m: int, classes: int) -> Any:
+    return classifier(n, d, m, classes, "logistic")
+
+
+def feature_map(n: int, d: int, m: int, dtype: Any = np.float64) -> Any:
+    X = dense(n, d, dtype)
+    return lambda: pm.FourierFeatures(n_components=m, random_state=0, n_jobs=1).fit(X).transform(X)
+
+
+def gaussian_map(n: int, d: int, m: int) -> Any:
+    X = dense(n, d)
+    made = pm.FourierFeatures(n_components=m, projection="gaussian", random_state=0, n_jobs=1)
+    return lambda: made.fit(X).transform(X)
+
+
+def csr(n: int, d: int, each: int) -> Any:
+    rng = np.random.default_rng(0)
+    indices = np.sort(rng.integers(0, d, (n, each)), axis=1)
+    X = sparse.csr_matrix((rng.random(n * each), indices.ravel(), np.arange(0, n * each + 1, each)), shape=(n, d))
+    X.sum_duplicates()
+    return X
+
+
+def polynomial(n: int, d: int, m: int) -> Any:
+    X = csr(n, d, 30)
+    made = pm.DotProductFeatures(pm.kernels.Polynomial(3, gamma=0.1, coef0=1.0), m, random_state=0, n_jobs=1)
+    return lambda: made.fit(X).transform(X)
+
+
+def sparse_regressor(n: int, d: int, m: int) -> Any:
+    X = csr(n, d, 30)
+    kernel = pm.kernels.Polynomial(3, gamma=0.1, coef0=1.0)
+    model = pm.KernelRegressor(kernel, m, **SETTINGS)
+    return lambda: model.fit(X, np.asarray(X.sum(axis=1)).ravel()).predict(X)
+
+
+def packed(n: int, d: int, m: int) -> Any:
+    X = dense(n, d, np.float32)
+    made = pm.TernaryFeatures(n_components=m, packed=True, random_state=0, n_jobs=1)
+    return lambda: made.fit(X).transform(X)
+
+
+def packed_regressor(n: int, d: int, m: int) -> Any:
+    X = dense(n, d, np.float32)
+    made = pm.TernaryFeatures(n_components=m, packed=True, random_state=0, n_jobs=1)
+    model = pm.KernelRegressor(made, m, **SETTINGS)
+    return lambda: model.fit(X, X[:, 0]).predict(X)
+
+
+def command(make: Callable[..., str], budget: int, features: int, *sizes: int) -> Any:
+    from phimap.cli.fit import run
+    from phimap.cli.options import FitOptions
+
+    folder = tempfile.mkdtemp()
+    path = make(Path(folder), *sizes)
+    target = "class" if Path(path).is_dir() else "-1" if path.endswith("npz") else "y"
+    options = FitOptions(
+        path,
+        target=target,
+        kernel="gaussian",
+        features=features,
+        memory=str(budget),
+        n_jobs=1,
+        quiet=True,
+        metric="none",
+    )
+    return lambda: run(options)
+
+
+def npz_file(folder: Path, n: int, d: int) -> str:
+    np.savez(folder / "x.npz", dense(n, d, np.float32))
+    return str(folder / "x.npz")
+
+
+def parquet_file(folder: Path, n: int, d: int) -> str:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    X = dense(n, d, np.float32)
+    names = [*(f"c{j}" for j in range(d - 1)), "y"]
+    parquet.write_table(pa.table({name: X[:, j] for j, name in enumerate(names)}), folder / "x.parquet")
+    return str(folder / "x.parquet")
+
+
+def image_folder(folder: Path, n: int, side: int) -> str:
+    from PIL import Image
+
+    for k in range(n):
+        (folder / "images" / "ab"[k % 2]).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (side, side * 3 // 4), (40 * k, 90, 7)).save(folder / "images" / "ab"[k % 2] / f"{k}.jpg")
+    return str(folder / "images")
+
+
+def npz(n: int, d: int, m: int, *, budget: int) -> Any:
+    return command(npz_file, budget, m, n, d)
+
+
+def parquet(n: int, d: int, m: int, *, budget: int) -> Any:
+    return command(parquet_file, budget, m, n, d)
+
+
+def images(n: int, side: int, m: int, *, budget: int) -> Any:
+    return command(image_folder, budget, m, n, side)
+
+
+def work_of(case: str, budget: int, sizes: dict[str, int]) -> Callable[[], Any]:
+    make = globals()[case]
+    return make(**sizes, budget=budget) if "budget" in make.__code__.co_varnames else make(**sizes)
+
+
+def _resident(line: str) -> int:
+    for row in Path("/proc/self/status").read_text().splitlines():
+        if row.startswith(line):
+            return 1024 * int(row.split()[1])
+    raise OSError(line)
+
+
+def measure(case: str, budget: int, sizes: dict[str, int], warm: dict[str, int]) -> tuple[int, str]:
+    """The peak of resident memory that the work adds in this process, and the line of its refusal, or nothing."""
+    with pm.config(memory=budget, n_jobs=1):
+        work_of(case, budget, warm)()
+        # Libraries and compiled code are there before; the small fit was within any budget.
+        work, refusal = work_of(case, budget, sizes), ""
+        ctypes.CDLL(None).malloc_trim(0)
+        # The peak is that of the work alone from here.
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _resident("VmRSS:")
+        try:
+            work()
+        except MemoryError as error:
+            refusal = str(error) or "a MemoryError without a word"
+    return _resident("VmHWM:") - before, refusal
+
+
+def peak(case: str, budget: int | str, sizes: dict[str, int], warm: dict[str, int]) -> tuple[int, str]:
+    """As `measure`, in a process of its own."""
+    arguments = [case, str(parse_bytes(budget)), *(f"{name}={size}" for name, size in sizes.items()), "--"]
+    arguments += [f"{name}={size}" for name, size in warm.items()]
+    program = [sys.executable, "-m", "tests.support.budget_cases", *arguments]
+    result = subprocess.run(program, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    if result.returncode != 0:
+        raise RuntimeError(f"{case}: exit {result.returncode}\n{result.stderr}")
+    # What commands print comes before.
+    n_bytes, _, refusal = result.stdout.splitlines()[-1].partition(" ")
+    return int(n_bytes), refusal
+
+
+def _main(arguments: list[str]) -> None:
+    case, budget, *rest = arguments
+    cut = rest.index("--")
+    sizes, warm = (
+        {name: int(size) for name, _, size in (word.partition("=") for word in words)}
+        for words in (rest[:cut], rest[cut + 1 :])
+    )
+    n_bytes, refusal = measure(case, int(budget), sizes, warm)
+    sys.stdout.write(f"\n{n_bytes} {refusal}\n")
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
