@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from phimap.config import size_text
 from phimap.theory import REFERENCE, Cost, cost, sums_rounding
 
 TEMPLATE = Path(__file__).with_suffix(".md")
+RUNS = Path(__file__).with_name("scale_runs.json")
+COLUMNS = {"higgs": 28, "millionsongs": 90}
+FORMATS = {".csv": "CSV", ".npy": "NPY", ".parquet": "Parquet"}
 WORKERS = (1, 10, 100, 1000)
 WIDTHS = (1024, 8192)
 TRIANGLES = (1024, 8192, 32_768, 131_072)
@@ -27,14 +31,17 @@ SHAPES = (
 GRAM = "features and Gram matrix"
 
 
-def page() -> str:
-    """The page as Markdown."""
+def page(runs: Sequence[dict] | None = None) -> str:
+    """The page as Markdown, with what `scale_runs.json` tells or these `runs`."""
+    if runs is None:
+        runs = json.loads(RUNS.read_text(encoding="utf-8"))
     found = _facts() | {
         "machine": REFERENCE.name,
         "constants": _constants(),
         "times": _times(),
         "memory": _memory(),
         "rounding": _rounding(),
+        "measured": _measured(runs),
     }
     return re.sub("<<(.*?)>>", lambda match: found[match[1]], TEMPLATE.read_text(encoding="utf-8"))
 
@@ -92,6 +99,42 @@ def _rounding() -> str:
         found = (*sums_rounding(n), 2.0**-53 * n / 4096 / 2)
         rows.append((_count(n), *(f"{number:.1e}" for number in found)))
     return _rows(rows)
+
+
+def _measured(runs: Sequence[dict]) -> str:
+    """Fits of whole files beside what theory predicts of them, and what became of a fit that was killed."""
+    head = ("rows", "columns", "features", "file", "time", "predicted", "rows/s", "of tiles alone", "peak memory")
+    lines, notes = [head, ("---",) * len(head)], []
+    for run in runs:
+        shape, rows, _ = Path(run["file"]).stem.split("-")
+        kind, n, m = Path(run["file"]).suffix, int(rows), run["features"]
+        if "same_bits" in run:
+            first, second = run["seconds"]
+            same = "the same bytes" if run["same_bits"] else "other bytes"
+            notes.append(
+                f"Killed (SIGKILL) after {run['kill_at']:.0%} of the last pass over {n:,} rows of {FORMATS[kind]} and "
+                f"{m:,} features ({first:.0f} s), the same command went on and ended after {second:.0f} s more. Its "
+                f"model file had {same} as that of a fit that nobody stopped ({run['date']})."
+            )
+            continue
+        options = {"file_format": kind[1:], "holdout": 0.1, "threads": 2, "memory": run["memory"], "solver": "cholesky"}
+        predicted = cost(n, COLUMNS[shape], m, **options).seconds
+        lines.append(
+            (
+                f"{n:,}",
+                f"{COLUMNS[shape]}",
+                f"{m:,}",
+                f"{FORMATS[kind]}, {run['file_mb'] / 1024:.1f} GB",
+                f"{run['seconds']:.0f} s",
+                f"{predicted:.0f} s",
+                f"{run['rows_per_second']:,.0f}",
+                f"{run['ratios']['features and products']:.2f}",
+                f"{run['peak_mb'] / 1024:.2f} GB",
+            )
+        )
+    dates = sorted({run["date"] for run in runs})
+    days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return "\n\n".join([f"Two threads, {days}:", _rows(lines), *notes])
 
 
 def _facts() -> dict[str, str]:

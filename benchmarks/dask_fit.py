@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 import phimap as pm
-
-# Rows of a batch of features, at which a chunk is cut so that both sum the same products.
-BATCH = 4096
+from phimap.learn.data.batches import feature_rows
 
 
 def table(n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,13 +54,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     X, y = table(options.rows, options.columns)
     model = learner(options.features, options.solver)
     # What is compiled, is compiled here and by the workers before the clock runs.
-    warm = slice(0, 2 * BATCH)
+    # A chunk is cut where a batch of features ends, so that both sum the same products.
+    batch = feature_rows(options.features, X.itemsize)
+    warm = slice(0, 2 * batch)
     learner(options.features, options.solver).fit(X[warm], y[warm])
     start = time.perf_counter()
     with pm.config(n_jobs=2):
         alone = model.fit(X, y).coef_
     seconds_alone = time.perf_counter() - start
-    chunk = options.batches * BATCH
+    chunk = options.batches * batch
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--columns", type=int, default=28)
     parser.add_argument("--features", type=int, default=2048)
-    parser.add_argument("--batches", type=int, default=4, help="batches of 4,096 rows in a chunk")
+    parser.add_argument("--batches", type=int, default=4, help="batches of features in a chunk")
     parser.add_argument("--solver", choices=("cholesky", "cg"), default="cholesky")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -4,8 +4,8 @@ Writes a synthetic table piece by piece, runs ``phimap fit`` on it in a process 
 the peak of the process's resident memory. Beside them stand two limits, measured in this process before and after the
 fit, with the fitted map and as many threads:
 
-- *products*: ``G += Z^T Z`` by float32 ``syrk`` for tiles Z of 4,096 rows, one triangle, all threads at one tile or a
-  tile for each thread, whichever is faster;
+- *products*: ``G += Z^T Z`` by float32 ``syrk`` for tiles Z, one triangle. Tiles have 4,096 rows or as many as a batch
+  of the fit, and all threads work at one tile or each at one of its own, whichever is fastest;
 - *features and products*: the same with the features of each tile formed anew from rows that lie in memory, scaled.
 
 Both leave out reading, the sums with the targets, the sum over tiles in float64, the other passes over the file
@@ -15,6 +15,8 @@ of the whole command, start of the interpreter included.
     python benchmarks/scale.py [--rows 10000000] [--formats parquet csv] [--target classes] [--search] [--memory 700MB]
     python benchmarks/scale.py --shape millionsongs --formats npy      # 467,315 x 90 at 8,192 features
     python benchmarks/scale.py --rows 10000000 --kill-at 0.5           # kill -9, resume, compare the model files
+
+`scale_runs.json` keeps what ``--json`` writes of these runs, for the page that `cost_page.py` writes.
 
 ``--reading`` measures instead what reading takes: the file alone, the fit alone on rows in memory, both one after the
 other, and both at once.
@@ -32,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -143,41 +146,43 @@ def limits(model_file: Path, path: Path, n_jobs: int | None) -> dict[str, float]
     import phimap as pm
     from phimap.config import thread_count
     from phimap.io import open_table
+    from phimap.learn.data.batches import feature_rows
     from phimap.ops import ops_for, run_tasks
     from phimap.random_map import evaluate
 
     model: Any = pm.load(model_file)
     threads = thread_count(n_jobs)
-    table = open_table(path, "-1" if path.suffix == ".npy" else "y")
-    X = next(table.batches(TILE_ROWS * 2 * threads))[0]
-    tiles = [X[start : start + TILE_ROWS] for start in range(0, len(X), TILE_ROWS)]
-    ops = ops_for(X)
-    scaling, record = model.scaling_.bind(ops), model.feature_map_.record_.bind(ops)
+    record = model.feature_map_.record_
     m = record.n_components
+    heights = {TILE_ROWS, feature_rows(m, 4)}
+    table = open_table(path, "-1" if path.suffix == ".npy" else "y")
+    X = next(table.batches(max(heights) * 2 * threads))[0]
+    ops = ops_for(X)
+    scaling, record = model.scaling_.bind(ops), record.bind(ops)
 
     def formed(tile: Any, out: Any, jobs: int) -> None:
         evaluate(record, ops, scaling.apply(ops, tile), out[: len(tile)], jobs)
 
-    found: dict[str, float] = {}
-    for name, anew in (("products", False), ("features and products", True)):
-        rates = []
-        for streams in {1, threads}:
-            sums = [np.zeros((m, m), np.float32, order="F") for _ in range(streams)]
-            buffers = [np.empty((TILE_ROWS, m), np.float32) for _ in range(streams)]
-            for buffer, tile in zip(buffers, tiles, strict=False):
-                formed(tile, buffer, threads)
+    def rate(height: int, streams: int, anew: bool) -> float:
+        tiles = [X[start : start + height] for start in range(0, len(X), height)]
+        sums = [np.zeros((m, m), np.float32, order="F") for _ in range(streams)]
+        buffers = [np.empty((height, m), np.float32) for _ in range(streams)]
+        for buffer, tile in zip(buffers, tiles, strict=False):
+            formed(tile, buffer, threads)
 
-            def work(stream: int, streams=streams, sums=sums, buffers=buffers, anew=anew) -> int:
-                mine = tiles[stream::streams]
-                for tile in mine:
-                    if anew:
-                        formed(tile, buffers[stream], threads if streams == 1 else 1)
-                    _add_products(sums[stream], buffers[stream][: len(tile)])
-                return sum(map(len, mine))
+        def work(stream: int) -> int:
+            mine = tiles[stream::streams]
+            for tile in mine:
+                if anew:
+                    formed(tile, buffers[stream], threads if streams == 1 else 1)
+                _add_products(sums[stream], buffers[stream][: len(tile)])
+            return sum(map(len, mine))
 
-            rates.append(_rate(lambda work=work, streams=streams: run_streams(work, streams, run_tasks)))
-        found[name] = max(rates)
-    return found
+        return _rate(lambda: run_streams(work, streams, run_tasks))
+
+    kinds = (("products", False), ("features and products", True))
+    ways = [(height, streams) for height in sorted(heights) for streams in sorted({1, threads})]
+    return {name: max(rate(*way, anew) for way in ways) for name, anew in kinds}
 
 
 def run_streams(work: Any, streams: int, run_tasks: Any) -> int:
@@ -206,13 +211,20 @@ def _rate(work: Any) -> float:
 def measured(path: Path, options: argparse.Namespace, folder: Path) -> dict:
     """One fit beside the limits."""
     model = folder / f"{path.suffix[1:]}.phimap"
+    # What the system still holds of a file differs from run to run: once read, all passes find it alike.
+    digest_of_bytes(path)
     fit = run(command(path, options, model))
     # Other work on the machine slows one of them down, not both alike: the better of two is the limit.
     rounds = [limits(model, path, options.n_jobs) for _ in range(2)]
     best = {name: max(one[name] for one in rounds) for name in rounds[0]}
     n_train = fit["results"]["rows_trained"]
     rate = n_train / fit["seconds"]
+    results = fit.pop("results")
     return fit | {
+        "date": date.today().isoformat(),
+        "features": options.features,
+        "memory": options.memory,
+        "score": results.get("R2", results.get("accuracy")),
         "file": path.name,
         "file_mb": path.stat().st_size / 2**20,
         "rows_trained": n_train,
@@ -233,7 +245,15 @@ def killed_and_resumed(path: Path, options: argparse.Namespace, folder: Path) ->
         raise SystemExit("error: the fit ended before a line told of its progress. Use more --rows.")
     second = run(words)
     same = digest(plain) == digest(resumed)
-    return {"file": path.name, "seconds": [first["seconds"], second["seconds"]], "same_bits": same}
+    seconds = [first["seconds"], second["seconds"]]
+    killed = {"kill_at": options.kill_at, "features": options.features, "memory": options.memory}
+    return {"date": date.today().isoformat(), "file": path.name, "seconds": seconds, "same_bits": same} | killed
+
+
+def digest_of_bytes(path: Path) -> str:
+    """A hash of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest(path: Path) -> str:

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import phimap as pm
+from phimap._dask import sampled_rows, sampled_targets
 from phimap.packed import PackedArray
 from tests.support.families import MAPS
 
@@ -33,8 +34,9 @@ def rows(dtype=np.float64) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_maps_work_block_by_block(name, dtype):
     X = rows(dtype)
-    phi = clone(MAPS[name]).fit(da.from_array(X, chunks=(40, 5)))
-    memory = clone(MAPS[name]).fit(X)
+    y = np.sin(X[:, 0])
+    phi = clone(MAPS[name]).fit(da.from_array(X, chunks=(40, 5)), da.from_array(y, chunks=40))
+    memory = clone(MAPS[name]).fit(X, y)
     if isinstance(memory.transform(X), PackedArray):
         with pytest.raises(ValueError, match=r"PackedArray.*packed=False"):
             phi.transform(da.from_array(X, chunks=(40, 5)))
@@ -73,6 +75,22 @@ def test_fit_computes_a_bounded_sample_that_is_spread_over_the_blocks():
     # Mutant: the first rows alone, which are all of the first blocks.
     assert landmarks.min() < 30
     assert landmarks.max() > 70
+
+
+def test_targets_are_those_of_the_rows_that_are_taken():
+    X = rows()
+    lazy = da.from_array(X, chunks=(40, 5))
+    phi = pm.ReweightedFeatures(n_components=8, n_subset=50, random_state=0)
+    # 50 rows of 100, as many of every block, each target the first column of its row.
+    assert sampled_targets(lazy, lazy[:, 0], 50).tolist() == sampled_rows(lazy, 50)[:, 0].tolist()
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")), npartitions=3)
+    assert sampled_targets(frame, frame["a"], 50).tolist() == sampled_rows(frame, 50)["a"].tolist()
+    with pytest.raises(ValueError, match="`y` must be a Dask collection in the blocks of `X`"):
+        phi.fit(lazy, lazy[:, 0].rechunk(50))
+    with pytest.raises(ValueError, match="`y` must be a Dask collection in the blocks of `X`"):
+        phi.fit(lazy, X[:, 0])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        phi.fit(lazy)
 
 
 def test_frames_and_unknown_lengths():

@@ -47,7 +47,7 @@ def registry(monkeypatch):
 def test_records_are_registered_by_their_name():
     assert Record.registry["Leaf"] is Leaf
     for phi in MAPS.values():
-        record = phi.fit(np.eye(5)).record_
+        record = phi.fit(np.eye(5), np.arange(5.0)).record_
         assert Record.registry[type(record).__name__] is type(record)
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_dataclass_cannot_be_bound(registry):
 
 @pytest.mark.parametrize("name", MAPS)
 def test_maps_are_frozen(name):
-    record = MAPS[name].fit(np.eye(5)).record_
+    record = MAPS[name].fit(np.eye(5), np.arange(5.0)).record_
     with pytest.raises(FrozenInstanceError):
         record.n_extra = 1
 
@@ -104,5 +104,5 @@ def test_equality_is_that_of_all_values():
 
 def test_equal_seeds_draw_equal_records():
     for phi in MAPS.values():
-        one, two = (phi.fit(np.eye(5)).record_ for _ in range(2))
+        one, two = (phi.fit(np.eye(5), np.arange(5.0)).record_ for _ in range(2))
         assert equal_records(one, two)

@@ -153,6 +153,23 @@ def sampled_rows(X: Any, n_rows: int) -> Any:
     return sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
+def sampled_targets(X: Any, y: Any, n_rows: int) -> Any:
+    """The targets of the rows that `sampled_rows` takes of `X`.
+
+    Raises
+    ------
+    ValueError
+        If `y` is no Dask collection with the blocks of `X`.
+    """
+    if y is None:
+        return None
+    if not is_dask(y) or len(blocks_of(y, "y")) != len(blocks_of(X)) or lengths_of(y) != lengths_of(X):
+        raise ValueError(
+            "`y` must be a Dask collection in the blocks of `X`, got another. Use y.rechunk, or one frame."
+        )
+    return sampled_rows(y, n_rows)
+
+
 def len_of(block: Any) -> int:
     """Rows of a block."""
     return block.shape[0]
@@ -192,7 +209,10 @@ def _mapped(estimator: Any, method: Callable[..., Any], X: Any) -> Any:
     if not is_dask_frame(X):
         blocks_of(X)
     typical = getattr(estimator, "_typical_rows", typical_rows)(X)
-    meta = method(estimator, typical)[:0]
+    with warnings.catch_warnings():
+        # These rows are no data.
+        warnings.simplefilter("ignore")
+        meta = method(estimator, typical)[:0]
     if not (isinstance(meta, np.ndarray) or sparse.issparse(meta)):
         raise ValueError(f"{type(meta).__name__} has no place in a Dask array. Use packed=False.")
     sent = shared(getattr(estimator, "_for_tasks", lambda: estimator)())

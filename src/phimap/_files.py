@@ -17,6 +17,10 @@ class DataError(ValueError):
     """A data file cannot be used as it is; the one-line message says what is wrong, where, and what to do."""
 
 
+class OverBudgetError(DataError, MemoryError):
+    """What a file holds needs more memory than the byte budget."""
+
+
 class NoRowsError(DataError):
     """A data file has no rows."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from phimap._dask import by_blocks, is_dask, sampled_rows
+from phimap._dask import by_blocks, is_dask, sampled_rows, sampled_targets
 from phimap._random import named_streams
 from phimap._validation import check_integer, check_samples
 from phimap.config import memory_budget, size_text, thread_count
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FIT_ROWS = 1000
 # More rows than this in a tile gain nothing: every product is long past the size at which it runs at full speed.
 _MOST_TILE_ROWS = 4096
+# Bytes of the features of a tile at the most, where threads work on tiles.
+_MOST_TILE_OUTPUT = 32 * 2**20
 
 
 class MapRecord(Record, ABC):
@@ -103,6 +105,9 @@ def run_tiles(work: Callable[[slice], None], record: MapRecord, ops: Ops, n_rows
     """Work through the tiles of a map; the last one may reach beyond the rows."""
     height = ops.tile_bytes // (ops.dtype.itemsize * max(1, record.scratch_width))
     height = int(np.clip(height, record.least_tile_rows or ops.least_tile_rows, _MOST_TILE_ROWS))
+    if ops.threaded:
+        # A batch of the widest maps has few rows, and every thread wants some of them.
+        height = min(height, max(1, _MOST_TILE_OUTPUT // (ops.dtype.itemsize * record.n_components)))
     starts = range(0, n_rows, height)
     run_tasks(lambda start: work(slice(start, start + height)), starts, n_jobs if ops.threaded else 1)
 
@@ -145,9 +150,18 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Check the parameter of the output width; maps whose width follows from other parameters check those."""
         check_integer("n_components", self.n_components, least=1)
 
+    @property
+    def wants_targets(self) -> bool:
+        """Whether `fit` learns from targets, too, which learners then give it with the rows of their sample."""
+        return False
+
     @abstractmethod
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> MapRecord:
         """Check the parameters, then draw the record for inputs like `X` (n, d)."""
+
+    def _draw_from(self, X: Array, y: Any, streams: dict[str, np.random.Generator]) -> MapRecord:
+        """`_draw`, for maps that want them also from the targets `y` of the rows, which nobody has checked."""
+        return self._draw(X, streams)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Draw the map for the width of `X`.
@@ -157,8 +171,8 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X : array-like, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
             Only the shape is used, except by maps that say that they depend on the data. Of a Dask collection about as
             many rows are computed as a learner would give (1,000 for most maps), spread over up to 32 of its blocks.
-        y : object
-            Ignored.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a Dask collection in the blocks of `X`
+            Targets: floats are numbers, all else is labels. Ignored by all maps but those that say `wants_targets`.
 
         Returns
         -------
@@ -172,9 +186,10 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._check_width()
         thread_count(self.n_jobs)
         if is_dask(X):
+            y = sampled_targets(X, y, self.fit_rows()) if self.wants_targets else None
             X = sampled_rows(X, self.fit_rows())
         X = check_samples(self, X, reset=True)
-        self.record_ = self._draw(X, named_streams(self.random_state, *self._roles))
+        self.record_ = self._draw_from(X, y, named_streams(self.random_state, *self._roles))
         return self
 
     @by_blocks
@@ -251,5 +266,6 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.required = self.wants_targets
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -185,7 +185,7 @@ def test_missing_model_is_refused(phimap, tmp_path):
 
 
 def test_faults_of_the_program_keep_their_traceback(phimap, tables, monkeypatch):
-    def fault(*_: object) -> None:
+    def fault(*_: object, **named: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("phimap.cli.fit.first_pass", fault)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
+from phimap.cli import held_out
 from phimap.cli.rows import SplitRows
 from phimap.io import holdout_mask, open_table
 from phimap.learn.data.batches import batch_rows
@@ -38,12 +39,12 @@ def test_score_is_that_of_the_library_on_the_same_split(phimap, tables):
     arguments = ("--target", "y", "--dtype", "float64", "--seed", "3", "--holdout", "0.25", *SMALL)
     printed = float(values(phimap("fit", tables / "numbers.csv", *arguments).stdout)["R2"])
     X, y = next(open_table(tables / "numbers.csv", "y", dtype="float64").batches(600))
-    held_out = holdout_mask(0, 600, 0.25, 3)
+    kept = holdout_mask(0, 600, 0.25, 3)
     model = pm.KernelRegressor("gaussian", 64, metric=None, length_scale="median", random_state=3).fit(
-        X[~held_out], y[~held_out]
+        X[~kept], y[~kept]
     )
     # Printed to four decimals.
-    assert abs(printed - model.score(X[held_out], y[held_out])) <= 0.5e-4 + 1e-9
+    assert abs(printed - model.score(X[kept], y[kept])) <= 0.5e-4 + 1e-9
 
 
 def test_summary_goes_to_standard_error_and_names_the_task(phimap, tables):
@@ -126,6 +127,28 @@ def test_a_batch_may_be_held_out_whole(phimap, tmp_path):
     lines = "\n".join(f"{i % 17},{i % 5},{i % 17 * 0.5}" for i in range(start + 1))
     (tmp_path / "data.csv").write_text(f"a,b,y\n{lines}\n")
     assert phimap("fit", tmp_path / "data.csv", "--target", "y", "--holdout", "0.5", *SMALL).exit_code == 0
+
+
+@pytest.mark.parametrize("table", ["numbers.csv", "mixed.csv"])
+def test_scores_do_not_depend_on_whether_held_out_rows_are_kept(phimap, tables, tmp_path, monkeypatch, table):
+    (tmp_path / "mixed.csv").write_text(
+        "a,b,y\n" + "".join(f"{i % 17},{'xyz'[i % 3]},{i % 17 + i % 3}\n" for i in range(300))
+    )
+    path = (tables if table == "numbers.csv" else tmp_path) / table
+    found, seen = [], []
+    score = held_out.score
+    monkeypatch.setattr(
+        "phimap.cli.fit.score",
+        lambda model, task, rows, advance: seen.append(rows) or score(model, task, rows, advance),
+    )
+    for share in (4, 10**12):
+        monkeypatch.setattr("phimap.cli.fit._SHARE_KEPT", share)
+        result = phimap("fit", path, "--target", "y", *SMALL)
+        assert result.exit_code == 0, result.stderr
+        found.append({name: value for name, value in values(result.stdout).items() if "seconds" not in name})
+    found[1]["peak_memory_mb"] = found[0]["peak_memory_mb"]
+    assert found[0] == found[1]
+    assert [rows.kept is None for rows in seen] == [False, True]
 
 
 def test_without_holdout_there_is_no_score(phimap, tables, tmp_path):

@@ -101,3 +101,16 @@ def test_predictions_go_through_pipes(phimap, model, tables, tmp_path):
         os.close(end)
     assert received == phimap("predict", model, tables / "labels.csv").stdout
     assert pipe.is_fifo()
+
+
+def test_far_rows_of_all_batches_are_told_at_once(phimap, labelled, tmp_path, monkeypatch):
+    """Issue 18, item 7. Mutant: batch by batch, by which six lines were written, and six more for deviations."""
+    monkeypatch.setattr("phimap.cli.predict.feature_rows", lambda *sizes: 100)
+    file, data = tmp_path / "m.phimap", tmp_path / "data.csv"
+    rows = labelled[["a", "b", "c"]]
+    pm.save(learned(pm.KernelRegressor, rows, rows["a"]), file, statistics=True)
+    rows.assign(a=rows["a"].where(np.arange(600) % 10 > 0, 1e6)).to_csv(data, index=False)
+    lines = phimap("predict", file, data, "--std", "-o", tmp_path / "p.csv").stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"warning: {data}: 10 % of the rows (60 of 600) lie far outside of the training rows")
+    assert "with 1e+06 in column 'a'" in lines[0]

@@ -195,6 +195,7 @@ def test_solutions_in_passes_are_calibrated_at_an_alpha_that_is_given(more, stre
     assert np.abs(given - chosen).mean() < 0.005
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 def test_they_follow_the_solution(tmp_path):
     X, y = load_breast_cancer(return_X_y=True)
     model = pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN).partial_fit(X[:200], y[:200])
@@ -217,6 +218,7 @@ def clone_of(model: pm.KernelClassifier, n_jobs: int) -> pm.KernelClassifier:
     return pm.KernelClassifier(**{**model.get_params(), "n_jobs": n_jobs})
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 @pytest.mark.parametrize("statistics", [False, True])
 def test_files_keep_the_calibration(statistics, tmp_path):
     X, y = load_digits(return_X_y=True)
@@ -235,6 +237,7 @@ def test_without_a_calibration_the_error_has_the_remedy():
     assert model.predict(X).shape == y.shape
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 def test_classes_without_rows_and_few_rows_stay_finite():
     X = np.random.default_rng(0).standard_normal((8, 3))
     y = np.arange(8) % 3

@@ -133,6 +133,7 @@ FAR = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 @pytest.mark.parametrize("name", FAR)
 def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
     """200 features of 1,500 rows; the mean over 200 places; within 8 % of the prior and the variance of a constant."""
@@ -315,6 +316,7 @@ def test_every_map_has_standard_deviations(name, form, request):
     assert 0.6 < np.sqrt(np.mean(np.square((y[300:] - mean) / std))) < 1.5
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 def test_kernels_that_grow_are_less_sure_far_away():
     model, X, _ = fitted("arccosine", n_components=128)
     near, far = (model.predict(X * factor, return_std=True)[1].mean() for factor in (1, 100))

@@ -77,3 +77,20 @@ def test_batches_are_pairs():
     for batches in ((X, y), [(X,)], X):
         with pytest.raises(TypeError, match=r"`batches` must hold pairs \(X, y\)"):
             pm.KernelRegressor(n_components=8, **GAUSSIAN).fit_batches(batches)
+
+
+@pytest.mark.parametrize("kernel", [pm.kernels.Gaussian(), pm.kernels.NTK()])
+def test_fit_batches_gives_the_bits_of_fit_where_rows_are_cut_alike(kernel):
+    """Issue 18, row 11, as the notes of `fit` say. Mutant: other cuts, which differ by rounding alone."""
+    X, y = problem(18_000)
+    model = pm.KernelRegressor(kernel, 16, metric=None, alpha=0.1, random_state=0)
+    whole = clone(model).fit(X, y)
+    sample, scaled = whole._sample, whole.scaling_
+    expected = whole.predict(X)
+    for height, same in ((16_384, True), (4_096, False)):
+        batches = [(X[start : start + height], y[start : start + height]) for start in range(0, len(X), height)]
+        found = clone(model).fit_batches(batches)
+        np.testing.assert_array_equal(found._sample.keys, sample.keys)
+        assert np.array_equal(found.predict(X), expected) is same
+        np.testing.assert_allclose(found.scaling_.factor, scaled.factor, rtol=1e-12)
+        np.testing.assert_allclose(found.predict(X), expected, rtol=0, atol=1e-9)

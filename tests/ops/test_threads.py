@@ -12,6 +12,7 @@ import pytest
 import scipy.linalg  # noqa: F401  # brings a BLAS of its own
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from phimap.config import Settings, memory_budget, settings_of
 from phimap.ops import one_thread, run_tasks, single_threaded_blas
 from phimap.ops import threads as module
 
@@ -119,6 +120,75 @@ def test_one_thread_starts_no_others():
         assert set(run_tasks(lambda _: threading.get_ident(), range(4), n_jobs=2)) == {threading.get_ident()}
         assert set(counts()) == {1}
     assert not getattr(module._inside, "task", False)
+
+
+def test_the_caller_works_too_and_the_threads_stay():
+    """Which thread of the pool comes to help is chance. Mutant: a pool for each call, whose threads end with it."""
+    before = set(threading.enumerate())
+
+    def met_by(n_calls: int) -> set[threading.Thread]:
+        seen = []
+        for _ in range(n_calls):
+            met = threading.Barrier(2)
+
+            def work(_: int, met: threading.Barrier = met) -> threading.Thread:
+                met.wait()
+                return threading.current_thread()
+
+            seen.append(run_tasks(work, range(2), n_jobs=2))
+        assert all(threading.current_thread() in threads for threads in seen)
+        return {thread for threads in seen for thread in threads}
+
+    helpers = met_by(20) - {threading.current_thread()}
+    assert all(thread.is_alive() for thread in helpers)
+    # The pool starts a thread where none of those that it has is waiting at that moment.
+    assert len(helpers - before) < 20
+
+
+def test_the_first_error_is_raised_and_what_nobody_began_is_dropped():
+    begun = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        if item == 3:
+            raise ValueError("three")
+
+    with pytest.raises(ValueError, match="three"):
+        run_tasks(work, range(1000), n_jobs=2)
+    assert len(begun) < 1000
+    assert run_tasks(abs, [-1, -2, -3], n_jobs=2) == [1, 2, 3]
+
+
+def test_settings_of_the_caller_hold_in_every_thread():
+    met = threading.Barrier(2)
+
+    def budget(_: int) -> int:
+        met.wait()
+        return memory_budget()
+
+    with settings_of(Settings(memory=12345)):
+        assert run_tasks(budget, range(2), n_jobs=2) == [12345] * 2
+
+
+def test_callers_in_many_threads_do_not_wait_for_each_other(monkeypatch):
+    """Mutant: a caller that waits for helpers which others keep busy, with a pool of one thread."""
+    monkeypatch.setattr(module, "_MOST_HELPERS", 1)
+    module._pool.cache_clear()
+    try:
+        with ThreadPoolExecutor(8) as callers:
+            sums = list(callers.map(lambda n: sum(run_tasks(abs, range(n), n_jobs=4)), range(50)))
+    finally:
+        module._pool.cache_clear()
+    assert sums == [n * (n - 1) // 2 for n in range(50)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_starts_threads_of_its_own():
+    run_tasks(abs, range(4), n_jobs=2)
+    child = os.fork()
+    if not child:
+        os._exit(0 if run_tasks(abs, range(4), n_jobs=2) == [0, 1, 2, 3] else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_fork_forgets_the_blocks_of_other_threads():

@@ -14,9 +14,11 @@ from phimap.cli.rows import check_single, in_terms_of
 from phimap.io import DataError, Rows, holdout_mask
 from phimap.io.ahead import read_ahead
 from phimap.io.arrow import is_numeric
-from phimap.io.batching import chosen
+from phimap.io.batching import Block, chosen
 from phimap.io.frame import Frame
+from phimap.learn import KernelRegressor
 from phimap.learn.data.extreme_targets import ExtremeTargets
+from phimap.learn.data.first_look import FirstLook
 from phimap.learn.data.scaling import Moments
 from phimap.tables import TableEncoder
 
@@ -65,6 +67,10 @@ class Overview:
         Of the columns of a frame; None where the table holds numbers alone.
     extreme : str or None
         A line on the one row, held out or not, that has most of the variance of a numeric target.
+    held_out : list of (X, y, numbers) or None
+        The rows that are held out, as they were read; None where they are too many to be kept.
+    look : FirstLook or None
+        What a learner wants to know of the training rows; None where it has to see for itself.
     """
 
     n_rows: int
@@ -75,6 +81,8 @@ class Overview:
     whole: bool
     encoder: TableEncoder | None = None
     extreme: str | None = None
+    held_out: list[Block] | None = None
+    look: FirstLook | None = None
 
     @property
     def n_train(self) -> int:
@@ -82,17 +90,30 @@ class Overview:
 
 
 def first_pass(
-    path: str, table: Rows, options: FitOptions, batch_rows: int, advance: Callable[[int], None]
+    path: str,
+    table: Rows,
+    options: FitOptions,
+    batch_rows: int,
+    advance: Callable[[int], None],
+    *,
+    learner: KernelRegressor | None = None,
+    most_kept: int = 0,
 ) -> Overview:
     """Read the file once: every value is checked, rows are counted, columns and target described.
 
-    The columns of a frame also fit their encoder. ``advance(rows)`` is told of rows as they are done.
+    The columns of a frame also fit their encoder. ``advance(rows)`` is told of rows as they are done. A `learner` makes
+    its own first pass over the numbers of a table meanwhile. Rows that are held out are kept where they take no more
+    than `most_kept` bytes. So nobody needs to read either again.
     """
-    facts = _Facts(path, table, options, batch_rows, advance)
+    look: FirstLook | None = None
+    if learner is not None and not isinstance(table, Frame) and not table.is_image:
+        look = learner._first_look(MOST_LABELS)
+    facts = _Facts(path, table, options, batch_rows, advance, look, _Kept(most_kept))
     encoder = None
     if not isinstance(table, Frame):
-        for _ in facts.training_rows():
-            pass
+        for X, y in facts.training_rows():
+            if learner is not None and look is not None:
+                look.update(learner._number_rows(X, reset=look.moments is None), y)
     else:
         types = {name: kind for name, kind in (options.types or {}).items() if name in table.feature_names}
         target_type = {"regression": "continuous", "classification": "classes"}.get(options.task, "auto")
@@ -106,14 +127,22 @@ class _Facts:
     """What is gathered in the first pass."""
 
     def __init__(
-        self, path: str, table: Rows, options: FitOptions, batch_rows: int, advance: Callable[[int], None]
+        self,
+        path: str,
+        table: Rows,
+        options: FitOptions,
+        batch_rows: int,
+        advance: Callable[[int], None],
+        look: FirstLook | None,
+        kept: _Kept,
     ) -> None:
         self._path = path
         self._advance = advance
         self._table = table
         self._options = options
         self._batch_rows = batch_rows
-        self._columns = _described_columns(table)
+        self._look, self._kept = look, kept
+        self._columns = _described_columns(table, look)
         self._target = _Target()
         self._extremes = ExtremeTargets()
         self._n_rows = self._n_held_out = 0
@@ -129,6 +158,7 @@ class _Facts:
                 self._extremes.update(np.asarray(y), numbers)
             self._n_rows += len(X)
             self._n_held_out += int(held_out.sum())
+            self._kept.add((chosen(X, held_out), np.asarray(y)[held_out], numbers[held_out]))
             X, y = chosen(X, ~held_out), np.asarray(y)[~held_out]
             check_single(self._path, self._table, y)
             if len(X):
@@ -156,7 +186,25 @@ class _Facts:
             target.whole,
             encoder,
             self._extremes.message(f"the target {name!r}", self._table.row_name),
+            self._kept.blocks,
+            self._look,
         )
+
+
+class _Kept:
+    """Blocks of rows, as long as all of them take few bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.blocks: list[Block] | None = []
+        self._left = most_bytes
+
+    def add(self, block: Block) -> None:
+        """Keep a block, whose rows nobody else refers to; or none from now on."""
+        self._left -= sum(part.nbytes for part in block if part is not None)
+        if self.blocks is not None:
+            self.blocks.append(block)
+        if self._left < 0:
+            self.blocks = None
 
 
 def constant_columns(where: str, columns: Columns) -> list[str]:
@@ -182,20 +230,23 @@ def coarse_columns(columns: Columns, dtype: str) -> str | None:
     )
 
 
-def _described_columns(table: Rows) -> Any:
+def _described_columns(table: Rows, look: FirstLook | None) -> Any:
     """What describes the feature columns of a table, or those of a frame that hold numbers."""
     if isinstance(table, Frame):
         return _FrameColumns([field.name for field in table.schema if is_numeric(field.type)])
-    return _ArrayColumns(table.feature_names)
+    return _ArrayColumns(table.feature_names, look)
 
 
 class _ArrayColumns:
     """Streamed facts about all columns of arrays (r, d)."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], look: FirstLook | None = None) -> None:
         self._names = names
         self._low, self._high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
-        self._moments = Moments.empty(len(names)) if len(names) <= _MOST_DESCRIBED else None
+        self._described = len(names) <= _MOST_DESCRIBED
+        # Formed once, by whoever needs them anyway.
+        self._look = look
+        self._moments = Moments.empty(len(names)) if self._described and look is None else None
 
     def update(self, X: np.ndarray) -> None:
         """Add the rows of `X` (r, ...)."""
@@ -209,7 +260,8 @@ class _ArrayColumns:
 
     def described(self) -> Columns:
         """The facts, all rows seen."""
-        mean, deviation = _mean_and_standard_deviation(self._moments) if self._moments is not None else (None, None)
+        moments = self._look.moments if self._look is not None and self._described else self._moments
+        mean, deviation = _mean_and_standard_deviation(moments) if moments is not None else (None, None)
         return Columns(self._names, self._low, self._high, mean, deviation)
 
 

@@ -27,7 +27,7 @@ from phimap.cli.result import Result, facts, summarise
 from phimap.cli.rows import SplitRows, open_selected, tell_of
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
-from phimap.config import config
+from phimap.config import config, memory_budget
 from phimap.io import MixedTable, Rows
 from phimap.io.checkpoint import Checkpoint
 from phimap.io.model import is_model_file, save
@@ -45,6 +45,8 @@ from phimap.tables import TableEncoder
 
 # Kernels of networks, and the options that shape them.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
+# Share of the memory that is left for which held-out rows are kept.
+_SHARE_KEPT = 4
 
 
 def run(options: FitOptions) -> None:
@@ -117,15 +119,20 @@ def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Resul
     most = most_components(options.memory) if isinstance(options.features, str) else options.features
     kept = min(RidgeSolver.memory(None, most), memory_in_passes(most))
     rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
+    # Beside what the solver holds and a batch there may be room for rows that need not be read again.
+    room = (memory_budget() - kept - rows * most * np.dtype(options.dtype).itemsize) // _SHARE_KEPT
     table = open_selected(path, options)
     stages = Stages(verbose=not options.quiet)
+    # On workers, the learner makes its first pass there.
+    learner = None if options.scheduler is not None else _learner(options, "regression", options.standardize)
     with stages.stage("checking the data", table.n_rows, "rows") as advance:
+        look = partial(first_pass, options.data, advance=advance, learner=learner, most_kept=room)
         try:
-            overview = first_pass(options.data, table, options, _rows_read(rows, table, options), advance)
+            overview = look(table, options, _rows_read(rows, table, options))
         except MixedTable:
             # The first block held numbers alone.
             table = open_selected(path, options, mixed=True)
-            overview = first_pass(options.data, table, options, _rows_read(rows, table, options), advance)
+            overview = look(table, options, _rows_read(rows, table, options))
     if checkpoint is not None:
         checkpoint.agree("data", data_facts(overview))
     rows = _rows_read(rows, table, options)
@@ -155,10 +162,13 @@ def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Resul
         # The learner would tell of it again, by its place among the training rows.
         warnings.simplefilter("ignore", ExtremeTargetWarning)
         training = rows_of(held_out=False, n_rows=overview.n_train)
-        if options.scheduler is None:
-            model.fit_batches(training, encoder=overview.encoder, checkpoint=checkpoint)
-        else:
+        seen = None if overview.look is None else overview.look.told(labels=task == "classification")
+        if options.scheduler is not None:
             fit_on_workers(model, training, overview.n_train, options.scheduler)
+        elif seen is not None:
+            model._fit_seen(training, seen, checkpoint)
+        else:
+            model.fit_batches(training, encoder=overview.encoder, checkpoint=checkpoint)
     if overview.encoder is None and not table.is_image:
         model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     model.target_name_ = str(table.target_name)
@@ -168,7 +178,7 @@ def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Resul
     scores = None
     if overview.n_held_out:
         with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
-            scores = score(model, task, rows_of(held_out=True), advance)
+            scores = score(model, task, rows_of(held_out=True, kept=overview.held_out), advance)
         if (unseen := scores.unseen()) is not None:
             complain(f"{options.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.
@@ -189,7 +199,9 @@ def _without_constant_columns(options: FitOptions, path: str, table: Rows, overv
     if not options.quiet:
         complain(f"{options.data}: left out as columns: {some([*map(repr, constant)])} (constant).", "note")
     left = replace(options, drop=[*(options.drop or ()), *constant])
-    return open_selected(path, left), replace(overview, features=overview.features.without(constant))
+    # What was kept has all columns.
+    features = overview.features.without(constant)
+    return open_selected(path, left), replace(overview, features=features, held_out=None, look=None)
 
 
 def _tell_of_columns(data: str, encoder: TableEncoder | None) -> None:

@@ -111,8 +111,20 @@ class FitOptions:
     kernel: Annotated[
         str,
         Option(
-            "auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk or cntk.",
-            words=("auto", "gaussian", "laplacian", "matern", "arccosine", "polynomial", "nngp", "ntk", "cntk"),
+            "auto (by held-out error), gaussian, laplacian, matern, arccosine, polynomial, nngp, ntk, cntk or "
+            "spectral-mixture.",
+            words=(
+                "auto",
+                "gaussian",
+                "laplacian",
+                "matern",
+                "arccosine",
+                "polynomial",
+                "nngp",
+                "ntk",
+                "cntk",
+                "spectral-mixture",
+            ),
         ),
     ] = "auto"
     metric: Annotated[

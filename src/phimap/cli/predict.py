@@ -17,6 +17,7 @@ from phimap.cli.alignment import Ids, aligned
 from phimap.cli.describe import task_of
 from phimap.cli.errors import complain
 from phimap.cli.facts import Fact, write
+from phimap.cli.far_rows import FarRows
 from phimap.cli.held_out import outcomes
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import PredictOptions
@@ -52,13 +53,16 @@ def run(options: PredictOptions) -> None:
         opened = ModelRows(data, path, target, model, strict=options.strict)
         ids = None if options.id is None else Ids(path, options.id)
         scores = Scores(task_of(model), getattr(model, "classes_", None)) if target is not None else None
-        batches = aligned(_predictions(model, data, opened, scores, extra), opened, ids)
+        far = FarRows()
+        batches = aligned(_predictions(model, data, opened, scores, extra, far), opened, ids)
         if output is None:
             _write(sys.stdout.buffer, batches)
             sys.stdout.flush()
         else:
             write_whole(output, lambda file: _write(file, batches))
     tell_of(data, opened.table)
+    if far.message is not None:
+        complain(f"{data}: {far.message}", "warning")
     if scores is not None and (unseen := scores.unseen()) is not None:
         complain(f"{data}: {unseen}", "warning")
     facts = [] if scores is None else [*scores.facts(), Fact("rows", scores.n)]
@@ -74,11 +78,12 @@ def _kind(targets: np.ndarray) -> str:
 
 
 def _predictions(
-    model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty
+    model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty, far: FarRows
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
     """Predictions batch by batch, with the names of rows that have one, and their places; scored on the way."""
     for X, y, numbers in read_ahead(opened.batches(feature_rows(model.feature_map_.record_.n_components, 4))):
-        predicted, decisions = outcomes(model, X)
+        with far.gathered(len(X)):
+            predicted, decisions = outcomes(model, X)
         if scores is not None and y is not None:
             check_single(data, opened.table, y)
             known = is_present(y)

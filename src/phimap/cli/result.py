@@ -72,7 +72,7 @@ def summarise(result: Result, report_seconds: float) -> None:
     grid.add_row("data", escape(f"{result.options.data}, {overview.n_rows:,} rows, {inputs_text(result.table)}"))
     grid.add_row("task", escape(f"{result.task} of {result.table.target_name} ({result.why})"))
     grid.add_row("split", f"{overview.n_train:,} rows to train, {overview.n_held_out:,} held out")
-    grid.add_row("kernel", kernel_text(result.model.kernel_))
+    grid.add_row("kernel", escape(kernel_text(result.model.kernel_)))
     grid.add_row("map", f"{type(result.model.feature_map_).__name__}, {result.n_components:,} features")
     grid.add_row("solver", escape(solver_text(result.model.solution_)))
     for name, value in search_facts(result.model):

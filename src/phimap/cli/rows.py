@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -29,7 +29,7 @@ class SplitRows:
 
     Which rows are held out depends on their index among the rows that are not left out, and on the seed, alone. Rows
     of a frame are encoded, those to train on by the targets of others, where an `encoder` is given. `n_rows` are
-    to come in one iteration, None if that is not known.
+    to come in one iteration, None if that is not known. Where all of these rows were `kept`, the table is not read.
     """
 
     table: Rows
@@ -39,6 +39,7 @@ class SplitRows:
     held_out: bool
     encoder: TableEncoder | None = None
     n_rows: int | None = None
+    kept: Sequence[Block] | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         return read_ahead(self.between(0, None))
@@ -59,6 +60,9 @@ class SplitRows:
             return self.encoder.transform(X)
 
     def _blocks(self) -> Iterator[Block]:
+        if self.kept is not None:
+            yield from self.kept
+            return
         start = 0
         for X, y, numbers in self.table.numbered_batches(self.batch_rows):
             wanted = holdout_mask(start, len(X), self.fraction, self.seed) == self.held_out

@@ -9,6 +9,8 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.base import is_classifier
 
+from phimap.learn.outside import OutsideWarning
+
 
 class Uncertainty:
     """Probabilities of classes, standard deviations and intervals of numbers, as far as they are asked for.
@@ -53,6 +55,8 @@ class Uncertainty:
         found: dict[str, np.ndarray] = {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
+            # The predictions beside these columns have told.
+            warnings.simplefilter("ignore", OutsideWarning)
             if self._probabilities:
                 shares = self._model.predict_proba(X)
                 found |= {f"probability_{label}": shares[:, k] for k, label in enumerate(self._model.classes_)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from copy import copy
@@ -17,18 +18,20 @@ from phimap._progress import Stage, Stages
 from phimap.config import config
 from phimap.kernels import Kernel
 from phimap.learn.collections import fit_collection
-from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, batch_rows, require_reiterable
+from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, RowShape, batch_rows, require_reiterable
+from phimap.learn.data.first_look import FirstLook
+from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.journal import Journal, JournaledRows
-from phimap.learn.data.weights import check_weights, positive_rows
+from phimap.learn.data.weights import check_weights, rows_that_count
 from phimap.learn.frames import EncodedBatches, frames_in
 from phimap.learn.html import FittedHTML
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.streamed import StreamedFit
+from phimap.learn.targets import require_targets
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
-from phimap.tables.frames import rows_at
 
 # Parameters that no coefficient depends on, or that a journal compares by itself.
 _CHANGE_NO_BIT = ("memory", "n_jobs", "verbose")
@@ -84,21 +87,20 @@ class KernelModel(StreamedFit, FittedHTML):
         if "solver_" in fitted:
             wanted |= {"_sample", "_outlying", "_origin"}
         yield wanted <= fitted.keys(), "all that was fitted"
+        yield not fitted.keys().isdisjoint({"solution_", "solver_"}), "a solution, or statistics that give one"
         yield from super().requirements()
-        if "solver_" in fitted and self._sample.y is not None:
-            targets = self._encode(self._sample.y)
-            kind = targets.dtype.kind
-            yield kind == "f" and len(targets) == len(self._sample.y), "targets of its kind in its sample"
-            width = self.scaling_.shift.size
-            kept = (rows.X for rows in (self._sample, self._outlying) if rows.X is not None)
-            right = all(X.ndim == 2 and X.shape[1] == width and X.dtype.kind in "fu" for X in kept)
-            yield right, "rows of numbers, as wide as its scaling, in its sample"
+        if "solver_" in fitted:
+            yield from self._requirements_to_solve()
 
     # Hooks -----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
         """`y` as an array of `n_rows` usable targets; `reset` says that no others came before."""
+
+    @abstractmethod
+    def _targets_in(self, y: np.ndarray) -> int:
+        """Targets of the linear model for the checked targets `y`."""
 
     @abstractmethod
     def _same_targets(self, other: KernelModel) -> bool:
@@ -142,6 +144,11 @@ class KernelModel(StreamedFit, FittedHTML):
         is at most 2,048). Memory: three packed triangles of 4 m^2 bytes and one batch of features; the n x m feature
         matrix is held in the dual form only. Solvers in passes form the features once a pass, or keep them where they
         fit half of the byte budget that is left.
+
+        **Bits.** The number of threads changes none. Rows come in batches of 4,096; of up to 16,384, if the features
+        of these take at most 64 MiB; of 256 or more, if those of 4,096 take over 256 MiB or the byte budget is small.
+        Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at the same rows;
+        else draws, samples of the rows and classes are the same, and scales, sums and what follows differ by rounding.
         """
         if is_dask(X):
             return fit_collection(self, X, y, sample_weight)
@@ -159,6 +166,8 @@ class KernelModel(StreamedFit, FittedHTML):
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the statistics.
 
         Data frames take one more pass, which looks for more than complete numbers, and one for the encoder of these.
+        Batches are taken as they come, so that no more rows are held than they have. Cut like those of `fit` (see its
+        notes) they give its bits, else the same but for rounding.
 
         Parameters
         ----------
@@ -192,10 +201,30 @@ class KernelModel(StreamedFit, FittedHTML):
             return self._fit_noted(EncodedBatches(frames, self.encoder_), checkpoint)._settled()
         return self._fit_noted(CheckedBatches(self._check_training, batches), checkpoint)._settled()
 
-    def _fit_noted(self, batches: Iterable[Batch], journal: Journal | None) -> Self:
+    def _first_look(self, most_labels: int) -> FirstLook:
+        """What sees rows of numbers before anybody knows whether their targets are numbers or labels."""
+        with warnings.catch_warnings():
+            # The learner that it is for says the same.
+            warnings.simplefilter("ignore")
+            return FirstLook(self._first_pass_start(labels=False), most_labels)
+
+    def _fit_seen(
+        self, batches: Iterable[tuple[Any, ...]], first_pass: FirstPass, checkpoint: Journal | None = None
+    ) -> Self:
+        """As `fit_batches` of arrays, of which somebody has made the first pass."""
+        require_reiterable(batches)
+        self._start_encoder((), labels=self._has_labels)
+        self._first_pass_start(labels=self._has_labels)
+        # What comes first says what all rows are.
+        self._check_training(*next(iter(batches)), reset=True)
+        return self._fit_noted(CheckedBatches(self._check_training, batches), checkpoint, first_pass)._settled()
+
+    def _fit_noted(
+        self, batches: Iterable[Batch], journal: Journal | None, first_pass: FirstPass | None = None
+    ) -> Self:
         """Fit on checked batches, whose passes go into a journal if there is one."""
         if journal is None:
-            return self._fit(batches)
+            return self._fit(batches, first_pass)
         if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
             raise ValueError(
                 f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "
@@ -210,7 +239,7 @@ class KernelModel(StreamedFit, FittedHTML):
                     journal,
                     lambda: {"the scaling": self.scaling_, "the feature map": self.feature_map_.record_},
                 )
-                self._fit(rows)
+                self._fit(rows, first_pass)
                 rows.check_rest()
         return self
 
@@ -237,6 +266,8 @@ class KernelModel(StreamedFit, FittedHTML):
         else:
             solver = self.solver_
             self._sample.update(X, y, weights)
+            if self._range is not None:
+                self._range.update(X)
         self._gather(solver, batches, Stages(bool(self.verbose)), X.shape[0])
         return self._settled()
 
@@ -274,6 +305,8 @@ class KernelModel(StreamedFit, FittedHTML):
         self.n_samples_seen_ = self.solver_.n_rows
         self._sample.merge(other._sample, without=() if shared is None else shared._sample.keys)
         self._outlying.merge(other._outlying, without=() if shared is None else shared._outlying.keys)
+        if self._range is not None and other._range is not None:
+            self._range.merge(other._range)
         self._forget_solution()
         return self
 
@@ -315,19 +348,10 @@ class KernelModel(StreamedFit, FittedHTML):
 
         A frame for the encoder stays one.
         """
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass the targets."
-            )
+        require_targets(self, y)
         X = X if self._takes_frame(X) else self._number_rows(X, reset=reset)
         y = self._check_targets(y, X.shape[0], reset=reset)
-        weights = check_weights(sample_weight, X.shape[0])
-        if weights is not None and (positive := positive_rows(weights)) is not None:
-            if rows_wanted and not positive.size:
-                raise ValueError("`sample_weight` must not be zero at all rows. Give one row a positive weight.")
-            X, y, weights = rows_at(X, positive), y[positive], weights[positive]
-            weights = None if (weights == 1).all() else weights
-        return X, y, weights
+        return rows_that_count(X, y, check_weights(sample_weight, X.shape[0]), wanted=rows_wanted)
 
     def _number_rows(self, X: Any, *, reset: bool) -> Array:
         """Checked rows that are all dense or all CSR, as the first ones were."""
@@ -341,15 +365,16 @@ class KernelModel(StreamedFit, FittedHTML):
 
     def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None, n_rows: int | None) -> ArrayBatches:
         """Rows in memory as batches that fit the byte budget; `n_rows` are all that are to come, None if unknown."""
-        return ArrayBatches(X, y, weights, self._batch_height(n_rows, X.shape[0], X.dtype.itemsize))
+        shape = RowShape(0 if sparse.issparse(X) else X.shape[1], X.dtype.itemsize, self._targets_in(y))
+        return ArrayBatches(X, y, weights, self._batch_height(n_rows, X.shape[0], shape))
 
-    def _batch_height(self, n_rows: int | None, n_given: int, itemsize: int) -> int:
+    def _batch_height(self, n_rows: int | None, n_given: int, shape: RowShape) -> int:
         """Rows of a batch of `n_given` rows, of the `n_rows` that are to come; None if that is not known."""
         # A fit begins anew, whatever was fitted before.
-        m = self._width() if n_rows is None else self._new_width()
-        member = self._member(n_rows, m, itemsize)
-        kept = RidgeSolver.memory(n_rows, m) if member is None else member.memory(n_given, m, 1)
-        return batch_rows(m, itemsize, self.memory, kept)
+        m, t, itemsize = self._width() if n_rows is None else self._new_width(), shape.n_targets, shape.itemsize
+        member = self._member(n_rows, m, itemsize, t)
+        kept = RidgeSolver.memory(n_rows, m, t) if member is None else member.memory(n_given, m, t)
+        return batch_rows(m, itemsize, self.memory, kept + shape.kept(n_given, self.memory), shape)
 
     def _for_tasks(self) -> Self:
         """A copy without what is kept of the training rows, small enough to be sent elsewhere."""

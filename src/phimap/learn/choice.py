@@ -16,6 +16,7 @@ from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.families import Family
 from phimap.learn.search.kernel import Wish, median_kernel
 from phimap.learn.search.metric import metric_of
+from phimap.learn.search.mixture import fitted_mixture
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import Found, SearchLog, best_scaling, is_open, search
 from phimap.ops import Array
@@ -53,8 +54,11 @@ class KernelChoice(LinearOutputs):
         wish = self._wish()
         metrics = wish.metrics(d, sparse=is_sparse, image=getattr(self, "image_shape_", None) is not None)
         families = wish.families(metrics, d, sparse=is_sparse)
-        if is_open(families):
-            seed = int(self._streams()["search"].integers(2**31))
+        seed = int(self._streams()["search"].integers(2**31))
+        if wish.fits_mixture:
+            sample = self._search_sample(first_pass)
+            found = fitted_mixture(sample, EFFORTS[self.effort], seed=seed, n_jobs=self.n_jobs)
+        elif is_open(families):
             entries: list[tuple] = []
             sample = self._squashed(first_pass, families, seed, entries)
             found = search(

@@ -16,10 +16,11 @@ from phimap.learn.calibration import Calibration
 from phimap.learn.collections import CollectionScores
 from phimap.learn.data.class_weights import class_factors
 from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.label_targets import check_labels, decode_scores, encode_labels
+from phimap.learn.data.label_targets import encode_labels
 from phimap.learn.margin.losses.logistic import log_probabilities
 from phimap.learn.registry import LOSSES
 from phimap.learn.solver import HeldOutScores
+from phimap.learn.targets import LabelTargets
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
@@ -28,7 +29,7 @@ from phimap.tables import TableEncoder
 _FEW_ROWS = 20
 
 
-class KernelClassifier(CollectionScores, ClassifierMixin, KernelModel):
+class KernelClassifier(CollectionScores, LabelTargets, ClassifierMixin, KernelModel):
     """Kernel classification on random features, streamed: ridge regression of one-hot labels, or another loss.
 
     Two classes are one target of -1 and 1, more classes one target each; centring by the intercept gives every
@@ -95,7 +96,6 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
     #: Weights of the classes, in their order; None where all are one.
     _class_factors: np.ndarray | None = None
-    classes_: np.ndarray
     calibration_: Calibration | None = None
 
     def __init__(
@@ -148,14 +148,10 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         # The logistic loss is a likelihood: its scores are logarithms of probabilities.
         return self._loss != "logistic"
 
-    def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
-        return check_labels(y, n_rows)
-
     def _learn_targets(self, first_pass: FirstPass) -> None:
+        self._learn_classes(first_pass)
         assert first_pass.labels is not None
-        labels, label_weights = first_pass.labels.values, first_pass.labels.weights
-        if labels is None or labels.size < 2:
-            raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
+        labels = self.classes_
         # Told of all rows at once: a short batch may hold many classes.
         if first_pass.n_rows > _FEW_ROWS and 2 * labels.size > first_pass.n_rows:
             warnings.warn(
@@ -163,8 +159,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
                 "Use KernelRegressor if they are numbers.",
                 stacklevel=2,
             )
-        self.classes_ = labels
-        self._class_factors = class_factors(self.class_weight, labels, label_weights)
+        self._class_factors = class_factors(self.class_weight, labels, first_pass.labels.weights)
 
     def _learn_held_out(self, held_out: HeldOutScores | None) -> None:
         self.calibration_ = None if held_out is None or not self._calibrates else Calibration.of(held_out)
@@ -181,17 +176,6 @@ solver_, statistics_, n_features_in_, n_samples_seen_
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         return encode_labels(y, self.classes_)
-
-    def _serves(self, n_outputs: int) -> bool:
-        n_classes = self.classes_.size
-        return self.classes_.ndim == 1 and n_classes > 1 and n_outputs == (1 if n_classes == 2 else n_classes)
-
-    def _decode(self, scores: np.ndarray) -> np.ndarray:
-        return decode_scores(scores, self.classes_)
-
-    @property
-    def _has_labels(self) -> bool:
-        return True
 
     def _same_targets(self, other: KernelModel) -> bool:
         return (
@@ -228,28 +212,8 @@ solver_, statistics_, n_features_in_, n_samples_seen_
                 f"`class_weight` {self.class_weight!r} is not known before all rows are, so partial_fit cannot use it. "
                 "Give a dict, for example from sklearn.utils.class_weight.compute_class_weight."
             )
-        if classes is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"`classes` must be those of the first call, {self.classes_.tolist()}, got {list(classes)}. "
-                "Leave it out in later calls."
-            )
+        self._check_classes(classes)
         return self._add_rows(X, y, sample_weight, classes)
-
-    @by_blocks
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Outputs of the linear model.
-
-        Parameters
-        ----------
-        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive for ``classes_[1]`` where there are two classes.
-        """
-        scores = self._scores(X)
-        return scores[:, 0] if self.classes_.size == 2 else scores
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:

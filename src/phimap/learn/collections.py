@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from phimap._dask import blocks_of, computed, is_dask, is_dask_frame, len_of, lengths_of, task, typical_rows
-from phimap.learn.data.batches import ArrayBatches, Batch
+from phimap.learn.data.batches import ArrayBatches, Batch, RowShape
 from phimap.learn.data.parted_rows import PartedRows
 from phimap.learn.data.prediction_errors import Hits, SquaredErrors
 from phimap.learn.data.weights import check_weights
@@ -75,7 +75,7 @@ def fit_collection(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         numbered = [(first_row, *part) for first_row, part in zip(first_rows, parts, strict=True)]
         model._use_encoder(model.encoder_._fit_parts(numbered, BlockReader(model._for_tasks()).frames))
         itemsize = np.dtype(np.float32).itemsize
-    reader = BlockReader(model._for_tasks(), model._batch_height(n_rows, n_rows, itemsize))
+    reader = BlockReader(model._for_tasks(), model._batch_height(n_rows, n_rows, RowShape(itemsize=itemsize)))
     return model._fit(PartedRows(parts, first_rows, reader))._settled()
 
 

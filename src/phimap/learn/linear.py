@@ -8,15 +8,18 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._dask import by_blocks, typical_rows
 from phimap.kernels import Kernel
 from phimap.learn.data.batch_features import BatchFeatures
-from phimap.learn.data.batches import feature_rows
+from phimap.learn.data.batches import RowShape, batch_rows
+from phimap.learn.data.column_range import ColumnRange
 from phimap.learn.data.scaling import Scaling
 from phimap.learn.data.target_units import TargetUnits
 from phimap.learn.frames import FrameRows
+from phimap.learn.outside import Outside
 from phimap.learn.regions.corrections import Corrections
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.solver import LinearSolution
@@ -36,15 +39,20 @@ class LinearOutputs(FrameRows, ABC):
     target_units_: TargetUnits | None = None
     #: What is added to the outputs region by region; None where nothing is.
     corrections_: Corrections | None = None
+    #: Of the training rows; None in files of earlier versions.
+    _range: ColumnRange | None = None
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         """What must be true of a model from a file: see `Record.requirements`."""
         record, scaling = self.feature_map_.record_, self.scaling_
+        yield isinstance(getattr(self.feature_map_, "kernel_", None), Kernel), "the kernel of its feature map"
         yield scaling.shift.size == self._row_width, "a scaling of its rows"
         width = scaling.shift.size if scaling.root is None else scaling.root.shape[1]
         yield record.n_features == width, "a feature map of the scaled rows"
         shape = getattr(self, "image_shape_", None)
         yield shape is None or prod(shape) == self.n_features_in_, "images of its rows"
+        low = None if self._range is None else self._range.low
+        yield low is None or low.size == self._row_width, "ranges of its columns"
         solution: LinearSolution | None = vars(self).get("solution_")
         if solution is not None:
             yield solution.coef.shape[0] == record.n_components, "a coefficient for each feature"
@@ -86,6 +94,18 @@ class LinearOutputs(FrameRows, ABC):
         ------
         ValueError
             If `X` has another width than in `fit`, is empty or is not finite.
+
+        Warns
+        -----
+        OutsideWarning
+            If rows lie far outside of the training rows, once for all of them, with their share.
+
+        Notes
+        -----
+        Outputs of a stationary kernel go back towards the mean of the training rows at such rows, as those of the exact
+        kernel do, where random features would oscillate. Let x' be the nearest row within the ranges of the columns in
+        training, widened: the output's distance from the mean is multiplied by ``min(1, 2 k(x, x') / k(x, x))``. Other
+        kernels grow with x. CSR rows are not looked at.
         """
         return self._decode(self._scores(X))
 
@@ -110,8 +130,9 @@ class LinearOutputs(FrameRows, ABC):
         check_is_fitted(self, "feature_map_")
         X = self._rows_of(X)
         solution = self._current_solution()
-        rows = feature_rows(self.feature_map_.record_.n_components, X.dtype.itemsize)
-        features = self._features()
+        shape = RowShape(0 if sparse.issparse(X) else X.shape[1], X.dtype.itemsize, solution.coef.shape[1])
+        rows = batch_rows(self.feature_map_.record_.n_components, X.dtype.itemsize, None, 0, shape)
+        features, outside = self._features(), Outside(self._range, self.kernel_, self._scaled_on_host)
         dtype, units = ops_for(X).dtype, self.target_units_
         scores = np.empty((X.shape[0], solution.coef.shape[1]), dtype if units is None else np.float64)
         # Within the range of float32, whatever the targets are.
@@ -121,10 +142,24 @@ class LinearOutputs(FrameRows, ABC):
             scores[part] = features(X[part]).times(coef, self.n_jobs)
             if self.corrections_ is not None:
                 scores[part] += self.corrections_.outputs(self._scaled_on_host(X[part]), self.n_jobs)
+            outside.look(X[part], start)
         if units is not None:
             scores = np.ldexp(scores, units.exponent)
         scores += solution.intercept.astype(scores.dtype)
+        if solution.centre is not None:
+            outside.draw_back(scores, solution.centre.astype(scores.dtype))
+        outside.tell(self._column_names(), len(scores))
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                f"predictions overflow {scores.dtype}: coefficients or targets were too large. Scale y down."
+            )
         return scores
+
+    def _column_names(self) -> np.ndarray:
+        """Names of the columns that the kernel sees, their numbers where they have none."""
+        if self.encoder_ is not None:
+            return self.encoder_.get_feature_names_out()
+        return getattr(self, "feature_names_in_", np.arange(self._row_width))
 
     @property
     def kernel_(self) -> Kernel:

@@ -34,8 +34,8 @@ class Member(Protocol):
 
 # Of the time of a factorisation, what conjugate gradients may be predicted to take at the most. Passes depend on the
 # data: 11 to 52 were counted where 20 are predicted. And a model that was factorised can take more rows, and has
-# standard deviations.
-_SHARE = 0.4
+# standard deviations. An alpha that was given may be so small that passes never end: 60 did not do on skin at 0.001.
+_SHARE, _SHARE_GIVEN = 0.4, 0.2
 
 #: Members by loss and form. Ridge regression by Cholesky factorisation is no member but `RidgeSolver`, a record of sums
 #: to which rows can be added later.
@@ -102,13 +102,14 @@ def choose(
         return Chosen(*(cg if solver == "cg" else cholesky), "as given")
     if n is None:
         return Chosen(*cholesky, "more rows may come")
-    needed = RidgeSolver.memory(n, m)
+    needed = RidgeSolver.memory(n, m, t)
     if needed > memory:
         return Chosen(*cg, f"a factorisation needs {size_text(needed)}, over the byte budget")
     sketched = n if n < SAMPLED_FROM else SKETCH_ROWS
     passes = passes_seconds(n, m, t, n_flops, chosen=chosen, sketched=sketched)
     factorisation = factorisation_seconds(n, m, n_flops, chosen=chosen)
-    if passes <= _SHARE * factorisation and cg[0].memory(n, m, t) <= memory:
+    share = _SHARE if chosen else _SHARE_GIVEN
+    if passes <= share * factorisation and cg[0].memory(n, m, t) <= memory:
         return Chosen(*cg, f"about {_time(passes)} of one core, by factorisation {_time(factorisation)}")
     return Chosen(*cholesky, f"about {_time(factorisation)} of one core, by conjugate gradients {_time(passes)}")
 

@@ -17,11 +17,11 @@ from phimap.learn.collections import CollectionScores
 from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.robust_targets import RobustTargets
-from phimap.learn.data.target_numbers import check_numbers, check_width
 from phimap.learn.data.target_units import TargetUnits, check_range
 from phimap.learn.deviations import StandardDeviations
 from phimap.learn.registry import REGRESSION_LOSSES
 from phimap.learn.search.sample import SearchSample
+from phimap.learn.targets import NumberTargets
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
@@ -32,7 +32,7 @@ from phimap.tables import TableEncoder
 _FARTHEST, _FARTHEST_SEARCHED = 1000.0, 5.0
 
 
-class KernelRegressor(CollectionScores, RegressorMixin, StandardDeviations, KernelModel):
+class KernelRegressor(CollectionScores, NumberTargets, RegressorMixin, StandardDeviations, KernelModel):
     """Kernel ridge regression on random features, streamed, with the regularisation chosen by itself.
 
     Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` with an unpenalised intercept c, for features phi whose inner
@@ -43,7 +43,8 @@ class KernelRegressor(CollectionScores, RegressorMixin, StandardDeviations, Kern
     kernel : str, Kernel or feature map, default="auto"
         ``"auto"`` chooses by held-out error among Laplacian, Matern, additive and neural tangent kernels.
         By name: ``"gaussian"`` (or ``"rbf"``), ``"laplacian"``, ``"matern"`` (nu = 3/2), ``"arccosine"``,
-        ``"polynomial"`` (degree 3), ``"nngp"`` or ``"ntk"`` (depth 1), ``"cntk"`` (depth 2, for images). A kernel, for
+        ``"polynomial"`` (degree 3), ``"nngp"`` or ``"ntk"`` (depth 1), ``"cntk"`` (depth 2, for images);
+        ``"spectral-mixture"``, fitted to a sample of dense rows, without a metric. A kernel, for
         which a map is chosen; or an unfitted map, which is used as it is and then decides the width.
     n_components : int or "auto", default="auto"
         Number m of features. ``"auto"`` doubles it while the held-out error falls by 2 % or more, up to 8,192 and to
@@ -181,8 +182,6 @@ class KernelRegressor(CollectionScores, RegressorMixin, StandardDeviations, Kern
 
     #: Where targets lie; None with the squared loss, which takes them as they are.
     _robust: RobustTargets | None = None
-    n_targets_: int
-    _single_column: bool
 
     def __init__(
         self,
@@ -294,14 +293,6 @@ class KernelRegressor(CollectionScores, RegressorMixin, StandardDeviations, Kern
             return mean
         return mean, self._decode(self._standard_deviations(X)).astype(mean.dtype, copy=False)
 
-    def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
-        y = check_numbers(y, n_rows)
-        n_targets = 1 if y.ndim == 1 else y.shape[1]
-        if reset:
-            self.n_targets_, self._single_column = n_targets, y.ndim == 1
-        check_width(n_targets, self.n_targets_)
-        return y.reshape(n_rows) if self._single_column else y.reshape(n_rows, n_targets)
-
     def _learn_targets(self, first_pass: FirstPass) -> None:
         assert first_pass.low is not None
         assert first_pass.high is not None
@@ -334,22 +325,12 @@ class KernelRegressor(CollectionScores, RegressorMixin, StandardDeviations, Kern
     def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
         return weights
 
-    def _serves(self, n_outputs: int) -> bool:
-        return n_outputs == self.n_targets_ and (n_outputs == 1 or not self._single_column)
-
-    def _decode(self, scores: np.ndarray) -> np.ndarray:
-        return scores[:, 0] if self._single_column else scores
-
     def _same_targets(self, other: KernelModel) -> bool:
         return (
             isinstance(other, KernelRegressor)
             and self.n_targets_ == other.n_targets_
             and equal_records(self.target_units_, other.target_units_)
         )
-
-    @property
-    def _has_labels(self) -> bool:
-        return False
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the training data.
@@ -369,9 +350,3 @@ class KernelRegressor(CollectionScores, RegressorMixin, StandardDeviations, Kern
         self : object
         """
         return self._add_rows(X, y, sample_weight)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.single_output = True
-        tags.target_tags.multi_output = True
-        return tags

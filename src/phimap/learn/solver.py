@@ -76,6 +76,8 @@ class LinearSolution(Record):
         Of the errors, for Huber's loss, which counts those beyond 1.35 of it less; None for other losses.
     choice : str
         Why it was found in this form and not in another; empty where there was no choice.
+    centre : ndarray of shape (t,) or None
+        Mean of the outputs over the training rows; None in files of earlier versions.
     """
 
     coef: np.ndarray = field(metadata=of_floats("m", "t"))
@@ -91,6 +93,7 @@ class LinearSolution(Record):
     held_out: HeldOutScores | None = field(default=None, metadata={NOT_SAVED: True})
     scale: np.ndarray | None = field(default=None, metadata=of_floats("t"))
     choice: str = ""
+    centre: np.ndarray | None = field(default=None, metadata=of_floats("t"))
 
 
 class PassSums(Fold):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from phimap._progress import Stage, Stages
@@ -19,7 +20,7 @@ from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
 from phimap.learn.choice import KernelChoice
-from phimap.learn.data.batches import Batch, batch_rows, smallest_batch
+from phimap.learn.data.batches import Batch, RowShape, batch_rows, smallest_batch
 from phimap.learn.data.blocks import WeightedBlock
 from phimap.learn.data.feature_stream import FeatureStream
 from phimap.learn.data.first_pass import FirstPass
@@ -113,28 +114,30 @@ class StreamedFit(KernelChoice):
         """Whether held-out scores are of use beyond the choice of alpha."""
         return False
 
-    def _fit(self, batches: TrainingRows) -> Self:
+    def _fit(self, batches: TrainingRows, first_pass: FirstPass | None = None) -> Self:
+        """Fit on checked rows, of which somebody else may have made the first pass."""
         stages = Stages(bool(self.verbose))
-        with stages.stage("scales", getattr(batches, "n_rows", None), "rows") as advance:
-            first_pass = self._first_pass(batches, advance=advance)
+        if first_pass is None:
+            with stages.stage("scales", getattr(batches, "n_rows", None), "rows") as advance:
+                first_pass = self._first_pass(batches, advance=advance)
         with stages.stage("feature map"):
             self._prepare(first_pass, complete=True)
-        known = {"t": self._n_outputs(), "n_flops": self.feature_map_.record_.n_flops}
+        known = {"t": self._n_outputs, "n_flops": self.feature_map_.record_.n_flops}
         chosen = self._chosen(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize, **known)
         stages.tell(f"solver: {chosen.name}, {chosen.reason}")
+        rows = self._rows_that_fit(chosen.member, first_pass)
         if chosen.member is None:
             self._gather(None, batches, stages, first_pass.n_rows)
             self._solve(stages)
             self._correct(batches, stages)
         else:
-            self._solve_in_passes(chosen.member, batches, stages, first_pass)
+            self._solve_in_passes(chosen.member, batches, stages, first_pass, rows)
         self.solution_ = replace(self.solution_, choice=chosen.reason)
         self.stages_: list[Stage] = stages.finished
         return self
 
-    def _first_pass(
-        self, batches: TrainingRows, classes: Any = None, advance: Callable[[int], None] = lambda rows: None
-    ) -> FirstPass:
+    def _first_pass_start(self, *, labels: bool) -> Callable[[int], FirstPass]:
+        """What starts the first pass: what no data could make right is refused before they are gone through."""
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
         effort = EFFORTS[check_choice("effort", self.effort, tuple(EFFORTS))]
@@ -142,15 +145,20 @@ class StreamedFit(KernelChoice):
             check_choice("corrections", self.corrections, ("auto",))
         wish = self._wish()
         if (ignored := wish.ignored()) is not None:
-            warnings.warn(ignored, UserWarning, stacklevel=4)
+            warnings.warn(ignored, UserWarning, stacklevel=5)
         width = self._most_width()
         map_rows = wish.rows_to_fit(width)
         map_rows += CAPACITY if map_rows > FIT_ROWS else 0
         map_rows = max(map_rows, rows_in_passes(self._loss, self.solver, self.kernel, width))
         if wish.may_search() or self.n_components == "auto":
             map_rows = max(map_rows, effort.n_rows[-1])
-        settings = {"seed": seed, "collect_labels": self._has_labels, "map_rows": map_rows}
-        start = partial(FirstPass.start, map_bytes=memory_budget(self.memory) // 4, **settings)
+        settings = {"seed": seed, "collect_labels": labels, "map_rows": map_rows}
+        return partial(FirstPass.start, budget=memory_budget(self.memory), **settings)
+
+    def _first_pass(
+        self, batches: TrainingRows, classes: Any = None, advance: Callable[[int], None] = lambda rows: None
+    ) -> FirstPass:
+        start = self._first_pass_start(labels=self._has_labels)
         first_pass = fold_rows(batches, lambda first_row: Counted(start(first_row), advance)).fold
         if not first_pass.n_rows:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
@@ -188,21 +196,25 @@ class StreamedFit(KernelChoice):
             chosen = map_of_family(
                 found.family, found.kernel, most, n_ever, random_state=self._streams()["map"], n_jobs=self.n_jobs
             )
+        self._range = first_pass.columns.settled(moments, self._scaled(self._sample.first(_LENGTH_SCALE_ROWS).X))
         # A landmark knows more of itself than of new rows, so that those that are to judge are no landmarks.
         sample = first_pass.map_sample.behind(CAPACITY, max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
-        self.feature_map_ = with_image_shape(chosen, getattr(self, "image_shape_", None)).fit(self._scaled(sample.X))
+        targets = self._encode(sample.y) if chosen.wants_targets else None
+        unfitted = with_image_shape(chosen, getattr(self, "image_shape_", None))
+        self.feature_map_ = unfitted.fit(self._scaled(sample.X), targets)
 
+    @property
+    @abstractmethod
     def _n_outputs(self) -> int:
         """Targets t of the linear model."""
-        return self._encode(self._sample.first(1)[1]).shape[1]
 
     def _empty_solver(self, n_rows: int | None) -> RidgeSolver:
         """A solver for the prepared map that has seen nothing; `n_rows` are to come, None if that is not known."""
-        return RidgeSolver.start(self._width(), self._n_outputs(), n_rows)
+        return RidgeSolver.start(self._width(), self._n_outputs, n_rows)
 
-    def _member(self, n_rows: int | None, m: int, itemsize: int) -> Member | None:
+    def _member(self, n_rows: int | None, m: int, itemsize: int, t: int = 1) -> Member | None:
         """What solves in passes for `m` features of a map to come, None for Cholesky factorisation."""
-        return self._chosen(n_rows, m, itemsize).member
+        return self._chosen(n_rows, m, itemsize, t=t).member
 
     def _chosen(self, n_rows: int | None, m: int, itemsize: int, **known: Any) -> Chosen:
         """What solves for `m` features, and why."""
@@ -210,9 +222,16 @@ class StreamedFit(KernelChoice):
         solver = check_choice("solver", self.solver, ("auto", "cholesky", "cg"))
         return choose(self._loss, solver, n_rows, m, memory, chosen=self.alpha == "auto", **known)
 
+    def _rows_that_fit(self, member: Member | None, first_pass: FirstPass) -> int:
+        """Rows of a batch that the byte budget holds beside what solves; MemoryError where there are none."""
+        m, t, X = self._width(), self._n_outputs, first_pass.sample.X
+        needed = (RidgeSolver if member is None else member).memory(first_pass.n_rows, m, t)
+        shape = RowShape(0 if sparse.issparse(X) else X.shape[1], X.dtype.itemsize, t)
+        return batch_rows(m, X.dtype.itemsize, self.memory, needed, shape)
+
     def _gather(self, solver: RidgeSolver | None, batches: TrainingRows, stages: Stages, n_rows: int) -> None:
         """Give the features of all batches to `solver`, or to a new one to which no others are to come."""
-        empty = partial(RidgeSolver.start, self._width(), self._n_outputs(), n_rows)
+        empty = partial(RidgeSolver.start, self._width(), self._n_outputs, n_rows)
         dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
         with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
             # What it names goes to the rows, where these are elsewhere.
@@ -233,6 +252,15 @@ class StreamedFit(KernelChoice):
         """What makes features of rows, and numbers of their targets; with a buffer of its own."""
         features = self._features()
         return lambda X, y, weights: (features(X), self._encode(y), self._row_weights(y, weights))
+
+    def _requirements_to_solve(self) -> Iterator[tuple[bool, str]]:
+        """What must be true where the statistics may be solved again."""
+        check_alpha(self.alpha)
+        kept, width = (self._sample, self._outlying), self.scaling_.shift.size
+        yield self.solver_.n_rows > 0 and self._sample.keys.size > 0, "rows in its statistics and in its sample"
+        yield all(rows.are_numbers(width) for rows in kept), "rows of numbers, as wide as its scaling, in its sample"
+        targets = self._encode(self._sample.y)
+        yield targets.dtype.kind == "f" and len(targets) == len(self._sample.y), "targets of its kind in its sample"
 
     def _solve(self, stages: Stages) -> None:
         with stages.stage("regularisation"):
@@ -284,14 +312,15 @@ class StreamedFit(KernelChoice):
             return False
         m, budget = self._width(), memory_budget(self.memory)
         spare = budget - RidgeSolver.memory(None, m) - corrections_memory(m, self.n_jobs)
-        n_bytes = n_rows * (self._row_width * 8 + self._n_outputs() * 48)
+        n_bytes = n_rows * (self._row_width * 8 + self._n_outputs * 48)
         return n_rows >= max(_LEAST_ROWS_TO_CORRECT, 2 * m) and n_bytes <= min(spare, budget // 4)
 
-    def _solve_in_passes(self, member: Member, batches: TrainingRows, stages: Stages, first_pass: FirstPass) -> None:
-        """Solve by going through the batches several times; nothing is kept of them."""
-        m, t, dtype, n_rows = self._width(), self._n_outputs(), ops_for(self._sample.X).dtype, first_pass.n_rows
+    def _solve_in_passes(
+        self, member: Member, batches: TrainingRows, stages: Stages, first_pass: FirstPass, rows: int
+    ) -> None:
+        """Solve by going through the batches several times, the features of `rows` rows at a time; none are kept."""
+        m, t, dtype, n_rows = self._width(), self._n_outputs, ops_for(self._sample.X).dtype, first_pass.n_rows
         kept = member.memory(n_rows, m, t)
-        rows = batch_rows(m, dtype.itemsize, self.memory, kept)
         spare = max(memory_budget(self.memory) - kept - rows * m * dtype.itemsize, 0) // 2
         features = self._features()
 
@@ -329,6 +358,8 @@ class StreamedFit(KernelChoice):
 
     def _keep_solution(self, solution: LinearSolution) -> None:
         """Store a solution, in the units of the targets, and what its held-out scores tell."""
+        if not (np.isfinite(solution.coef).all() and np.isfinite(solution.intercept).all()):
+            raise ValueError("the solution is not finite: sums over the rows overflow. Scale X and y down.")
         self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
         self._learn_held_out(self.solution_.held_out)
 

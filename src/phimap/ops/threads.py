@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import lru_cache
 from threading import Lock, local
 from typing import Any, TypeVar
@@ -18,10 +19,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _inside = local()
+# Threads of the pool at the most, however many callers there are; they are started when they are first needed.
+_MOST_HELPERS = 256
 
 
 def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = None) -> list[Result]:
-    """Call ``task(item)`` for every item on `n_jobs` threads and return the results in order.
+    """Call ``task(item)`` for every item on `n_jobs` threads, this one among them, and return the results in order.
 
     BLAS is limited to one thread meanwhile, also for one job, so that a result depends on how the work was cut
     into items and not on who did it. The first exception is raised once the running tasks have ended; tasks not
@@ -32,16 +35,72 @@ def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
     with single_threaded_blas():
         if n_threads <= 1 or getattr(_inside, "task", False):
             return [task(item) for item in items]
-        with ThreadPoolExecutor(n_threads, initializer=_begin_thread) as pool:
-            futures = [pool.submit(task, item) for item in items]
+        work = _Work(task, items)
+        # Settings that belong to a context hold in every thread.
+        helpers = [_pool().submit(copy_context().run, work.run) for _ in range(n_threads - 1)]
+        try:
+            with _in_task():
+                work.run()
+        finally:
+            work.stop()
+            # Others may keep the pool busy: what has not begun has nothing left to do.
+            wait([helper for helper in helpers if not helper.cancel()])
+        return work.finished()
+
+
+class _Work:
+    """Items that several threads take one after the other."""
+
+    def __init__(self, task: Callable[[Any], Any], items: list[Any]):
+        self._task, self._items = task, items
+        self._left = iter(range(len(items)))
+        self._lock = Lock()
+        self._results: list[Any] = [None] * len(items)
+        self._errors: dict[int, BaseException] = {}
+
+    def run(self) -> None:
+        """Do what is left, as long as nothing has failed."""
+        while (index := self._next()) is not None:
             try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
-        for future in futures:
-            if not future.cancelled() and future.exception() is not None:
-                raise future.exception()  # pyright: ignore[reportGeneralTypeIssues]
-        return [future.result() for future in futures]
+                self._results[index] = self._task(self._items[index])
+            except BaseException as error:
+                self._errors[index] = error
+                self.stop()
+                if not isinstance(error, Exception):
+                    # An interrupt is the caller's own.
+                    raise
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return next(self._left, None)
+
+    def stop(self) -> None:
+        """Drop what nobody has begun."""
+        with self._lock:
+            self._left = iter(())
+
+    def finished(self) -> list[Any]:
+        """The results, once all threads have ended."""
+        if self._errors:
+            raise self._errors[min(self._errors)]
+        return self._results
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Threads that wait for tasks: to start them anew for each call would cost as much as a small call."""
+    return ThreadPoolExecutor(_MOST_HELPERS, initializer=_begin_thread)
+
+
+@contextmanager
+def _in_task() -> Iterator[None]:
+    """Mark this thread as one of tasks for a block."""
+    before = getattr(_inside, "task", False)
+    _inside.task = True
+    try:
+        yield
+    finally:
+        _inside.task = before
 
 
 @contextmanager
@@ -50,13 +109,8 @@ def one_thread() -> Iterator[None]:
 
     For work that somebody else has cut into tasks, such as a scheduler with threads or processes of its own.
     """
-    before = getattr(_inside, "task", False)
-    _inside.task = True
-    try:
-        with single_threaded_blas():
-            yield
-    finally:
-        _inside.task = before
+    with _in_task(), single_threaded_blas():
+        yield
 
 
 @contextmanager
@@ -117,6 +171,7 @@ class _Limits:
 _limits = _Limits()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_limits.forked)
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _of_this_thread() -> dict[int, int]:

@@ -255,7 +255,7 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
     features = work.batch_rows * m * size
     products = work.threads * size * min(m, BLOCK) * min(m, STRIP)
     searching = _SEARCH_BYTES if work.search else 0.0
-    process = machine.process + _READER_BYTES.get(work.file_format, 0.0)
+    process = machine.process + _READER_BYTES.get(work.file_format, 0.0) + work.held_out_bytes
     solving = work.solver_bytes + work.kept_bytes / work.workers
     judging = OUTLYING * m * 8
     if work.solver == "cholesky":

@@ -17,9 +17,8 @@ _TASKS_A_PARTITION = 3
 _MOMENT_BYTES = 150
 # Operations for each number of the table and feature that drawing a map takes; points of least energy take most.
 _DRAW_OPERATIONS = 1e7
-# Bytes that sums over a batch move for each feature, beside reading it twice: they are formed in float64, and a core
-# converts numbers as fast as it moves so many bytes.
-_SUM_BYTES = 24
+# Bytes that sums with targets move for each feature, beside reading it: a product with few columns takes as long.
+_SUM_BYTES = 12
 # Operations of a search of normal effort: three levels on samples of at most 8,000 rows, and so much for each column.
 # Measured on synthetic tables of 28 and 90 columns; a table of real data takes between a half and twice of it.
 _SEARCH_OPERATIONS, _SEARCH_OPERATIONS_A_COLUMN = 6e11, 1e10
@@ -90,7 +89,9 @@ class Clock:
         work = self.work
         if work.holdout is not None:
             yield self._pass_over_rows("checking the data", work.n_rows, _MOMENT_BYTES)
-        yield self._pass_over_rows("scales", work.n_train, _MOMENT_BYTES)
+        if work.holdout is None or work.workers > 1:
+            # In one process the learner makes its first pass while the command line checks the rows.
+            yield self._pass_over_rows("scales", work.n_train, _MOMENT_BYTES)
         yield self._feature_map()
         if work.solver == "cholesky":
             yield self._gram()
@@ -128,8 +129,8 @@ class Clock:
         operations = n * m**2
         # A batch reads and writes the sums, and the product that is added to them.
         triangles = n / work.batch_rows * work.triangle_bytes * (2 + 2 * size / 8)
-        # Sums of the features in float64 read a batch, and so does its product with the targets.
-        batches = n * m * (2 * size + _SUM_BYTES) + n * work.n_columns * _MOMENT_BYTES
+        # The sums of the features and their products with the targets read a batch once.
+        batches = n * m * (size + _SUM_BYTES) + n * work.n_columns * _MOMENT_BYTES
         core_seconds = {
             "features": self._features(n),
             "Gram matrix": machine.products(operations, size) + machine.moves(triangles),
@@ -212,7 +213,8 @@ class Clock:
         work = self.work
         n, m, t = float(work.n_rows - work.n_train), work.n_components, work.n_targets
         seconds = self._features(n) + self.machine.products(2 * n * m * (t + _HALF_SPEED), work.itemsize)
-        return self._stage("held-out rows", {"features": seconds}, operations=2 * n * m * t)
+        readings = 0.0 if work.held_out_bytes else 1.0
+        return self._stage("held-out rows", {"features": seconds}, readings=readings, operations=2 * n * m * t)
 
     def _stage(
         self,

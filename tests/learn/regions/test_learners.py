@@ -39,6 +39,7 @@ def test_corrections_follow_what_the_features_cannot(data, corrected):
     np.testing.assert_array_equal(plain.coef_, corrected.coef_)
 
 
+@pytest.mark.filterwarnings("ignore:.*far outside of the training rows")
 def test_standard_deviations_are_of_the_corrected_errors(data, corrected):
     X, y = data
     mean, std = corrected.predict(X[N_ROWS:], return_std=True)

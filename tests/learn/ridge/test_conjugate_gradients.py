@@ -9,12 +9,15 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from phimap.learn.data.blocks import feature_block
+from phimap.learn.ridge import conjugate_gradients
 from phimap.learn.ridge.added_rows import AddedRows
+from phimap.learn.ridge.columns import Columns
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.left_out_rows import LeftOutErrors, LeftOutRows
 from phimap.learn.ridge.normal_equations import NormalEquations, moments_of
 from phimap.learn.ridge.nystroem_preconditioner import Sketch
+from phimap.learn.ridge.search_in_passes import AlphaSearch
 from phimap.learn.ridge.sketch_rows import SketchRows
 from phimap.learn.ridge.solve import solve_ridge
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -147,6 +150,32 @@ def test_alpha_is_that_of_a_factorisation(outlying):
     np.testing.assert_allclose(found.coef, fitted.coef_.T, atol=1e-9)
     mutant = np.square(fitted.predict(Z[HELD_OUT]) - Y[HELD_OUT]).sum(axis=1).mean()
     assert mutant < 0.97 * found.scores.min()
+
+
+def test_a_weak_sketch_finds_the_alpha_all_the_same(monkeypatch):
+    """Ten directions of a slowly falling spectrum. Mutants: each alpha begins anew; and twelve passes at the most."""
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((N, M)) * 0.96 ** np.arange(M)
+    Y = Z @ rng.standard_normal((M, 1)) + 0.3 * rng.standard_normal((N, 1))
+    rows = left_out(Z, Y, outlying=False)
+    statistics = RidgeStatistics.empty(M, 1)
+    statistics.update(Z, Y)
+    peer = solve_ridge(statistics, held_out=rows.held_out)
+
+    def excess() -> float:
+        """The score at the alpha that is found over the least of the curve of a factorisation."""
+        found = solve(ConjugateGradients(left_out=lambda: rows, rank=10, most_rank=10), stream(Z, Y), M, 1, EPS)
+        return float(np.interp(np.log(found.alpha), np.log(peer.alphas), peer.scores) / peer.scores.min())
+
+    assert excess() < 1.02
+
+    def begun_anew(search: AlphaSearch, i: int) -> list[Columns]:
+        return [Columns(system.rhs, search.alphas[i], own) for system, own in search._pairs]
+
+    monkeypatch.setattr(AlphaSearch, "_begun", begun_anew)
+    assert excess() > 1.2
+    monkeypatch.setattr(conjugate_gradients, "_MOST_SEARCH_PASSES", 12)
+    assert excess() > 2
 
 
 def test_a_weak_sketch_grows():

@@ -12,11 +12,27 @@ from phimap.config import memory_budget, size_text
 from phimap.ops import Array
 
 # Rows whose features are formed and added to the Gram matrix at a time: enough that adding a block of the sum in
-# float64 costs little beside the product that forms it.
-_MOST_ROWS = 4096
-_LEAST_ROWS = 256
+# float64, and handing tasks to threads, cost little beside the product that forms it.
+_ROWS, _LEAST_ROWS = 4096, 256
+# Where features are few, the product of so many rows takes no time to speak of, and more of them come at a time.
+_MOST_ROWS, _FEW_BYTES = 16384, 64 * 2**20
 # Bytes of features that a batch may take.
 _BATCH_BYTES = 256 * 2**20
+
+# Arrays as large as the inputs of a batch that exist at a time while it is scaled and its moments are formed, and
+# float64 arrays as large as its targets while these are encoded and multiplied with the features.
+_INPUTS, _TARGETS = 3, 7
+# A sample of the rows is kept: 4,096 of them tell the mean of their squared errors to some 3 %, its differences along
+# a flat curve far better. Rows far from all others, on which too small an alpha fails, are few: fewer would miss them.
+CAPACITY = 4096
+# Bytes of dense rows beyond which fewer are kept, images mostly, and their share of the byte budget; a thousand are
+# enough for a length scale.
+_SAMPLE_BYTES, _SAMPLE_SHARE, _LEAST_SAMPLE = 2**28, 8, 1000
+# The sample of the map may be a wider one, of which the sample is a part.
+_SAMPLES = 2
+# Arrays as large as the least sample that the budget must hold while a kernel is chosen: both samples, that of the
+# search in the scales that are known, in those of a metric, and what is made of it on the way.
+_SAMPLE_ARRAYS = 5
 
 # Batches of inputs that the byte budget must hold: about ten exist at a time, and the features need their part.
 _BATCHES_IN_BUDGET = 32
@@ -47,10 +63,66 @@ class ArrayBatches:
 
 def feature_rows(n_components: int, itemsize: int) -> int:
     """Rows whose features are held at a time, fixed by the width alone."""
-    return int(np.clip(_BATCH_BYTES // (n_components * itemsize), _LEAST_ROWS, _MOST_ROWS))
+    row_bytes = n_components * itemsize
+    rows = np.clip(_FEW_BYTES // row_bytes, _ROWS, _MOST_ROWS)
+    return int(max(_LEAST_ROWS, min(rows, _BATCH_BYTES // row_bytes)))
 
 
-def batch_rows(n_components: int, itemsize: int, memory: int | str | None, kept: int) -> int:
+@dataclass(frozen=True)
+class RowShape:
+    """What a training row has beside its features.
+
+    Attributes
+    ----------
+    n_columns : int
+        Dense ones; 0 for CSR rows, which take few bytes.
+    itemsize : int
+        Bytes of a number.
+    n_targets : int
+    """
+
+    n_columns: int = 0
+    itemsize: int = 8
+    n_targets: int = 1
+
+    @property
+    def in_batch(self) -> int:
+        """Bytes of what is made of a row of a batch."""
+        return _INPUTS * self.n_columns * self.itemsize + 8 * _TARGETS * (self.n_targets - 1)
+
+    def kept(self, n_rows: int, memory: int | str | None) -> int:
+        """Bytes of what is kept of the rows of a stream, of which there are `n_rows`."""
+        row_bytes = self.n_columns * self.itemsize
+        rows = min(n_rows, sample_rows(CAPACITY, row_bytes, sample_bytes(memory_budget(memory))))
+        return _SAMPLES * rows * (row_bytes + 8 * self.n_targets)
+
+
+def sample_bytes(budget: int, *, wider: bool = False) -> int:
+    """Bytes that a sample of the rows may take, but for the least one, or a wider sample for the map."""
+    share = budget // _SAMPLE_SHARE
+    return share if wider else min(share, _SAMPLE_BYTES)
+
+
+def sample_rows(most_rows: int, row_bytes: int, most_bytes: int | None = None) -> int:
+    """Rows of so many bytes that a sample of a stream keeps, a thousand at the least."""
+    most_bytes = _SAMPLE_BYTES if most_bytes is None else most_bytes
+    return min(most_rows, max(_LEAST_SAMPLE, most_bytes // max(1, row_bytes)))
+
+
+def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
+    """Raise MemoryError where the budget has no room for what is made of a sample of a stream that has `n_rows`."""
+    n_rows = min(n_rows, sample_rows(CAPACITY, row_bytes, sample_bytes(budget)))
+    needed = _SAMPLE_ARRAYS * n_rows * row_bytes
+    if needed > budget:
+        raise MemoryError(
+            f"what is made of a sample of {n_rows} rows of {size_text(row_bytes)} needs {size_text(needed)} at least, "
+            f"over the budget of {size_text(budget)}. Use fewer columns, or raise `memory`."
+        )
+
+
+def batch_rows(
+    n_components: int, itemsize: int, memory: int | str | None, kept: int, shape: RowShape | None = None
+) -> int:
     """Rows of a batch: fixed by the width alone, unless the byte budget forces fewer.
 
     Parameters
@@ -60,19 +132,24 @@ def batch_rows(n_components: int, itemsize: int, memory: int | str | None, kept:
         Byte budget; None is the configured one.
     kept : int
         Bytes that the solver keeps beside a batch.
+    shape : RowShape, optional
+        What rows have beside their features; None is nothing to speak of.
 
     Raises
     ------
     MemoryError
         If these do not fit the budget with the smallest batch.
     """
-    rows = feature_rows(n_components, itemsize)
+    shape = RowShape() if shape is None else shape
+    rows, row_bytes = feature_rows(n_components, itemsize), n_components * itemsize + shape.in_batch
     budget = memory_budget(memory)
-    while rows > _LEAST_ROWS and kept + rows * n_components * itemsize > budget:
-        rows //= 2
-    needed = kept + rows * n_components * itemsize
+    # Rows of many columns or targets need no height: each is much work.
+    least = max(1, min(_LEAST_ROWS, _LEAST_ROWS * n_components * itemsize // max(1, shape.in_batch)))
+    while rows > least and kept + rows * row_bytes > budget:
+        rows = max(least, rows // 2)
+    needed = kept + rows * row_bytes
     if needed > budget:
-        raise MemoryError(memory_message(n_components, needed, memory))
+        raise MemoryError(memory_message(n_components, needed, memory, shape))
     return rows
 
 
@@ -89,10 +166,12 @@ def smallest_batch(n_components: int, itemsize: int) -> int:
     return _LEAST_ROWS * n_components * itemsize
 
 
-def memory_message(n_components: int, needed: int, memory: int | str | None) -> str:
+def memory_message(n_components: int, needed: int, memory: int | str | None, shape: RowShape | None = None) -> str:
     """What a fit that needs more bytes than the budget has to say."""
+    rows = "" if shape is None or not shape.n_columns else f" to rows of {shape.n_columns} columns"
+    targets = "" if shape is None or shape.n_targets == 1 else f" with {shape.n_targets} targets"
     return (
-        f"a fit of `n_components`={n_components} needs {size_text(needed)}, over the budget of "
+        f"a fit of `n_components`={n_components}{rows}{targets} needs {size_text(needed)}, over the budget of "
         f"{size_text(memory_budget(memory))}. Use fewer components, solver='auto', or raise `memory`."
     )
 

@@ -17,6 +17,8 @@ from phimap.packed import PackedArray
 
 #: What features come in: an array, a tensor or a packed array, (r, m).
 Features = Array | PackedArray
+# Rows over which products with targets are summed in the dtype of the features; sums of these are float64.
+_SUMMED_ROWS = 256
 
 
 class FeatureBlock(ABC):
@@ -122,8 +124,6 @@ class DenseBlock(FeatureBlock):
 
     def __init__(self, features: np.ndarray):
         self.features = features
-        # Of the columns, formed once: rows that are kept are gone through many times.
-        self._sums: np.ndarray | None = None
 
     def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
         gram.add_products(self.features, sign, n_jobs)
@@ -131,25 +131,22 @@ class DenseBlock(FeatureBlock):
     def cross_products(
         self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        Z, mean = self.features, weighted_mean(Y, weights)
+        Z, mean, t = self.features, weighted_mean(Y, weights), Y.shape[1]
         # The rounding of products in float32 then does not grow with a constant in Y.
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
-        deviations = deviations.astype(Z.dtype, copy=False)
-        known = self._sums if weights is None else None
-        cross, sums = np.empty((Z.shape[1], Y.shape[1])), np.empty(Z.shape[1]) if known is None else known.copy()
+        counts, count_scale = _scaled(np.ones((len(Y), 1)) if weights is None else weights[:, None], weights)
+        left = np.ascontiguousarray(np.hstack([deviations, counts]).T, Z.dtype)
+        products = np.zeros((t + 1, Z.shape[1]))
 
         def multiply(first: int) -> None:
             columns = slice(first, first + BLOCK)
-            if weights is not None:
-                sums[columns] = weights @ Z[:, columns].astype(np.float64, copy=False)
-            elif known is None:
-                sums[columns] = Z[:, columns].sum(axis=0, dtype=np.float64)
-            cross[columns] = Z[:, columns].T @ deviations * scale + np.outer(sums[columns], mean)
+            for start in range(0, len(Z), _SUMMED_ROWS):
+                rows = slice(start, start + _SUMMED_ROWS)
+                products[:, columns] += left[:, rows] @ Z[rows, columns]
 
         run_tasks(multiply, range(0, Z.shape[1], BLOCK), n_jobs)
-        if weights is None:
-            self._sums = sums.copy()
-        return cross, sums
+        sums = products[t] * count_scale
+        return products[:t].T * scale + np.outer(sums, mean), sums
 
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         ops = ops_for(self.features)

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
+from phimap.learn.data.batches import require_sample, sample_bytes
+from phimap.learn.data.column_range import ColumnRange
 from phimap.learn.data.extreme_targets import ExtremeTargets
 from phimap.learn.data.folds import Fold
 from phimap.learn.data.labels import Labels
 from phimap.learn.data.reservoir import CAPACITY, Reservoir
 from phimap.learn.data.scaling import Moments
-from phimap.ops import Array
+from phimap.ops import Array, ops_for
 from phimap.records import Record, of_floats, of_number
 
 
@@ -29,10 +32,14 @@ class FirstPass(Record, Fold):
         None where targets are no labels.
     moments : Moments or None
         None before the first batch.
+    columns : ColumnRange
+        Empty for CSR rows.
     n_rows : int
         Rows seen.
     low, high : ndarray of shape (t,) or None
         Range of the targets; None where they are labels.
+    budget : int or None
+        Bytes for all that is made of the samples: rows of which it does not hold them are refused.
     extremes : ExtremeTargets
         Empty where they are labels.
     """
@@ -42,13 +49,15 @@ class FirstPass(Record, Fold):
     labels: Labels | None
     extremes: ExtremeTargets
     moments: Moments | None = None
+    columns: ColumnRange = field(default_factory=ColumnRange)
     n_rows: int = field(default=0, metadata=of_number(least=0))
     low: np.ndarray | None = field(default=None, metadata=of_floats("t"))
     high: np.ndarray | None = field(default=None, metadata=of_floats("t"))
+    budget: int | None = field(default=None, metadata=of_number(least=0))
 
     @classmethod
     def start(
-        cls, first_row: int, *, seed: int, collect_labels: bool, map_rows: int = 0, map_bytes: int = 0
+        cls, first_row: int, *, seed: int, collect_labels: bool, map_rows: int = 0, budget: int | None = None
     ) -> FirstPass:
         """Return the pass over rows from `first_row` of a stream on, which has seen none.
 
@@ -61,14 +70,16 @@ class FirstPass(Record, Fold):
             Whether targets are labels.
         map_rows : int, default=0
             Rows that the map wants to see, where they are more than the sample has.
-        map_bytes : int, default=0
-            Bytes that they may take.
+        budget : int, optional
+            Bytes for all that is made of the samples; None does not bound it.
         """
         wider = None
         if map_rows > CAPACITY:
             # One seed gives one order: these rows begin with those of the sample.
-            wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=map_bytes)
-        return cls(Reservoir(seed, first_row), wider, Labels() if collect_labels else None, ExtremeTargets())
+            most_bytes = None if budget is None else sample_bytes(budget, wider=True)
+            wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=most_bytes)
+        sample = Reservoir(seed, first_row, most_bytes=None if budget is None else sample_bytes(budget))
+        return cls(sample, wider, Labels() if collect_labels else None, ExtremeTargets(), budget=budget)
 
     @property
     def map_sample(self) -> Reservoir:
@@ -77,18 +88,29 @@ class FirstPass(Record, Fold):
 
     def update(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
         """Add rows (r, d) with their checked targets and weights (r,)."""
+        self.add_rows(rows, targets, weights)
+        if self.labels is not None:
+            self.labels.update(targets, weights)
+        else:
+            self.add_numbers(targets)
+
+    def add_rows(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
+        """Add rows (r, d), and for the sample their targets, about which nothing else is learned."""
+        if self.budget is not None and not sparse.issparse(rows):
+            require_sample(self.n_rows + rows.shape[0], rows.shape[1] * ops_for(rows).dtype.itemsize, self.budget)
         if self.moments is None:
             self.moments = Moments.empty(rows.shape[1])
         self.moments.update(rows, weights)
+        self.columns.update(rows)
         self.sample.update(rows, targets, weights)
         if self.wider_sample is not None:
             self.wider_sample.update(rows, targets, weights)
         self.n_rows += rows.shape[0]
-        if self.labels is not None:
-            self.labels.update(targets, weights)
-        else:
-            self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))
-            self.extremes.update(targets)
+
+    def add_numbers(self, targets: np.ndarray) -> None:
+        """Add checked targets that are numbers, (r,) or (r, t)."""
+        self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))
+        self.extremes.update(targets)
 
     def merge(self, later: Self) -> None:
         if later.moments is None:
@@ -96,6 +118,7 @@ class FirstPass(Record, Fold):
         if self.moments is None:
             self.moments = Moments.empty(later.moments.mean.size)
         self.moments.merge(later.moments)
+        self.columns.merge(later.columns)
         self.sample.join(later.sample)
         if self.wider_sample is not None and later.wider_sample is not None:
             self.wider_sample.join(later.wider_sample)

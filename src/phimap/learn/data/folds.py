@@ -62,22 +62,21 @@ class Both(Fold, Generic[OneFold, OtherFold]):
         self.other.resume(state[1])
 
 
-class Counted(Fold, Generic[OneFold]):
-    """A fold that tells how many rows it has seen, batch by batch.
+class Wrapped(Fold, Generic[OneFold]):
+    """A fold around another, whose state is that of the other.
 
     Attributes
     ----------
     fold : Fold
     """
 
-    def __init__(self, fold: OneFold, advance: Callable[[int], None]):
-        self.fold, self._advance = fold, advance
+    def __init__(self, fold: OneFold):
+        self.fold = fold
 
     def update(self, rows: Any, targets: Any, weights: Any) -> None:
         self.fold.update(rows, targets, weights)
-        self._advance(rows.shape[0])
 
-    def merge(self, later: Counted[OneFold]) -> None:
+    def merge(self, later: Wrapped[OneFold]) -> None:
         self.fold.merge(later.fold)
 
     @property
@@ -86,6 +85,18 @@ class Counted(Fold, Generic[OneFold]):
 
     def resume(self, state: Any) -> None:
         self.fold.resume(state)
+
+
+class Counted(Wrapped[OneFold]):
+    """A fold that tells how many rows it has seen, batch by batch."""
+
+    def __init__(self, fold: OneFold, advance: Callable[[int], None]):
+        super().__init__(fold)
+        self._advance = advance
+
+    def update(self, rows: Any, targets: Any, weights: Any) -> None:
+        super().update(rows, targets, weights)
+        self._advance(rows.shape[0])
 
 
 @runtime_checkable

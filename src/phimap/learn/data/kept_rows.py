@@ -52,6 +52,13 @@ class KeptRows(Record, ABC):
         yield self.X is None or getattr(self.X, "shape", ())[:1] == self.keys.shape, "a key for each row"
         yield self.y is None or np.shape(self.y)[:1] == self.keys.shape, "a target for each row"
 
+    def are_numbers(self, width: int) -> bool:
+        """Whether what is kept, if anything, are rows (n_kept, width) with targets, of dtypes that learners take."""
+        X = self.X
+        if X is None or self.y is None:
+            return not self.keys.size
+        return X.ndim == 2 and X.shape[1] == width and X.dtype in (np.float32, np.float64, np.uint8)
+
     def rows(self, chosen: np.ndarray) -> WeightedRows:
         """Some of the rows kept, in this order."""
         return WeightedRows(self.X[chosen], self.y[chosen], None if self.weights is None else self.weights[chosen])
@@ -110,5 +117,12 @@ def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: 
     fresh = more[new] if sparse.issparse(more) else np.asarray(ops_for(more).to_host(more[new]))
     if X is None:
         return fresh, targets[new]
-    stacked = sparse.vstack([X[old], fresh]).tocsr() if sparse.issparse(fresh) else np.concatenate([X[old], fresh])
-    return stacked, np.concatenate([y[old], targets[new]])
+    every = np.concatenate([y[old], targets[new]])
+    if sparse.issparse(fresh):
+        return sparse.vstack([X[old], fresh]).tocsr(), every
+    stacked = np.empty((len(old) + len(new), X.shape[1]), np.result_type(X, fresh))
+    # Row by row: a copy of all rows that stay would stand beside both.
+    for place, row in enumerate(old):
+        stacked[place] = X[row]
+    stacked[len(old) :] = fresh
+    return stacked, every

@@ -25,6 +25,11 @@ class Labels(Record):
     values: np.ndarray | None = field(default=None, metadata=of_entries("any", "k"))
     weights: np.ndarray | None = field(default=None, metadata=of_floats("k", least=0))
 
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return 0 if self.values is None else self.values.size
+
     def update(self, labels: Any, weights: np.ndarray | None = None) -> None:
         """Add labels (r,) of rows with these weights (r,); None stands for ones."""
         values, index = np.unique(labels, return_inverse=True)

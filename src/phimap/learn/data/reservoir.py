@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from phimap.learn.data.batches import CAPACITY, sample_rows
 from phimap.learn.data.kept_rows import KeptRows, WeightedRows
 from phimap.ops import Array, ops_for
-
-#: Rows that are kept: the mean of their squared errors is known to some 3 %, its differences along a flat curve far
-#: better. Rows far from all others, on which too small an alpha fails, are few: fewer rows would miss them.
-CAPACITY = 4096
-# Bytes of dense rows beyond which fewer are kept, images mostly; a thousand are enough for a length scale.
-_MOST_BYTES = 2**28
-_LEAST_ROWS = 1000
 
 
 @dataclass
@@ -64,8 +58,7 @@ class Reservoir(KeptRows):
         most_rows = CAPACITY if self.most_rows is None else self.most_rows
         if sparse.issparse(X):
             return most_rows
-        most_bytes = _MOST_BYTES if self.most_bytes is None else self.most_bytes
-        return min(most_rows, max(_LEAST_ROWS, most_bytes // (X.shape[1] * ops_for(X).dtype.itemsize)))
+        return sample_rows(most_rows, X.shape[1] * ops_for(X).dtype.itemsize, self.most_bytes)
 
 
 def fingerprint(X: Array, y: np.ndarray) -> str:

@@ -32,11 +32,21 @@ def check_numbers(y: Any, n_rows: int) -> np.ndarray:
             f"X has {n_rows}."
         )
     check_finite(y, "y")
-    if y.size and (largest := np.abs(y).max()) > _LARGEST:
+    if y.size and (largest := _largest(y)) > _LARGEST:
         raise ValueError(
             f"`y` must lie within {_LARGEST:g} of 0, whose squares float64 holds, got {largest:g}. Rescale y."
         )
     return y
+
+
+def are_usable(y: np.ndarray) -> bool:
+    """Whether `check_numbers` takes the numbers `y`."""
+    return not y.size or bool(_largest(y) <= _LARGEST)
+
+
+def _largest(y: np.ndarray) -> float:
+    """The largest absolute value, without an array of them all."""
+    return max(-float(y.min()), float(y.max()))
 
 
 def check_width(n_targets: int, expected: int) -> None:

@@ -77,8 +77,15 @@ class TargetUnits(Record):
                 np.ldexp(part, self.exponent) + self.shift for part in (held_out.predictions, held_out.targets)
             )
             held_out = replace(held_out, predictions=predictions, targets=targets)
-        intercept = intercept + self.shift
-        return replace(solution, coef=coef, intercept=intercept, scores=scores, held_out=held_out, scale=scale)
+        return replace(
+            solution,
+            coef=coef,
+            intercept=intercept + self.shift,
+            centre=np.ldexp(solution.centre, self.exponent) + self.shift,
+            scores=scores,
+            held_out=held_out,
+            scale=scale,
+        )
 
 
 def check_range(y: np.ndarray) -> np.ndarray:

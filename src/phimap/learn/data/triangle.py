@@ -11,8 +11,8 @@ from phimap.records import Record, of_floats, of_number
 
 # Three float64 blocks of this side fill a 6 MB share of cache, and a product of two is still near peak speed.
 BLOCK = 512
-#: Columns of a block row that one task multiplies: its float32 product (512 x 2048) stays in cache until it is added.
-STRIP = 2048
+#: Columns of a block row that one task multiplies: its float32 product (512 x 4096) is added while it is in cache.
+STRIP = 4096
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from phimap._validation import check_finite
 from phimap.ops import to_host
+from phimap.tables.frames import rows_at
 
 #: Beyond these the squares of float32 features times a weight of a row and one of its class would overflow, or vanish.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15
@@ -45,9 +46,17 @@ def check_mean_weight(total: float, n_rows: int) -> None:
         )
 
 
-def positive_rows(weights: np.ndarray | None) -> np.ndarray | None:
-    """Indices of the rows of positive weight; None where that is all."""
-    return None if weights is None or weights.all() else np.flatnonzero(weights)
+def rows_that_count(
+    X: Any, y: np.ndarray, weights: np.ndarray | None, *, wanted: bool
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """The rows of positive weight with their targets and weights; there must be one where `wanted`."""
+    if weights is None or weights.all():
+        return X, y, weights
+    positive = np.flatnonzero(weights)
+    if wanted and not positive.size:
+        raise ValueError("`sample_weight` must not be zero at all rows. Give one row a positive weight.")
+    kept = weights[positive]
+    return rows_at(X, positive), y[positive], None if (kept == 1).all() else kept
 
 
 def joined_weights(weights: list[np.ndarray | None], sizes: list[int]) -> np.ndarray | None:

@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
 
 from phimap._progress import Stages
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_integer, check_real, check_samples
 from phimap.config import memory_budget, size_text, thread_count
-from phimap.kernels import Kernel, StationaryKernel
+from phimap.kernels import StationaryKernel
 from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, require_reiterable
 from phimap.learn.data.first_pass import FirstPass
 from phimap.learn.data.folds import fold_rows
 from phimap.learn.data.reservoir import Reservoir
-from phimap.learn.data.scaling import Scaling, check_standardisation
-from phimap.learn.data.weights import check_mean_weight, check_weights, positive_rows, total_weight
+from phimap.learn.data.scaling import check_standardisation
+from phimap.learn.data.weights import check_mean_weight, check_weights, rows_that_count, total_weight
 from phimap.learn.doubly_stochastic.blocks import WIDTH, BlockedMap
+from phimap.learn.doubly_stochastic.outputs import ROWS_AT_A_TIME, BlockedModel
 from phimap.learn.doubly_stochastic.preconditioner import ROWS, Preconditioner
 from phimap.learn.doubly_stochastic.rows import in_order_of_stream, in_random_order, rows_of_batch
-from phimap.learn.doubly_stochastic.steps import Problem
 from phimap.learn.search.kernel import STATIONARY
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.learn.search.names import kernel_name
+from phimap.learn.targets import require_targets
 from phimap.ops import Array, ops_for
 
 _ROLES = ("sample", "blocks", "order", "norm")
-# Rows that are gone through at a time where no step is taken, and rows on which the length scale is estimated.
-_ROWS, _LENGTH_SCALE_ROWS = 4096, 1000
+# Rows on which the length scale is estimated.
+_LENGTH_SCALE_ROWS = 1000
 # Steps of `partial_fit`, whose end nobody knows, before they are shortened like 1 / sqrt(step).
 _FULL_STEPS = 20
 
 
-class DoublyStochasticModel(BaseEstimator, ABC):
+class DoublyStochasticModel(BlockedModel):
     """A linear model on random features of which nothing but the coefficients is stored.
 
     Subclasses turn targets into numbers and scores into predictions.
     """
 
-    blocks_: BlockedMap
     solver_: Preconditioner
-    scaling_: Scaling
     n_features_in_: int
     feature_names_in_: np.ndarray
     image_shape_: tuple[int, int, int] | None
@@ -55,11 +53,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
     n_samples_seen_: int
     weight_seen_: float
     n_steps_: int
-    loss: str
-    _coef: np.ndarray
-    _intercept: np.ndarray
     _seed: np.random.SeedSequence
-    _sparse: bool
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         """What must be true of a model from a file: see `Record.requirements`."""
@@ -82,7 +76,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         kernel: str | StationaryKernel = "gaussian",
         n_components: int = 8192,
         *,
-        loss: str,
+        loss: str = "squared",
         alpha: float = 1e-4,
         length_scale: float | str = "median",
         projection: str = "auto",
@@ -152,7 +146,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
             If coefficients and blocks exceed the byte budget.
         """
         rows, targets, weights = self._check_rows(X, y, sample_weight, reset=True)
-        first_pass = self._first_pass(ArrayBatches(rows, targets, weights, _ROWS))
+        first_pass = self._first_pass(ArrayBatches(rows, targets, weights, ROWS_AT_A_TIME))
         order = self._streams()["order"]
         batch = rows_of_batch(rows.shape[0])
         return self._fit(first_pass, lambda: in_random_order(rows, targets, weights, batch, order))
@@ -187,7 +181,9 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         first = not hasattr(self, "blocks_")
         rows, targets, weights = self._check_rows(X, y, sample_weight, reset=first)
         if first:
-            self._prepare(self._first_pass(ArrayBatches(rows, targets, weights, _ROWS), classes), complete=False)
+            self._prepare(
+                self._first_pass(ArrayBatches(rows, targets, weights, ROWS_AT_A_TIME), classes), complete=False
+            )
             self.n_samples_seen_, self.weight_seen_, self.n_steps_ = 0, 0.0, 0
         self.n_samples_seen_ += rows.shape[0]
         self.weight_seen_ += total_weight(weights, rows.shape[0])
@@ -307,7 +303,7 @@ class DoublyStochasticModel(BaseEstimator, ABC):
         return make(median_length_scale(rows, make(1.0), weights) if isinstance(scale, str) else float(scale))
 
     def _check_memory(self, m: int, t: int, itemsize: int) -> None:
-        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + _ROWS) * (WIDTH + self.n_features_in_)
+        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + ROWS_AT_A_TIME) * (WIDTH + self.n_features_in_)
         if needed > memory_budget():
             raise MemoryError(
                 f"a fit of `n_components`={m} with {t} targets needs {size_text(needed)}, over the budget of "
@@ -315,76 +311,22 @@ class DoublyStochasticModel(BaseEstimator, ABC):
                 "phimap.config(memory=...)."
             )
 
-    # Outputs ---------------------------------------------------------------------------------------------------
-
-    def _scores(self, X: Any) -> np.ndarray:
-        """Outputs (n, t) of the linear model, batch by batch."""
-        check_is_fitted(self, "blocks_")
-        X = self._alike(check_samples(self, X, reset=False))
-        problem, scores = self._problem(), np.empty((X.shape[0], self._intercept.size))
-        for start in range(0, X.shape[0], _ROWS):
-            part = slice(start, start + _ROWS)
-            scores[part] = problem.scores(self._scaled(X[part]), self._coef, self._intercept)
-        return scores.astype(ops_for(X).dtype, copy=False)
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The exact kernel that the features estimate."""
-        check_is_fitted(self, "blocks_")
-        return self.blocks_.kernel
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """Coefficients (m,), or (t, m) for several targets."""
-        check_is_fitted(self, "blocks_")
-        return self._coef[:, 0] if self._coef.shape[1] == 1 else self._coef.T
-
-    @property
-    def intercept_(self) -> Any:
-        """Intercept, a float or (t,) for several targets."""
-        check_is_fitted(self, "blocks_")
-        return float(self._intercept[0]) if self._intercept.size == 1 else self._intercept
-
     # Shared small things ---------------------------------------------------------------------------------------
 
     def _check_rows(
         self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool
     ) -> tuple[Array, np.ndarray, np.ndarray | None]:
         """Rows of positive weight, their targets and weights."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass the targets."
-            )
+        require_targets(self, y)
         X = check_samples(self, X, reset=reset)
         if reset:
             self._sparse = sparse.issparse(X)
         X = self._alike(X)
         y = self._check_targets(y, X.shape[0], reset=reset)
-        weights = check_weights(sample_weight, X.shape[0])
-        if weights is not None and (positive := positive_rows(weights)) is not None:
-            if not positive.size:
-                raise ValueError("`sample_weight` must not be zero at all rows. Give one row a positive weight.")
-            X, y, weights = X[positive], y[positive], weights[positive]
-        return X, y, weights
-
-    def _alike(self, X: Array) -> Array:
-        """Rows that are all dense or all CSR, as the first ones were."""
-        if self._sparse == sparse.issparse(X):
-            return X
-        return X.toarray() if sparse.issparse(X) else sparse.csr_matrix(ops_for(X).to_host(X))
-
-    def _scaled(self, rows: Array) -> Array:
-        ops = ops_for(rows)
-        return self.scaling_.bind(ops).apply(ops, rows)
-
-    def _problem(self) -> Problem:
-        return Problem(self.blocks_, self.loss, self.n_jobs)
+        return rows_that_count(X, y, check_weights(sample_weight, X.shape[0]), wanted=True)
 
     def _streams(self) -> dict[str, np.random.Generator]:
         return named_streams(self._seed, *_ROLES)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "blocks_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -8,15 +8,17 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from phimap._dask import by_blocks
 from phimap._validation import check_choice
 from phimap.kernels import StationaryKernel
 from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.label_targets import check_labels, decode_scores, encode_labels
+from phimap.learn.data.label_targets import encode_labels
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
 from phimap.learn.margin.losses.logistic import log_probabilities
+from phimap.learn.targets import LabelTargets
 
 
-class DoublyStochasticClassifier(ClassifierMixin, DoublyStochasticModel):
+class DoublyStochasticClassifier(LabelTargets, ClassifierMixin, DoublyStochasticModel):
     """Kernel classification by stochastic gradients, with random directions that are drawn anew whenever needed.
 
     Minimises ``sum_i loss(phi(x_i)^T W + c, y_i) + alpha |W|^2 / 2``, and stores the coefficients alone, see
@@ -64,8 +66,6 @@ weight_seen_
     True
     """
 
-    classes_: np.ndarray
-
     def __init__(
         self,
         kernel: str | StationaryKernel = "gaussian",
@@ -95,30 +95,16 @@ weight_seen_
             verbose=verbose,
         )
 
-    def _serves(self, n_outputs: int) -> bool:
-        n_classes = self.classes_.size
-        return self.classes_.ndim == 1 and n_classes > 1 and n_outputs == (1 if n_classes == 2 else n_classes)
-
     def _check_loss(self) -> str:
         return check_choice("loss", self.loss, ("logistic", "hinge", "squared_hinge", "squared"))
 
-    def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
-        return check_labels(y, n_rows)
-
     def _learn_targets(self, first_pass: FirstPass) -> np.ndarray:
-        labels = None if first_pass.labels is None else first_pass.labels.values
-        if labels is None or labels.size < 2:
-            raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
-        self.classes_ = labels
-        return np.zeros(1 if labels.size == 2 else labels.size)
+        self._learn_classes(first_pass)
+        return np.zeros(self._n_outputs)
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         # Signs: 1 for the class of the row, -1 for the others.
         return np.where(encode_labels(y, self.classes_) > 0, 1.0, -1.0)
-
-    @property
-    def _has_labels(self) -> bool:
-        return True
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take one pass over further rows.
@@ -142,50 +128,14 @@ weight_seen_
         ValueError
             If a label is not among the classes of the first call, or `classes` changes.
         """
-        if classes is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"`classes` must be those of the first call, {self.classes_.tolist()}, got {list(classes)}. "
-                "Leave it out in later calls."
-            )
+        self._check_classes(classes)
         return self._add_rows(X, y, sample_weight, classes)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-
-        Raises
-        ------
-        ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
-        """
-        return decode_scores(self._scores(X), self.classes_)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Outputs of the linear model.
-
-        Parameters
-        ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive for ``classes_[1]`` where there are two classes.
-        """
-        scores = self._scores(X)
-        return scores[:, 0] if self.classes_.size == 2 else scores
 
     def _has_probabilities(self) -> bool:
         return self.loss == "logistic"
 
     @available_if(_has_probabilities)
+    @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes, with the logistic loss.
 
@@ -201,6 +151,7 @@ weight_seen_
         return log_probabilities(self._scores(X))
 
     @available_if(_has_probabilities)
+    @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, with the logistic loss.
 

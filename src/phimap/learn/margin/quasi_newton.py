@@ -137,6 +137,7 @@ class QuasiNewton(Solver):
             "quasi-newton",
             status,
             self.n_passes,
+            centre=point[-1].copy(),
         )
 
     def _evaluate(self, point: np.ndarray):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phimap.learn.data.blocks import FeatureBlock
-from phimap.learn.data.folds import AnyFold, Fold, fold_rows
+from phimap.learn.data.folds import AnyFold, Wrapped, fold_rows
 from phimap.learn.data.robust_targets import RobustTargets
 from phimap.learn.margin.alpha import Choice, choose_alpha
 from phimap.learn.margin.losses.huber import Huber, scale_ratio, scale_step
@@ -55,7 +55,8 @@ class Units:
             )
             held_out = replace(held_out, predictions=predictions, targets=targets)
         coef, intercept = solution.coef * self.scale, solution.intercept * self.scale + self.centre
-        return replace(solution, coef=coef, intercept=intercept, held_out=held_out, scale=self.scale)
+        centre = solution.centre * self.scale + self.centre
+        return replace(solution, coef=coef, intercept=intercept, centre=centre, held_out=held_out, scale=self.scale)
 
 
 @dataclass(frozen=True)
@@ -72,24 +73,15 @@ class RowsInUnits:
         return fold_rows(self.rows, lambda first_row: _FoldInUnits(start(first_row), units)).fold
 
 
-class _FoldInUnits(Fold):
+class _FoldInUnits(Wrapped[Any]):
     """A fold that sees targets in other units."""
 
     def __init__(self, fold: Any, units: Units):
-        self.fold, self._units = fold, units
+        super().__init__(fold)
+        self._units = units
 
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
-        self.fold.update(rows, self._units.apply(targets), weights)
-
-    def merge(self, later: _FoldInUnits) -> None:
-        self.fold.merge(later.fold)
-
-    @property
-    def state(self) -> Any:
-        return self.fold.state
-
-    def resume(self, state: Any) -> None:
-        self.fold.resume(state)
+        super().update(rows, self._units.apply(targets), weights)
 
 
 class RobustMinimiser:

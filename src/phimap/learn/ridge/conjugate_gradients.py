@@ -32,8 +32,8 @@ _RANK, _MOST_RANK = 1024, 2048
 _LEAST_RANK = 256
 # Arrays (m, k) of k outlying rows: their features, and these less their mean as columns.
 _OUTLYING_ARRAYS = 2
-# Passes of the search for alpha at the most: a flat curve need not settle.
-_SEARCH_PASSES = 12
+# Passes of the search for alpha at the most, since a flat curve need not settle; and while its least score falls.
+_SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
 # Of so few rows none are held out; they are kept whatever the byte budget.
 _FEW_ROWS = 20
 # Solutions that are followed at once, of ten alphas with and without outlying rows, and arrays (m, t) that each holds.
@@ -71,8 +71,9 @@ class ConjugateGradients(Solver):
     that are followed; the last forms the true residual. Where the least eigenvalue that the sketch knows is above four
     times the alpha, a pass doubles its rank. The search begins at the least of the curve that the preconditioner alone
     gives, and follows it by five alphas at a time, four to a decade, each with a preconditioner of its own from the
-    same sketch, and each with the outlying rows and without them; the solution with all rows goes on from there without
-    a further pass.
+    same sketch, and each with the outlying rows and without them. An alpha that comes later begins at the solution of
+    its nearest neighbour, which knows more than the sketch. The solution with all rows goes on from the best without a
+    further pass.
 
     **Error.** The residual that is reported is that of the system as it stands, formed anew. The criterion is that of
     `solve_ridge` with held-out and outlying rows, see `LeftOutErrors`.
@@ -138,6 +139,7 @@ class ConjugateGradients(Solver):
             status,
             self.n_passes,
             chosen.held_out,
+            centre=system.mean_y,
         )
 
     def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, LeftOutRows | None, Sketch]]:
@@ -201,7 +203,7 @@ class ConjugateGradients(Solver):
             yield from self._grow(sketch)
             preconditioner = sketch.preconditioner(systems[-1], eps)
             search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
-        yield from search.run(_SEARCH_PASSES)
+        yield from search.run(_SEARCH_PASSES, _MOST_SEARCH_PASSES)
         W, image = search.solution
         # What is known of the product without some rows is worth a pass with all.
         image = system.of_all(systems[0].to_all(image, W), W)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -173,16 +173,17 @@ def leave_one_out_system(
     """Give the dual system, judged by the exact leave-one-out error: see `solve_ridge_dual`."""
     shares = weight_shares(weights, Y.shape[0])
 
-    def errors(inverse: ExactShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        duals, diagonals = inverse.images(shifts), inverse.diagonals(shifts)
-        return np.stack([left_out_errors(*one, shares) for one in zip(shifts, duals, diagonals, strict=True)])
+    def errors(inverse: ExactShiftedInverse, shifts: np.ndarray) -> Iterator[np.ndarray]:
+        # One shift after the other: with many targets the errors at all of them would be the largest arrays of a fit.
+        for shift, diagonal in zip(shifts, inverse.diagonals(shifts), strict=True):
+            yield left_out_errors(shift, inverse.images(np.array([shift]))[0], diagonal, shares)
 
     def score(inverse: ExactShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        squares = np.square(errors(inverse, shifts)).sum(axis=2)
+        squares = np.stack([np.square(one).sum(axis=1) for one in errors(inverse, shifts)])
         # The roots of the weights are in the right-hand side.
         return squares.mean(axis=1) if weights is None else squares.sum(axis=1) / weights.sum()
 
     def predictions(inverse: ExactShiftedInverse, shift: float) -> HeldOutScores:
-        return HeldOutScores(Y - without_root(errors(inverse, np.array([shift]))[0], weights), Y, weights)
+        return HeldOutScores(Y - without_root(next(errors(inverse, np.array([shift]))), weights), Y, weights)
 
     return System(matrix, rhs, matrix, eps, "leave-one-out", score, predictions, exact=True)

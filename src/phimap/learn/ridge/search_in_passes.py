@@ -25,6 +25,8 @@ _AT_ONCE = 2 * _REACH + 1
 # A solution has settled once what it may still change by is this share of its error: the curve then moves by less
 # than its minimum is flat.
 _SETTLED = 1e-4
+# The share by which a pass must lower the least score to be worth another one.
+_FALLING = 0.01
 
 
 class AlphaSearch:
@@ -78,16 +80,19 @@ class AlphaSearch:
         )
         self.best = int(self.scores.argmin())
 
-    def run(self, passes: int) -> Generator[Summand, Sums, None]:
-        """Follow the curve to its least, in so many passes at the most."""
-        for _ in range(passes):
+    def run(self, passes: int, most_passes: int) -> Generator[Summand, Sums, None]:
+        """Follow the curve to its least, in `passes` at the most; in `most_passes` as long as the least falls."""
+        before = np.inf
+        for n_passes in range(most_passes):
+            if n_passes >= passes and self.scores[self.best] > (1 - _FALLING) * before:
+                return
+            before = self.scores[self.best]
             near = [i for i in range(self.best - _REACH, self.best + _REACH + 1) if 0 <= i < len(self.alphas)]
             if all(self._settled(i) for i in near if abs(i - self.best) <= _NEEDED):
                 return
             active = [i for i in near if not self._settled(i)]
-            for i in active:
-                if i not in self._columns:
-                    self._columns[i] = [Columns(system.rhs, self.alphas[i], own) for system, own in self._pairs]
+            # Those of the first pass begin at nothing, all of them.
+            self._columns |= {i: self._begun(i) for i in active if i not in self._columns}
             stepping = [
                 (system, part) for i in active for system, part in zip(self._systems, self._columns[i], strict=True)
             ]
@@ -119,6 +124,15 @@ class AlphaSearch:
     def held_out(self) -> HeldOutScores:
         """Scores of the solutions at the best alpha for the rows that judge."""
         return self._errors.scores(self._solutions(self.best), self.alphas[self.best])
+
+    def _begun(self, i: int) -> list[Columns]:
+        """Solutions at an alpha, which begin at those of the nearest that is followed: these know the more."""
+        begun = [Columns(system.rhs, self.alphas[i], own) for system, own in self._pairs]
+        if self._columns:
+            nearest = self._columns[min(self._columns, key=lambda j: abs(j - i))]
+            for own, other in zip(begun, nearest, strict=True):
+                own.restart(other.solution, other.image)
+        return begun
 
     def _solutions(self, i: int) -> list[np.ndarray]:
         return [part.solution for part in self._columns[i]]

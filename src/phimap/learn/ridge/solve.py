@@ -121,7 +121,7 @@ def solve_ridge(
         with single_threaded_blas():
             scores = leave_one_out(factor, statistics, W, Z, Y, weights)
     intercept = (statistics.sum_y - statistics.sum_z @ W) / statistics.weight
-    return _solution(W, intercept, chosen, residual, "primal", scores)
+    return _solution(W, intercept, statistics.sum_y / statistics.weight, chosen, residual, "primal", scores)
 
 
 def solve_ridge_dual(
@@ -188,12 +188,13 @@ def solve_ridge_dual(
         some = named_streams(rng, "left-out")["left-out"].permutation(Y.shape[0])[: n_left_out(Y.shape[0])]
         scores = leave_one_out_dual(factor, chosen.alpha, A, some, Y, weights)
     W = rows.combine(A)
-    return _solution(W, mean_y - rows.mean @ W, chosen, residual, "dual", scores)
+    return _solution(W, mean_y - rows.mean @ W, mean_y, chosen, residual, "dual", scores)
 
 
 def _solution(
     W: np.ndarray,
     intercept: np.ndarray,
+    centre: np.ndarray,
     chosen: Choice,
     residual: float,
     form: str,
@@ -209,6 +210,7 @@ def _solution(
         residual,
         form,
         held_out=held_out,
+        centre=centre,
     )
 
 

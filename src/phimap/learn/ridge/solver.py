@@ -9,17 +9,25 @@ from typing import Any
 import numpy as np
 
 from phimap._random import RandomState
+from phimap.learn.data.batches import CAPACITY
 from phimap.learn.data.blocks import FeatureBlock, feature_block
 from phimap.learn.data.weights import joined_weights, total_weight
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.criteria import Rows
-from phimap.learn.ridge.judges import Judges
+from phimap.learn.ridge.judges import Judges, n_held_out
 from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import LinearSolution
 from phimap.packed import PackedArray
 from phimap.records import Record, of_entries, of_number
+
+# Arrays (m, t), and arrays as long as the rows that judge, (r, t), that exist at a time while alpha is chosen: images
+# of up to 32 steps, stacked, and of the points of a window of the curve.
+_TARGET_ARRAYS, _IMAGE_ARRAYS = 10, 80
+# Arrays (n, t) in dual form, and (n, n) where the leave-one-out error is exact: the matrix, its eigenvectors, twice as
+# much for LAPACK, and the packed triangle.
+_DUAL_ARRAYS, _EXACT_ARRAYS = 8, 4.5
 
 
 @dataclass
@@ -61,15 +69,20 @@ class RidgeSolver(Record):
         return all(Z.shape[1] == n_components for Z, _, _ in self.rows)
 
     @classmethod
-    def memory(cls, n_rows: int | None, n_components: int) -> int:
+    def memory(cls, n_rows: int | None, n_components: int, n_targets: int = 1) -> int:
         """Bytes that many rows take; `n_rows` is None if their number is not known.
 
         In primal form these are packed triangles: of the sums, of those without the held-out rows, of a factor; in
-        dual form the features and triangles of the order of the rows.
+        dual form the features, twice while they are joined and centred, and triangles of the order of the rows. Beyond
+        one target there are the recurrences of each, their images at the rows that judge, and the curves of these.
         """
         if n_rows is not None and cls.is_dual(n_rows, n_components):
-            return 8 * n_rows * n_components + 3 * 4 * n_rows**2
-        return 3 * 4 * n_components**2
+            squares = _EXACT_ARRAYS if n_rows <= LEAVE_ONE_OUT_ROWS else 1.5
+            numbers = n_rows * (2 * n_components + squares * n_rows + _DUAL_ARRAYS * (n_targets - 1))
+            return int(8 * numbers)
+        judging = CAPACITY if n_rows is None else n_held_out(n_rows)
+        others = 8 * (n_targets - 1) * (_TARGET_ARRAYS * n_components + _IMAGE_ARRAYS * judging)
+        return 3 * 4 * n_components**2 + others
 
     @staticmethod
     def is_dual(n_rows: int, n_components: int) -> bool:

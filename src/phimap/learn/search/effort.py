@@ -21,6 +21,8 @@ class Effort:
         Width at which the best of each kind of metric are compared in the end; None compares none.
     combines : bool
         Whether sums and products of kernels are tried.
+    steps, starts : int
+        Steps and starts of the fit of a spectral mixture, at the most.
     """
 
     n_components: tuple[int, ...]
@@ -29,10 +31,12 @@ class Effort:
     rounds: int
     decides: int | None
     combines: bool = False
+    steps: int = 100
+    starts: int = 4
 
 
 EFFORTS = {
-    "fast": Effort((256,), (2500,), 1, 3, None),
+    "fast": Effort((256,), (2500,), 1, 3, None, steps=30, starts=2),
     "normal": Effort((256, 512, 1024), (2500, 5000, 8000), 2, 8, 2048),
-    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 4, 8, 4096, combines=True),
+    "thorough": Effort((512, 1024, 2048), (5000, 8000, 16_000), 4, 8, 4096, combines=True, steps=200, starts=8),
 }

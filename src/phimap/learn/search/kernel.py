@@ -24,10 +24,12 @@ from phimap.kernels import (
     Laplacian,
     Matern,
     Polynomial,
+    SpectralMixture,
     StationaryKernel,
 )
 from phimap.learn.search.families import Family, default_families, landmarks, random_features
 from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.mixture import MIXTURE
 from phimap.learn.search.names import kernel_name
 from phimap.ops import Array
 from phimap.random_map import FIT_ROWS, RandomMap
@@ -44,6 +46,8 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
     "nngp": lambda: NNGP(depth=1),
     "ntk": lambda: NTK(depth=1),
     "polynomial": lambda: Polynomial(degree=3),
+    # It stands here for its name: `fitted_mixture` makes the kernel.
+    MIXTURE: SpectralMixture,
 }
 
 
@@ -99,13 +103,24 @@ class Wish:
             check_real("length_scale", scale, above=0.0)
         if self.metric is not None:
             check_choice("metric", self.metric, METRICS)
+        if self.fits_mixture and self.metric not in (None, "auto"):
+            raise ValueError(
+                f"`metric` must be 'auto' or None with kernel='{MIXTURE}', which has scales of its own, got "
+                f"{self.metric!r}. Leave it at 'auto'."
+            )
         if not isinstance(kernel, str | Kernel | RandomMap):
             raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
+
+    @property
+    def fits_mixture(self) -> bool:
+        """Whether the kernel is a spectral mixture that is fitted to the targets."""
+        return isinstance(self.kernel, str) and self.kernel == MIXTURE
 
     def may_search(self) -> bool:
         """Whether data of some form leave anything to choose but the median width."""
         named = isinstance(self.kernel, str)
         learns = self.metric is not None and (named or self.metric != "auto")
+        learns = learns or self.fits_mixture
         return learns or self.kernel == "auto" or (named and self.kernel in STATIONARY and self.length_scale == "auto")
 
     def metrics(self, n_features: int, *, sparse: bool, image: bool) -> tuple[str, ...]:
@@ -114,7 +129,7 @@ class Wish:
         What is named by text gets a metric unless it is refused; a kernel or a map is taken as it is unless a metric
         is asked for.
         """
-        if self.metric is None:
+        if self.metric is None or self.fits_mixture:
             return ()
         if self.metric != "auto":
             return (self.metric,)
@@ -126,6 +141,8 @@ class Wish:
     def families(self, metrics: tuple[str, ...], n_features: int, *, sparse: bool) -> list[Family]:
         """What is searched: one family, unless the kernel is ``"auto"``."""
         kernel = self.kernel
+        if self.fits_mixture and sparse:
+            raise ValueError(f"`kernel`='{MIXTURE}' needs dense rows, got sparse ones. Use X.toarray(), or 'gaussian'.")
         if isinstance(kernel, str) and kernel == "auto" and sparse:
             # Directions of CSR rows cost their entries alone.
             return [Family("gaussian", STATIONARY["gaussian"], True, metrics, random_features)]
@@ -190,6 +207,8 @@ def choose_map(
         If the name is unknown.
     """
     wish = Wish.of(kernel, length_scale, None)
+    if wish.fits_mixture:
+        raise ValueError(f"`kernel`='{MIXTURE}' is fitted to targets. Give the kernel SpectralMixture.fitted(X, y).")
     family = wish.families((), subset.shape[1], sparse=sparse.issparse(subset))[0]
     if isinstance(kernel, RandomMap):
         return kernel

@@ -22,8 +22,8 @@ _BLIND = 0.8
 _RIVAL = 1.1
 # The best points of two kinds of metric are compared at the width that decides where their errors are that near.
 _NEAR = 1.25
-# Random features are taken in place of landmarks where their error is at most this multiple.
-_TOLERANCE = 1.01
+#: Random features are taken in place of landmarks where their error is at most this multiple.
+TOLERANCE = 1.01
 # With fewer rows than this a metric would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
 
@@ -177,9 +177,9 @@ def search(
     family = best.family
     if family.features is landmarks:
         other = replace(best, family=replace(family, features=random_features), result=None)
-        if last.evaluate([other])[0].error <= _TOLERANCE * best.error:
+        if last.evaluate([other])[0].error <= TOLERANCE * best.error:
             family = other.family
-    return Found(family.make(best.length_scale), family, best.root, _log(entries))
+    return Found(family.make(best.length_scale), family, best.root, log_of(entries))
 
 
 def _seeing(family: Family, level: Level) -> list[Point]:
@@ -248,7 +248,8 @@ def is_open(families: Sequence[Family]) -> bool:
     return len(families) > 1 or bool(first.metrics) or (first.has_width and not first.fixed)
 
 
-def _log(entries: list[tuple]) -> SearchLog:
+def log_of(entries: list[tuple]) -> SearchLog:
+    """What was tried, of the entries of its levels."""
     kernels, metrics, *numbers = zip(*entries, strict=True)
     rounds, scales, widths, rows, errors = map(np.array, numbers)
     return SearchLog(kernels, metrics, rounds, scales, widths, rows, errors)
