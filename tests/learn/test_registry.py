@@ -211,3 +211,13 @@ def test_constant_inputs_give_finite_numbers(loss):
     X, y = np.ones((30, 3)), np.arange(30) % 3
     model = pm.KernelClassifier(n_components=20, loss=loss, solver="cg", random_state=0, **GAUSSIAN).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+@pytest.mark.parametrize("n", [30, 77, 1000])
+def test_equal_rows_predict_the_mean(solver, n):
+    # The mean of n equal numbers is often off by a rounding, which must not be taken for something to fit.
+    X, y = np.full((n, 3), 0.3), np.arange(n) % 7.0
+    model = pm.KernelRegressor(n_components=20, solver=solver, random_state=0, **GAUSSIAN).fit(X, y)
+    np.testing.assert_allclose(model.predict(X[:2]), y.mean(), rtol=1e-9)
+    np.testing.assert_allclose(model.predict(X[:2] + 1), y.mean(), rtol=1e-2)

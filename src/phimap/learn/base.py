@@ -365,14 +365,14 @@ class KernelModel(StreamedFit, FittedHTML):
 
     def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None, n_rows: int | None) -> ArrayBatches:
         """Rows in memory as batches that fit the byte budget; `n_rows` are all that are to come, None if unknown."""
-        shape = RowShape(0 if sparse.issparse(X) else X.shape[1], X.dtype.itemsize, self._targets_in(y))
+        shape = RowShape.of(X, self._targets_in(y))
         return ArrayBatches(X, y, weights, self._batch_height(n_rows, X.shape[0], shape))
 
     def _batch_height(self, n_rows: int | None, n_given: int, shape: RowShape) -> int:
         """Rows of a batch of `n_given` rows, of the `n_rows` that are to come; None if that is not known."""
         # A fit begins anew, whatever was fitted before.
         m, t, itemsize = self._width() if n_rows is None else self._new_width(), shape.n_targets, shape.itemsize
-        member = self._member(n_rows, m, itemsize, t)
+        member = self._chosen(n_rows, m, shape).member
         kept = RidgeSolver.memory(n_rows, m, t) if member is None else member.memory(n_given, m, t)
         return batch_rows(m, itemsize, self.memory, kept + shape.kept(n_given, self.memory), shape)
 

@@ -8,7 +8,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from phimap._dask import by_blocks, typical_rows
@@ -130,7 +129,7 @@ class LinearOutputs(FrameRows, ABC):
         check_is_fitted(self, "feature_map_")
         X = self._rows_of(X)
         solution = self._current_solution()
-        shape = RowShape(0 if sparse.issparse(X) else X.shape[1], X.dtype.itemsize, solution.coef.shape[1])
+        shape = RowShape.of(X, solution.coef.shape[1])
         rows = batch_rows(self.feature_map_.record_.n_components, X.dtype.itemsize, None, 0, shape)
         features, outside = self._features(), Outside(self._range, self.kernel_, self._scaled_on_host)
         dtype, units = ops_for(X).dtype, self.target_units_

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from phimap._progress import Stage, Stages
@@ -122,10 +121,10 @@ class StreamedFit(KernelChoice):
                 first_pass = self._first_pass(batches, advance=advance)
         with stages.stage("feature map"):
             self._prepare(first_pass, complete=True)
-        known = {"t": self._n_outputs, "n_flops": self.feature_map_.record_.n_flops}
-        chosen = self._chosen(first_pass.n_rows, self._width(), first_pass.sample.X.dtype.itemsize, **known)
+        shape, n_flops = RowShape.of(first_pass.sample.X, self._n_outputs), self.feature_map_.record_.n_flops
+        chosen = self._chosen(first_pass.n_rows, self._width(), shape, n_flops=n_flops)
         stages.tell(f"solver: {chosen.name}, {chosen.reason}")
-        rows = self._rows_that_fit(chosen.member, first_pass)
+        rows = self._rows_that_fit(chosen.member, first_pass.n_rows, shape)
         if chosen.member is None:
             self._gather(None, batches, stages, first_pass.n_rows)
             self._solve(stages)
@@ -212,22 +211,19 @@ class StreamedFit(KernelChoice):
         """A solver for the prepared map that has seen nothing; `n_rows` are to come, None if that is not known."""
         return RidgeSolver.start(self._width(), self._n_outputs, n_rows)
 
-    def _member(self, n_rows: int | None, m: int, itemsize: int, t: int = 1) -> Member | None:
-        """What solves in passes for `m` features of a map to come, None for Cholesky factorisation."""
-        return self._chosen(n_rows, m, itemsize, t=t).member
-
-    def _chosen(self, n_rows: int | None, m: int, itemsize: int, **known: Any) -> Chosen:
-        """What solves for `m` features, and why."""
-        memory = memory_budget(self.memory) - smallest_batch(m, itemsize)
+    def _chosen(self, n_rows: int | None, m: int, shape: RowShape, *, n_flops: int | None = None) -> Chosen:
+        """What solves for `m` features of a map of `n_flops` a row, None where it is to come, and why."""
+        kept = shape.kept(0 if n_rows is None else n_rows, self.memory)
+        memory = memory_budget(self.memory) - smallest_batch(m, shape.itemsize, shape) - kept
         solver = check_choice("solver", self.solver, ("auto", "cholesky", "cg"))
-        return choose(self._loss, solver, n_rows, m, memory, chosen=self.alpha == "auto", **known)
+        free = {"t": shape.n_targets, "n_flops": n_flops, "chosen": self.alpha == "auto"}
+        return choose(self._loss, solver, n_rows, m, memory, **free)
 
-    def _rows_that_fit(self, member: Member | None, first_pass: FirstPass) -> int:
+    def _rows_that_fit(self, member: Member | None, n_rows: int, shape: RowShape) -> int:
         """Rows of a batch that the byte budget holds beside what solves; MemoryError where there are none."""
-        m, t, X = self._width(), self._n_outputs, first_pass.sample.X
-        needed = (RidgeSolver if member is None else member).memory(first_pass.n_rows, m, t)
-        shape = RowShape(0 if sparse.issparse(X) else X.shape[1], X.dtype.itemsize, t)
-        return batch_rows(m, X.dtype.itemsize, self.memory, needed, shape)
+        m = self._width()
+        needed = (RidgeSolver if member is None else member).memory(n_rows, m, shape.n_targets)
+        return batch_rows(m, shape.itemsize, self.memory, needed, shape)
 
     def _gather(self, solver: RidgeSolver | None, batches: TrainingRows, stages: Stages, n_rows: int) -> None:
         """Give the features of all batches to `solver`, or to a new one to which no others are to come."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from phimap.config import memory_budget, size_text
 from phimap.ops import Array
@@ -85,6 +86,11 @@ class RowShape:
     itemsize: int = 8
     n_targets: int = 1
 
+    @classmethod
+    def of(cls, X: Array, n_targets: int) -> RowShape:
+        """That of the rows of `X`."""
+        return cls(0 if sparse.issparse(X) else X.shape[1], X.dtype.itemsize, n_targets)
+
     @property
     def in_batch(self) -> int:
         """Bytes of what is made of a row of a batch."""
@@ -143,8 +149,7 @@ def batch_rows(
     shape = RowShape() if shape is None else shape
     rows, row_bytes = feature_rows(n_components, itemsize), n_components * itemsize + shape.in_batch
     budget = memory_budget(memory)
-    # Rows of many columns or targets need no height: each is much work.
-    least = max(1, min(_LEAST_ROWS, _LEAST_ROWS * n_components * itemsize // max(1, shape.in_batch)))
+    least = _least_rows(n_components, itemsize, shape)
     while rows > least and kept + rows * row_bytes > budget:
         rows = max(least, rows // 2)
     needed = kept + rows * row_bytes
@@ -161,9 +166,15 @@ def rows_within(rows: int, row_bytes: int, memory: int | str | None) -> int:
     return int(np.clip(memory_budget(memory) // (_BATCHES_IN_BUDGET * row_bytes), 1, rows))
 
 
-def smallest_batch(n_components: int, itemsize: int) -> int:
-    """Bytes of the features of the smallest batch."""
-    return _LEAST_ROWS * n_components * itemsize
+def smallest_batch(n_components: int, itemsize: int, shape: RowShape | None = None) -> int:
+    """Bytes of the features of the smallest batch, and of what else its rows have."""
+    shape = RowShape() if shape is None else shape
+    return _least_rows(n_components, itemsize, shape) * (n_components * itemsize + shape.in_batch)
+
+
+def _least_rows(n_components: int, itemsize: int, shape: RowShape) -> int:
+    # Rows of many columns or targets need no height: each is much work.
+    return max(1, min(_LEAST_ROWS, _LEAST_ROWS * n_components * itemsize // max(1, shape.in_batch)))
 
 
 def memory_message(n_components: int, needed: int, memory: int | str | None, shape: RowShape | None = None) -> str:

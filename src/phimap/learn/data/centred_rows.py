@@ -14,6 +14,8 @@ from phimap.packed import PackedArray
 
 # Columns that one task combines.
 _COLUMNS = 512
+# Units of rounding that a feature and its column's mean are off by, at the most.
+_ROUNDED = 4.0
 
 
 class CentredRows(ABC):
@@ -25,6 +27,10 @@ class CentredRows(ABC):
     """
 
     mean: np.ndarray
+
+    def noise(self, eps: float, weight: float) -> float:
+        """The largest eigenvalue of `gram` that rounding by `eps` alone may give to equal rows of this total weight."""
+        return weight * (_ROUNDED * eps) ** 2 * float(self.mean @ self.mean)
 
     @abstractmethod
     def gram(self) -> BlockTriangle:

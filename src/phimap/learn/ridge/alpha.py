@@ -59,11 +59,12 @@ def check_alpha(alpha: float | str) -> float | str:
 def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:
     """The alpha at the least score, and the part of the curve that was looked at."""
     top = _largest_eigenvalue(system.matrix, n_jobs)
-    if not top > 0:
+    if not top > system.noise:
         # Constant features: nothing to fit, and every regularisation says so.
         return Choice(1.0, np.empty(0), np.empty(0), system.criterion, None, None)
     rounded = top if system.uncentred is system.matrix else _largest_eigenvalue(system.uncentred, n_jobs)
-    lowest, highest = max(_FLOOR * system.eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
+    lowest = max(_FLOOR * system.eps * rounded, 10.0**-_MOST_DECADES * top, system.noise)
+    highest = _TOP * top
     size = system.matrix.size
     if system.exact or size <= _EXACT_ORDER:
         grid = _grid(lowest, highest)

@@ -51,6 +51,8 @@ class System:
     # Rows (as columns) whose leverages the score needs.
     rows: np.ndarray | None = None
     exact: bool = False
+    # Eigenvalues up to this are the rounding of the features themselves.
+    noise: float = 0.0
     # The same problem on some of the features, by which a large one finds where to look.
     coarse: Callable[[np.ndarray], System] | None = None
 
@@ -164,11 +166,17 @@ def held_out_dual_system(
         return HeldOutScores(mean_y + inverse.images(np.array([shift]))[0], Y[tested], weights_tested)
 
     rhs = times_root(Y[kept] - mean_y, weights_kept)
-    return System(matrix, rhs, matrix, eps, "held-out", score, predictions, project)
+    noise = rows.noise(eps, total_weight(weights_kept, kept.size))
+    return System(matrix, rhs, matrix, eps, "held-out", score, predictions, project, noise=noise)
 
 
 def leave_one_out_system(
-    matrix: BlockTriangle, rhs: np.ndarray, Y: np.ndarray, eps: float, weights: np.ndarray | None = None
+    rows: CentredRows,
+    matrix: BlockTriangle,
+    rhs: np.ndarray,
+    Y: np.ndarray,
+    eps: float,
+    weights: np.ndarray | None = None,
 ) -> System:
     """Give the dual system, judged by the exact leave-one-out error: see `solve_ridge_dual`."""
     shares = weight_shares(weights, Y.shape[0])
@@ -186,4 +194,5 @@ def leave_one_out_system(
     def predictions(inverse: ExactShiftedInverse, shift: float) -> HeldOutScores:
         return HeldOutScores(Y - without_root(next(errors(inverse, np.array([shift]))), weights), Y, weights)
 
-    return System(matrix, rhs, matrix, eps, "leave-one-out", score, predictions, exact=True)
+    noise = rows.noise(eps, total_weight(weights, Y.shape[0]))
+    return System(matrix, rhs, matrix, eps, "leave-one-out", score, predictions, exact=True, noise=noise)

@@ -179,7 +179,7 @@ def solve_ridge_dual(
 
     def system() -> System:
         if Y.shape[0] <= LEAVE_ONE_OUT_ROWS:
-            return leave_one_out_system(matrix, rhs, Y, block.eps, weights)
+            return leave_one_out_system(rows, matrix, rhs, Y, block.eps, weights)
         return held_out_dual_system(rows, Y, weights, block.eps, rng, n_jobs)
 
     A, residual, chosen, factor = _solve(matrix, rhs, alpha, system, rng, n_jobs)
