@@ -1,8 +1,10 @@
-"""Errors of smaller members beside the defaults: point sets, dense grids, random degrees, indefinite kernels.
+"""Errors of smaller members beside the defaults: point sets, dense grids, random degrees, indefinite kernels,
+features of a few bits.
 
 Relative Frobenius errors, root mean square over seeds, on 500 random rows of standardised data. Tables in Markdown:
 Fourier features over independent directions at the same width, for the sets of points of `QuasiMonteCarlo` and for
-`GaussGrid` on leading columns; a polynomial of unit rows by every Maclaurin map; the sigmoid kernel of unit rows.
+`GaussGrid` on leading columns; a polynomial of unit rows by every Maclaurin map; the sigmoid kernel of unit rows; features rounded by
+chance and to the nearest point.
 
     python benchmarks/smaller_maps.py --data DIR [--sets letter protein] [--seeds 10]
 """
@@ -100,6 +102,24 @@ def indefinite(name: str, X: np.ndarray, seeds: int) -> None:
         print(f"| gamma {gamma:g}, c {coef0:g} | {values[0] / values[-1]:.3f} | {cells} |", flush=True)
 
 
+def roundings(name: str, X: np.ndarray, seeds: int) -> None:
+    """Features rounded to a few bits, by chance and to the nearest point."""
+    kernel = pm.kernels.Gaussian(float(np.median(pdist(X))))
+    print(f"\n| {name}, 4,096 features | 1 bit | 2 bits | 4 bits | 8 bits | not rounded |")
+    print("|---|---|---|---|---|---|")
+
+    def plain(seed: int) -> FeatureMap:
+        return pm.FourierFeatures(kernel, 4096, projection="gaussian", random_state=seed)
+
+    for rounding in ("stochastic", "nearest"):
+        found = [
+            error(lambda i, b=bits, r=rounding: pm.QuantizedFeatures(plain(i), b, rounding=r, random_state=i), X, seeds)
+            for bits in (1, 2, 4, 8)
+        ]
+        found.append(error(plain, X, seeds))
+        print(f"| {rounding} | " + " | ".join(f"{value:.4f}" for value in found) + " |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     data = os.environ.get("PHIMAP_DATA")
@@ -109,7 +129,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.sets:
         X = rows_of(name, arguments.data)[:ROWS]
-        for measure in (points, grids, degrees, indefinite):
+        for measure in (points, grids, degrees, indefinite, roundings):
             measure(name, X, arguments.seeds)
 
 

@@ -14,7 +14,7 @@ from phimap.ops.primitives.fourier_blocks import fourier_blocks
 from phimap.ops.primitives.fourier_products import fourier_product, next_product_factor, product_factor
 from phimap.ops.primitives.gather_product import gather_product
 from phimap.ops.primitives.hadamard_blocks import hadamard_blocks
-from phimap.ops.primitives.rounding import pack_rounded
+from phimap.ops.primitives.rounding import pack_nearest, pack_rounded
 
 OPS = host()
 
@@ -93,6 +93,7 @@ CALLS = {
     "rounding: few words": lambda: pack_rounded(
         OPS, ones(2, 65), ones(2, dtype=np.uint64), ones(65, dtype=np.uint64), 1.0, np.zeros((2, 2, 1), np.uint64)
     ),
+    "rounding to the nearest: few words": lambda: pack_nearest(OPS, ones(2, 65), 1.0, np.zeros((2, 2, 1), np.uint64)),
 }
 
 

@@ -284,7 +284,7 @@ def pack_ternary(run, draw):
             yield planes
 
 
-@example("row_keys", "pack_rounded")
+@example("row_keys", "pack_rounded", "pack_nearest")
 def rounding(run, draw):
     X = draw.floats(draw.rows, 9) * (draw.floats(draw.rows, 9) > 0)
     [rows] = run.constant(X)
@@ -297,6 +297,8 @@ def rounding(run, draw):
     for n_bits in (1, 2, 8):
         planes = np.full((n_bits, draw.rows, 2), 7, np.uint64)
         run("pack_rounded", Z, keys, dither, 0.5, planes)
+        yield planes.copy()
+        run("pack_nearest", Z, 0.4, planes)
         yield planes
 
 

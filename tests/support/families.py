@@ -198,6 +198,9 @@ def feature_maps() -> dict[str, RandomMap]:
         "ternary-mixture": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), sparsity=0.5, degrees=3, **fixed),
         "ternary-relu": pm.TernaryFeatures("relu", sparsity=0.0, **fixed),
         "ternary-binary": pm.TernaryFeatures(kernels.Gaussian(length_scale=2.0), levels=2, **fixed),
+        "quantized-nearest": pm.QuantizedFeatures(
+            pm.FourierFeatures(**fixed), bits=2, rounding="nearest", random_state=0
+        ),
         "quantized": pm.QuantizedFeatures(pm.FourierFeatures(**fixed), bits=4, random_state=0),
         "leverage": pm.LeverageFeatures(kernels.Gaussian(length_scale=2.0), **fixed),
         "leverage-surrogate": pm.LeverageFeatures(scores="surrogate", **fixed),
@@ -280,6 +283,7 @@ DATA_DEPENDENT_MAPS = {
     "ternary-relu",
     "ternary-binary",
     "quantized",
+    "quantized-nearest",
     "leverage",
     "leverage-surrogate",
     "reweighted-polarization",
@@ -295,6 +299,7 @@ DATA_DEPENDENT_MAPS = {
 ZERO_ROW_VARIES = {
     "fourier-offset",
     "quantized",
+    "quantized-nearest",
     "dot-product-gaussian",
     "dot-product-random-maclaurin",
     "ternary-mixture",

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import phimap as pm
+from phimap.features.low_precision.cosine_grid import cosine_grid, harmonics
 from tests.support.statistics import is_mean
 
 BITS = pytest.mark.parametrize("bits", [1, 2, 4, 8])
@@ -65,6 +66,77 @@ def test_rounding_is_unbiased_and_so_is_the_kernel(bits, seed):
     assert is_mean(grams, (exact @ exact.T)[pairs])
 
 
+@pytest.mark.parametrize("pairing", ["pairs", "offset"])
+@BITS
+def test_the_nearest_points_estimate_the_kernel_and_narrow_copies_of_it(bits, pairing):
+    """Over directions and phases; false-alarm rate 1e-6, mutant: the kernel alone, at one bit."""
+    X = rows(6, 3) * 0.3
+    reach, gain = cosine_grid(bits)
+    k = np.arange(1, 400, 2)
+    heights = np.square(gain * harmonics(reach, bits, 399))
+    kernel = pm.kernels.Gaussian()
+    wanted = sum(height * kernel(one * X) for one, height in zip(k, heights, strict=True))
+    grams = []
+    for seed in range(400):
+        inner = pm.FourierFeatures(kernel, 64, pairing=pairing, projection="gaussian", random_state=seed)
+        Z = pm.QuantizedFeatures(inner, bits, rounding="nearest", random_state=seed).fit_transform(X)
+        grams.append(Z @ Z.T)
+    pairs = np.triu_indices(6, 1)
+    grams = np.stack(grams)[:, pairs[0], pairs[1]]
+    assert is_mean(grams, wanted[pairs])
+    if bits == 1:
+        assert not is_mean(grams, kernel(X)[pairs])
+
+
+@pytest.mark.parametrize(("bits", "excess"), [(1, np.pi**2 / 8 - 1), (2, 0.04373), (4, 0.00247), (8, 9.9e-6)])
+def test_the_grid_of_cosines_is_the_best(bits, excess):
+    """The oracle is a dense rule over a period, tried at other reaches."""
+    reach, gain = cosine_grid(bits)
+    t = (np.arange(200_000) + 0.5) * np.pi / 200_000
+
+    def points(r):
+        step = 2 * r / (2**bits - 1)
+        return np.clip(np.rint((np.cos(t) + r) / step), 0, 2**bits - 1) * step - r
+
+    def beyond(r):
+        q = points(r)
+        first = 2 * (q * np.cos(t)).mean()
+        return 2 * np.square(q).mean() / first**2 - 1
+
+    assert gain * 2 * (points(reach) * np.cos(t)).mean() == pytest.approx(1, rel=1e-5)
+    assert beyond(reach) == pytest.approx(excess, rel=0.02)
+    if bits > 1:
+        assert beyond(reach) < min(beyond(reach * 0.95), beyond(min(reach * 1.05, 1.0)))
+    # The series of harmonics has the same mean square as the points.
+    heights = np.square(gain * harmonics(reach, bits, 4001))
+    assert heights.sum() - 1 == pytest.approx(excess, rel=0.02, abs=3e-4)
+
+
+def test_the_nearest_are_on_the_grid_and_packed_alike():
+    X = rows()
+    inner = pm.FourierFeatures(n_components=96, pairing="offset", random_state=0)
+    phi = pm.QuantizedFeatures(inner, 2, rounding="nearest", random_state=0).fit(X)
+    Z, exact = phi.transform(X), phi.feature_map_.transform(X)
+    step = 2 * phi.scale_
+    np.testing.assert_allclose(np.unique(Z), step * np.array([-1.5, -0.5, 0.5, 1.5]), rtol=1e-12)
+    # None is farther than half a step but at the ends.
+    reach, gain = cosine_grid(2)
+    inside = np.abs(exact) <= reach / np.sqrt(48)
+    assert np.abs(Z / gain - exact)[inside].max() <= step / gain / 2 * (1 + 1e-9)
+    packed = pm.QuantizedFeatures(inner, 2, rounding="nearest", packed=True, random_state=0).fit_transform(X)
+    np.testing.assert_array_equal(packed.to_dense(), Z)
+
+
+def test_turned_pairs_have_the_inner_products_of_the_map():
+    # At eight bits little is lost, and none of it is the turn's.
+    X = rows()
+    inner = pm.FourierFeatures(n_components=96, random_state=0)
+    phi = pm.QuantizedFeatures(inner, 8, rounding="nearest", random_state=0).fit(X)
+    Z, exact = phi.transform(X), phi.feature_map_.transform(X)
+    np.testing.assert_allclose(Z @ Z.T, exact @ exact.T, atol=2e-3)
+    assert np.abs(Z - exact).max() > 0.05
+
+
 def test_a_row_is_rounded_by_its_content_alone():
     X = rows()
     phi = features(2).fit(X)
@@ -86,6 +158,9 @@ def test_map_without_a_seed_takes_one_from_the_rounding():
 @pytest.mark.parametrize(
     ("phi", "error", "message"),
     [
+        (features(rounding="up"), ValueError, r"`rounding` must be one of .*, got 'up'"),
+        (features(rounding="nearest", width=95), ValueError, r"`feature_map` must give cosines of one height .* Use "),
+        (pm.QuantizedFeatures(pm.TernaryFeatures(), rounding="nearest"), ValueError, r"must give cosines"),
         (features(3), ValueError, r"`bits` must be 1, 2, 4 or 8, got 3"),
         (pm.QuantizedFeatures(pm.ArcCosineFeatures(1)), ValueError, r"`feature_map` must be bounded"),
         (pm.QuantizedFeatures(pm.kernels.Gaussian()), AttributeError, r"n_components"),

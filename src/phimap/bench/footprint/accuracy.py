@@ -41,10 +41,10 @@ _MOST_ROWS = 20_000
 Make = Callable[[Any, int, int], Any]
 
 
-def _quantized(bits: int) -> Make:
+def _quantized(bits: int, rounding: str = "stochastic") -> Make:
     def make(kernel: Any, width: int, seed: int) -> Any:
         inner = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=seed)
-        return pm.QuantizedFeatures(inner, bits, packed=True, random_state=seed)
+        return pm.QuantizedFeatures(inner, bits, rounding=rounding, packed=True, random_state=seed)
 
     return make
 
@@ -65,6 +65,8 @@ METHODS: dict[str, tuple[int, Make]] = {
     "lp-rff-1": (1, _quantized(1)),
     "lp-rff-4": (4, _quantized(4)),
     "lp-rff-8": (8, _quantized(8)),
+    "lm-rff-1": (1, _quantized(1, "nearest")),
+    "lm-rff-2": (2, _quantized(2, "nearest")),
     "nystroem": (32, lambda kernel, width, seed: pm.NystroemFeatures(kernel, width, random_state=seed)),
     "nystroem-rpcholesky": (
         32,

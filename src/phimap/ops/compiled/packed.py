@@ -163,6 +163,16 @@ def hash_csr(data, indices, indptr, out):
 
 
 @compiled
+def nearest_codes(Z, peak, last, codes):
+    """Write codes uint8 (r, m) of the nearest points to Z (r, m), from 0, which is -peak, to last, which is peak."""
+    factor = 0.5 * last / peak
+    for i in range(Z.shape[0]):
+        for j in range(Z.shape[1]):
+            code = np.int64(np.floor((Z[i, j] + peak) * factor + 0.5))
+            codes[i, j] = min(max(code, 0), last)
+
+
+@compiled
 def round_codes(Z, keys, dither, peak, last, codes):
     """Round Z (r, m) to codes uint8 (r, m) from 0, which is -peak, to last, which is peak; keys (r,), dither (m,)."""
     factor = 0.5 * last / peak

@@ -1,6 +1,8 @@
-"""Features rounded by chance to codes of a few bits; chance is a hash of a row and of a column."""
+"""Features rounded to codes of a few bits: to the nearest, or by chance, a hash of a row and of a column."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -31,7 +33,23 @@ def pack_rounded(
     """
     last = 2 ** planes.shape[0] - 1
     chance = (_mixed(keys[:, None] ^ dither) >> np.uint64(11)).astype(np.int64) * 2.0**-53
-    codes = np.floor((Z.astype(np.float64) + peak) * (0.5 * last / peak) + chance).clip(0, last).astype(np.uint8)
+    _write_planes(_codes(Z, peak, last, chance), planes)
+
+
+@host_primitive
+def pack_nearest(ops: Ops, Z: Array, peak: float, planes: np.ndarray, rows: int = 64) -> None:
+    """Round `Z` (r, m) to the nearest codes and set their bits in `planes` (q, r, w).
+
+    The codes are those of `pack_rounded`; what lies beyond `peak` gets the last of them.
+    """
+    _write_planes(_codes(Z, peak, 2 ** planes.shape[0] - 1, 0.5), planes)
+
+
+def _codes(Z: Array, peak: float, last: int, chance: np.ndarray | float) -> np.ndarray:
+    return np.floor((Z.astype(np.float64) + peak) * (0.5 * last / peak) + chance).clip(0, last).astype(np.uint8)
+
+
+def _write_planes(codes: np.ndarray, planes: np.ndarray) -> None:
     bits = np.zeros((codes.shape[0], 64 * planes.shape[2]), np.uint8)
     for k in range(planes.shape[0]):
         bits[:, : codes.shape[1]] = codes >> k & 1
@@ -54,16 +72,35 @@ def _(ops: Ops, X: Array) -> np.ndarray:
 def _(
     ops: Ops, Z: Array, keys: np.ndarray, dither: np.ndarray, peak: float, planes: np.ndarray, rows: int = 64
 ) -> None:
-    from phimap.ops.compiled.packed import pack_codes, round_codes
+    from phimap.ops.compiled.packed import round_codes
 
-    # The compiled loops read and write where they are told to.
-    if dither.shape != Z.shape[1:] or keys.shape != Z.shape[:1] or planes.shape[1:] != (len(Z), -(-Z.shape[1] // 64)):
-        raise ValueError("`dither` and `planes` must be those of the features. Fit the map again.")
+    # The compiled loop reads where it is told to.
+    if dither.shape != Z.shape[1:] or keys.shape != Z.shape[:1]:
+        raise ValueError("`dither` must be that of the features. Fit the map again.")
+    last = 2 ** planes.shape[0] - 1
+    _pack_parts(lambda part, codes: round_codes(Z[part], keys[part], dither, peak, last, codes), Z, planes, rows)
+
+
+@pack_nearest.override("numpy")
+def _(ops: Ops, Z: Array, peak: float, planes: np.ndarray, rows: int = 64) -> None:
+    from phimap.ops.compiled.packed import nearest_codes
+
+    last = 2 ** planes.shape[0] - 1
+    _pack_parts(lambda part, codes: nearest_codes(Z[part], peak, last, codes), Z, planes, rows)
+
+
+def _pack_parts(write: Callable[[slice, np.ndarray], None], Z: Array, planes: np.ndarray, rows: int) -> None:
+    """Pack what `write` makes of `rows` rows of `Z` at a time."""
+    from phimap.ops.compiled.packed import pack_codes
+
+    # The compiled loop writes where it is told to.
+    if planes.shape[1:] != (len(Z), -(-Z.shape[1] // 64)):
+        raise ValueError("`planes` must be those of the features. Fit the map again.")
     codes = np.empty((min(rows, len(Z)), Z.shape[1]), np.uint8)
     for start in range(0, len(Z), rows):
         part = slice(start, start + rows)
         few = codes[: len(Z[part])]
-        round_codes(Z[part], keys[part], dither, peak, 2 ** planes.shape[0] - 1, few)
+        write(part, few)
         pack_codes(few, planes[:, part])
 
 
