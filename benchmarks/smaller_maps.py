@@ -1,10 +1,9 @@
-"""Errors of smaller members beside the defaults: point sets, dense grids, random degrees, indefinite kernels,
-features of a few bits.
+"""Errors of smaller members beside the defaults: point sets, grids, random degrees, indefinite kernels, few bits.
 
 Relative Frobenius errors, root mean square over seeds, on 500 random rows of standardised data. Tables in Markdown:
 Fourier features over independent directions at the same width, for the sets of points of `QuasiMonteCarlo` and for
-`GaussGrid` on leading columns; a polynomial of unit rows by every Maclaurin map; the sigmoid kernel of unit rows; features rounded by
-chance and to the nearest point.
+`GaussGrid` on leading columns; a polynomial of unit rows by every Maclaurin map; the sigmoid kernel of unit rows;
+features rounded by chance and to the nearest point.
 
     python benchmarks/smaller_maps.py --data DIR [--sets letter protein] [--seeds 10]
 """
