@@ -251,5 +251,5 @@ def least(alphas: np.ndarray, scores: np.ndarray) -> float:
     # Divided by their range, or numbers near the ends of float64 overflow.
     curve = CubicSpline(np.log(alphas), (scores - scores[best]) / (np.ptp(scores) or 1.0))
     bounds = (np.log(alphas[best - 1]), np.log(alphas[best + 1]))
-    found = minimize_scalar(curve, bounds=bounds, method="bounded", options={"xatol": 1e-3})
+    found: Any = minimize_scalar(curve, bounds=bounds, method="bounded", options={"xatol": 1e-3})
     return float(np.exp(found.x))

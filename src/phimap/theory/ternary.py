@@ -161,7 +161,7 @@ def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
             add(brentq(lambda above: float(excess(above)), grid[k], grid[k + 1], xtol=1e-14))  # pyright: ignore
         k = int(np.abs(values).argmin())
         bounds = (grid[max(k - 1, 0)], grid[min(k + 1, grid.size - 1)])
-        closest = minimize_scalar(lambda above: abs(float(excess(above))), bounds=bounds, method="bounded")
+        closest: Any = minimize_scalar(lambda above: abs(float(excess(above))), bounds=bounds, method="bounded")
         add(float(closest.x))
         add(float(grid[k]))
     return min(found)[2:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 
@@ -34,7 +36,9 @@ def cosine_grid(bits: int) -> tuple[float, float]:
         first = harmonics(reach, bits, 1)[0]
         return 2 * _mean_square(reach, bits) / first**2 - 1
 
-    reach = 0.5 if bits == 1 else float(minimize_scalar(excess, bounds=(0.5, 1.0), method="bounded").x)
+    found: Any = minimize_scalar(excess, bounds=(0.5, 1.0), method="bounded")
+    # At one bit every reach is as good.
+    reach = 0.5 if bits == 1 else float(found.x)
     return reach, float(1 / harmonics(reach, bits, 1)[0])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -176,7 +177,7 @@ def _refine(system: System, inverse: ShiftedInverse, grid: np.ndarray, scores: n
     if best in (0, grid.size - 1) or not np.isfinite(scores[best - 1 : best + 2]).all():
         return float(grid[best])
     bounds = (np.log(grid[best - 1]), np.log(grid[best + 1]))
-    found = minimize_scalar(
+    found: Any = minimize_scalar(
         lambda log: system.score(inverse, np.exp([log]))[0], bounds=bounds, method="bounded", options={"xatol": 1e-2}
     )
     return float(np.exp(found.x) if found.fun < scores[best] else grid[best])
