@@ -84,7 +84,7 @@ def score_errors(name: str, X: np.ndarray) -> None:
     kernel = pm.kernels.Gaussian(median_length_scale(X[:1000]))
     frequencies, _ = draw_pool(kernel, X.shape[1], 4096, "gaussian", np.random.default_rng(0))
     exact, alpha = leverage_scores(kernel, X, frequencies, None, 1024)
-    for size in (500, 1000):
+    for size in (500, 1000, 1500):
         start = time.perf_counter()
         rows, _ = chosen_rows(X, size, np.random.default_rng(1))
         scores, _ = leverage_scores(kernel, rows, frequencies, alpha, 1024)

@@ -46,7 +46,7 @@ class LeverageFeatures(TargetedFeatures):
     scores : {"exact", "surrogate"}, default="exact"
         ``"surrogate"`` takes ``z^T (Y Y^T / n + I) z``, which needs targets in `fit` and no kernel matrix. It varies by
         a factor of two at the most, and alpha plays no part in it.
-    n_subset : int, default=1000
+    n_subset : int, default=1500
         Most rows, at least 2, on which scores are computed; fewer where the byte budget is small.
     projection : str or Projection, default="gaussian"
         How the pool is drawn, see `FourierFeatures`.
@@ -110,7 +110,7 @@ class LeverageFeatures(TargetedFeatures):
         pool: int = 8,
         alpha: float | str = "auto",
         scores: str = "exact",
-        n_subset: int = 1000,
+        n_subset: int = 1500,
         projection: str | Projection = "gaussian",
         random_state: Any = None,
         n_jobs: int | None = None,
