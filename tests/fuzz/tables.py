@@ -34,6 +34,10 @@ def tables() -> dict[str, bytes]:
     text = data.to_csv(index=False).encode()
     found = {".csv": text, ".csv.gz": gzip.compress(text), ".json": data.to_json(orient="records").encode()}
     found[".jsonl"] = data.to_json(orient="records", lines=True).encode()
+    found[".libsvm"] = "".join(
+        f"{i % 2} " + " ".join(f"{j + 1}:{value:.3g}" for j, value in enumerate(row) if value > 0) + "\n"
+        for i, row in enumerate(numbers)
+    ).encode()
     for suffix, write in {
         ".parquet": data.to_parquet,
         ".feather": data.to_feather,

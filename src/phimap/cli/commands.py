@@ -18,8 +18,9 @@ Options = TypeVar("Options")
 
 app = typer.Typer(
     cls=OneLineGroup,
-    epilog="Data: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, .npz (file.npz:key), folders and patterns "
-    "of these, a folder of images, or - for standard input. Columns may hold numbers, text, categories and dates.",
+    epilog="Data: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, .npz (file.npz:key), .libsvm, folders and "
+    "patterns of these, a folder of images, or - for standard input. Columns may hold numbers, text, categories and "
+    "dates.",
     pretty_exceptions_enable=False,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -74,8 +74,8 @@ def kinds(option: str, text: str) -> dict[str, str]:
 Data = Annotated[
     str,
     Option(
-        "Table to read: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, file.npz:key, a folder of parts or a quoted "
-        "pattern such as 'runs/*.parquet', a folder of images, or - for standard input.",
+        "Table to read: .csv, .tsv, .txt, .json, .parquet, .feather, .npy, file.npz:key, .libsvm, a folder of parts or "
+        "a quoted pattern such as 'runs/*.parquet', a folder of images, or - for standard input.",
         positional=True,
     ),
 ]

@@ -15,17 +15,25 @@ from phimap.io.source import check_file
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data")
 ARRAYS = (".npy", ".npz")
 PARQUET, ARROW, JSON = (".parquet",), (".feather", ".arrow"), (".json", ".jsonl", ".ndjson")
+LIBSVM = (".libsvm", ".svmlight", ".svm")
 #: Suffixes of images, whatever they hold.
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
 
-_TABLES = (*TEXT, *ARRAYS, *PARQUET, *ARROW, *JSON)
+_TABLES = (*TEXT, *ARRAYS, *PARQUET, *ARROW, *JSON, *LIBSVM)
 # Those that are read through a stream, which may be packed.
 _STREAMED = (*TEXT, *JSON)
 _PACKED = (".gz", ".zip")
 # Notes and licences have these names more often than tables in a folder of other files have.
 _PROSE = (".txt", ".dat", ".data")
 # Files whose columns can be joined, by what reads them.
-_FORMATS = {"text tables": TEXT, "Parquet files": PARQUET, "Arrow files": ARROW, "JSON files": JSON, "arrays": ARRAYS}
+_FORMATS = {
+    "text tables": TEXT,
+    "Parquet files": PARQUET,
+    "Arrow files": ARROW,
+    "JSON files": JSON,
+    "libsvm files": LIBSVM,
+    "arrays": ARRAYS,
+}
 _WILD = "*?["
 
 

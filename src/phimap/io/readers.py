@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from phimap._files import DataError
-from phimap.io.folders import ARRAYS, ARROW, PARQUET, TEXT, fixed_folder, is_image_folder, parts_of, suffix_of
+from phimap.io.folders import ARRAYS, ARROW, LIBSVM, PARQUET, TEXT, fixed_folder, is_image_folder, parts_of, suffix_of
 from phimap.io.images import ImageTable
 from phimap.io.npy import ArrayTable
 from phimap.io.skipped import BadRows
@@ -44,8 +44,9 @@ def open_table(
     ----------
     path : str or Path
         A text table (``.csv``, ``.tsv``, ``.tab``, ``.txt``, ``.dat``, ``.data``), records in ``.json``, ``.jsonl``
-        or ``.ndjson``, a ``.parquet``, ``.feather``, ``.arrow``, ``.npy`` or ``.npz`` file; text and records also in
-        ``.gz`` or alone in ``.zip``. Of text the separator, the decimal mark, quotes, encoding and header are
+        or ``.ndjson``, a ``.parquet``, ``.feather``, ``.arrow``, ``.npy`` or ``.npz`` file, or one of libsvm
+        (``.libsvm``, ``.svmlight``, ``.svm``), whose columns are called ``label, f1, f2, ...``; text and records also
+        in ``.gz`` or alone in ``.zip``. Of text the separator, the decimal mark, quotes, encoding and header are
         recognised. An array of an ``.npz`` is named as ``file.npz:key``; the key may be left out if it is ``X`` or if
         only one array has two or more dimensions. Text files have a header line, unless every field of the first line
         is a number, or some are and a text among them occurs again below it. Columns without names (no header, or an
@@ -246,6 +247,10 @@ def _one_file(source: Source, suffix: str, *, part: bool) -> ColumnFile:
         from phimap.io.ipc import ArrowColumns
 
         return ArrowColumns(source)
+    if suffix in LIBSVM:
+        from phimap.io.libsvm import LibsvmColumns
+
+        return LibsvmColumns(source)
     from phimap.io.json_file import JsonColumns
 
     return JsonColumns(source, kept=not part)

@@ -1,0 +1,110 @@
+"""Text in the format of libsvm, ``label index:value index:value ...``, read range by range as dense columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+from phimap._files import OverBudgetError
+from phimap.config import memory_budget, size_text
+from phimap.io.column_file import TypedFile
+from phimap.io.columns import check_row
+from phimap.io.source import Source
+
+# Text that is parsed at a time: its numbers take a few times as much.
+_RANGE = 2**22
+_EXPANSION = 8
+_MOST_COLUMNS = 2**31 - 1
+_LABEL = "label"
+_NAME = re.compile(r"f(0|[1-9]\d{0,9})")
+
+
+class LibsvmColumns(TypedFile):
+    """Columns ``label`` and ``f1, f2 ...``, or ``f0`` on where an index is 0; what a row does not name is 0.
+
+    Columns beyond the last that the file names are there if they are asked for, as those of a model are.
+    """
+
+    kind = "libsvm"
+
+    def __init__(self, source: Source) -> None:
+        self._path, self._where = source.path, source.where
+        _check_lines(source)
+        low, high, n_rows, whole = 1, 0, 0, True
+        with self._damage_told(source.where):
+            for X, y in self._ranges():
+                n_rows += len(y)
+                whole &= bool((y == np.rint(y)).all())
+                if X.nnz:
+                    low, high = min(low, int(X.indices.min())), max(high, X.shape[1] - 1)
+        asked = [int(found[1]) for name in source.columns or () if (found := _NAME.fullmatch(str(name)))]
+        low, high = min([low, *asked]), max([high, *asked])
+        check_row(source.where, high - low + 1, 8, "renumber the columns")
+        fields = [(_LABEL, pa.int64() if whole else pa.float64())]
+        fields += [(f"f{j}", pa.float64()) for j in range(low, high + 1)]
+        super().__init__(source.where, pa.schema(fields), n_rows, (_LABEL,))
+
+    def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        places = np.array([int(name[1:]) for name in columns if name != _LABEL], dtype=np.intp)
+        with self._damage_told(self.where):
+            for X, y in self._ranges():
+                for start in range(0, len(y), rows):
+                    dense = iter(_columns(X[start : start + rows], places))
+                    labels = y[start : start + rows]
+                    yield pa.record_batch(
+                        [
+                            pa.array(labels if name == _LABEL else next(dense)).cast(schema.field(name).type)
+                            for name in columns
+                        ],
+                        schema=schema,
+                    )
+
+    def _ranges(self) -> Iterator[tuple[sparse.csr_matrix, np.ndarray]]:
+        """Rows of one range of the file after the other, their columns counted from 0."""
+        size = self._path.stat().st_size
+        with open(self._path, "rb") as stream:
+            for start in range(0, size, _RANGE):
+                X, y = _parsed(stream, start)
+                if len(y):
+                    yield X, y
+
+
+def _parsed(stream: BinaryIO, start: int) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """The rows whose lines begin in the range from `start` on, as wide as their largest index asks for."""
+    found: Any = load_svmlight_file(
+        stream, dtype=np.float64, zero_based=True, n_features=_MOST_COLUMNS, offset=start, length=_RANGE
+    )
+    X, y = found
+    width = int(X.indices.max()) + 1 if X.nnz else 0
+    return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(len(y), width)), y
+
+
+def _columns(X: sparse.csr_matrix, places: np.ndarray) -> np.ndarray:
+    """Columns of `X` (r, d), by their places, as rows (k, r); those beyond d are 0."""
+    out = np.zeros((places.size, X.shape[0]))
+    there = places < X.shape[1]
+    out[there] = X[:, places[there]].T.toarray()
+    return out
+
+
+def _check_lines(source: Source) -> None:
+    """Refuse a line that the budget does not hold, before anything reads it whole."""
+    limit = memory_budget() // _EXPANSION
+    length = 0
+    with open(source.path, "rb") as stream:
+        while block := stream.read(_RANGE):
+            first, last = block.find(b"\n"), block.rfind(b"\n")
+            # Lines that lie within a block are shorter than it.
+            if length + (len(block) if first < 0 else first) > limit:
+                raise OverBudgetError(
+                    f"{source.where}: has a line of more than {size_text(limit)}. Check the file, or raise "
+                    "phimap.config(memory=...)."
+                )
+            length = length + len(block) if first < 0 else len(block) - 1 - last
