@@ -21,10 +21,10 @@ SETS = {
 }
 
 # %%
-# Spectral clustering is k-means on the leading eigenvectors of the kernel matrix, divided by its row sums. With features
-# Z the row sums are ``Z @ Z.sum(axis=0)``, and the eigenvectors are singular vectors of the scaled Z: the work is linear
-# in the rows. The leading eigenvectors are close to each other, so that the features must be exact: landmarks are, in two
-# dimensions, where random features would need many thousands.
+# Spectral clustering is k-means on the leading eigenvectors of the kernel matrix, divided by its row sums. With
+# features Z the row sums are ``Z @ Z.sum(axis=0)``, and the eigenvectors are singular vectors of the scaled Z: the work
+# is linear in the rows. The leading eigenvalues are close to each other, so that the features must be exact: landmarks
+# are, in two dimensions, where random features would have to be many thousands.
 
 
 def spectral(X, n_clusters, length_scale):
