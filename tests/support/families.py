@@ -183,6 +183,7 @@ def feature_maps() -> dict[str, RandomMap]:
         "cntk-gradient-flatten": pm.CNTKGradientFeatures(3, width=16, pooling="flatten", random_state=0),
         "cntk": pm.CNTKSketch(2, **fixed),
         "cntk-flatten": pm.CNTKSketch(3, pooling="flatten", **fixed),
+        "cntk-published": pm.CNTKSketch(3, construction="published", degree=4, **fixed),
         "cntk-degree": pm.CNTKSketch(3, degree=6, **fixed),
         "positive": pm.PositiveFeatures(kernels.Exponential(length_scale=4.0), **fixed),
         "positive-single": pm.PositiveFeatures(
@@ -248,6 +249,7 @@ BIASED_MAPS = {
     "cntk-gradient-flatten",
     "cntk",
     "cntk-flatten",
+    "cntk-published",
     "cntk-degree",
     "ntk-sketch",
     "ntk-sketch-fixed",

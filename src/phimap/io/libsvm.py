@@ -66,7 +66,7 @@ class LibsvmColumns(TypedFile):
                         schema=schema,
                     )
 
-    def _ranges(self) -> Iterator[tuple[sparse.csr_matrix, np.ndarray]]:
+    def _ranges(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Rows of one range of the file after the other, their columns counted from 0."""
         size = self._path.stat().st_size
         with open(self._path, "rb") as stream:
@@ -76,17 +76,15 @@ class LibsvmColumns(TypedFile):
                     yield X, y
 
 
-def _parsed(stream: BinaryIO, start: int) -> tuple[sparse.csr_matrix, np.ndarray]:
+def _parsed(stream: BinaryIO, start: int) -> tuple[Any, np.ndarray]:
     """The rows whose lines begin in the range from `start` on, as wide as their largest index asks for."""
-    found: Any = load_svmlight_file(
-        stream, dtype=np.float64, zero_based=True, n_features=_MOST_COLUMNS, offset=start, length=_RANGE
-    )
-    X, y = found
+    given: dict[str, Any] = {"zero_based": True, "n_features": _MOST_COLUMNS, "offset": start, "length": _RANGE}
+    X, y = load_svmlight_file(stream, dtype=np.float64, **given)
     width = int(X.indices.max()) + 1 if X.nnz else 0
     return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(len(y), width)), y
 
 
-def _columns(X: sparse.csr_matrix, places: np.ndarray) -> np.ndarray:
+def _columns(X: Any, places: np.ndarray) -> np.ndarray:
     """Columns of `X` (r, d), by their places, as rows (k, r); those beyond d are 0."""
     out = np.zeros((places.size, X.shape[0]))
     there = places < X.shape[1]

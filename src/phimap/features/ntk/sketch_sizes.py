@@ -35,9 +35,9 @@ class LayeredSizes:
     output: int
 
     @classmethod
-    def of_bound(cls, depth: int, epsilon: float, delta: float) -> LayeredSizes:
-        """The orders of the source's Theorem 1, every constant in them taken as 1."""
-        size = log(depth / (epsilon * delta))
+    def of_bound(cls, depth: int, epsilon: float, delta: float, n_pixels: int = 1) -> LayeredSizes:
+        """The orders of the source's Theorem 1, for images of its Theorem 4, every constant in them taken as 1."""
+        size = log(n_pixels * depth / (epsilon * delta))
         return cls(
             phi=ceil(depth**6 / epsilon**4 * size**3),
             psi=ceil(depth**2 / epsilon**2 * size**2),
@@ -51,7 +51,7 @@ class LayeredSizes:
 
 @dataclass(frozen=True)
 class LayeredOptions:
-    """Parameters of `NTKSketch` of the same names."""
+    """Parameters of `NTKSketch` and of `CNTKSketch` of the same names."""
 
     depth: int
     n_components: int
@@ -60,11 +60,10 @@ class LayeredOptions:
     psi_components: int | None
     relu_components: int | None
     step_components: int | None
-    normalize: bool
     epsilon: float | None
     delta: float | None
 
-    def bound(self) -> LayeredSizes | None:
+    def bound(self, n_pixels: int = 1) -> LayeredSizes | None:
         """The sizes that `epsilon` and `delta` ask for, if they are given."""
         if self.epsilon is None or self.delta is None:
             return None
@@ -73,11 +72,11 @@ class LayeredOptions:
             value = check_real(name, getattr(self, name), above=0.0)
             if value >= 1:
                 raise ValueError(f"`{name}` must be below 1, got {value}. Use a number such as 0.5.")
-        return LayeredSizes.of_bound(depth, self.epsilon, self.delta)
+        return LayeredSizes.of_bound(depth, self.epsilon, self.delta, n_pixels)
 
-    def sizes(self) -> LayeredSizes:
+    def sizes(self, n_pixels: int = 1) -> LayeredSizes:
         """Those of the bound or of `n_components` and `degree`, but for widths given by name."""
-        sizes = self.bound()
+        sizes = self.bound(n_pixels)
         if sizes is None:
             degree = check_integer("degree", self.degree, least=2)
             width = int(self.n_components)
