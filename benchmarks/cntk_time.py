@@ -4,8 +4,9 @@
    ratios of the medians of wall time and of CPU time.
 2. Seconds a pixel of `CNTKSketch` for images of several sizes.
 
-The published construction is ours with ``construction="published"``, and in torch Definition 3 of Zandieh et al. (2021) with the choices of its authors' program: complex
-features of half the output width a pixel, polynomial sketches of an eighth, all by FFT; zeros outside the image here.
+The published construction, Definition 3 of Zandieh et al. (2021), is there twice: ours with
+``construction="published"``, and in torch with the choices of its authors' program: complex features of half the output
+width a pixel, polynomial sketches of an eighth, all by FFT; zeros outside the image here.
 
     python benchmarks/cntk_time.py --data DIR [--images 64] [--degrees 2 4] [--sides 8 16 32 64] [--parts 1 2]
         [--threads 1 2]
