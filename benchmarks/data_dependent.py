@@ -11,6 +11,7 @@ docs/guide/data_dependent.md, whose other figures are ``phimap bench data-depend
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 from datetime import date
@@ -46,6 +47,10 @@ def spectral_delta(phi: pm.features.FeatureMap, X: np.ndarray, K: np.ndarray, fa
     Z = phi.fit_transform(X)
     half = solve_triangular(factor, Z @ Z.T - K, lower=True)
     return float(np.abs(np.linalg.eigvalsh(solve_triangular(factor, half.T, lower=True))[[0, -1]]).max())
+
+
+# Methods of the table of scores.
+TASK_METHODS = ("gaussian", "polarization", "alignment", "kitchen-sinks", "leverage", "nystroem", "learned metric")
 
 
 def fewer(plain: np.ndarray, leverage: np.ndarray) -> float:
@@ -108,6 +113,25 @@ def kernel_errors(name: str, task: Task, seeds: int) -> None:
         print(f"| {name} | {width} | {' | '.join(cells)} |", flush=True)
 
 
+def task_table(file: Path) -> None:
+    """Print the mean scores in a result of ``phimap bench data-dependent`` at both length scales."""
+    measured: dict[tuple, list[float]] = {}
+    for row in json.loads(file.read_text())["rows"]:
+        place = row["dataset"], row["scale"], row["method"], row["n_components"]
+        measured.setdefault(place, []).append(row["score"])
+    sets, scales, _, widths = (list(dict.fromkeys(column)) for column in zip(*measured, strict=True))
+    print(f"| set, length scale / median | method | {' | '.join(f'm = {width:,}' for width in widths)} |")
+    print(f"|---|---|{'---|' * len(widths)}")
+    # A metric that is learned has no scale of its own choosing.
+    for scale in sorted(filter(None, scales)):
+        for name in sets:
+            for method in TASK_METHODS:
+                known = scale if (name, scale, method, widths[0]) in measured else None
+                found = [measured.get((name, known, method, width)) for width in widths]
+                cells = " | ".join("" if scores is None else f"{np.mean(scores):.1f}" for scores in found)
+                print(f"| {name}, {scale:g} | {method} | {cells} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     data = os.environ.get("PHIMAP_DATA")
@@ -115,7 +139,11 @@ def main() -> None:
     parser.add_argument("--sets", default="letter,protein")
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--task-table", type=Path, help="results/data-dependent.json, of which a table is printed")
     arguments = parser.parse_args()
+    if arguments.task_table is not None:
+        task_table(arguments.task_table)
+        return
     tables = {name: load(name, arguments.data, most_rows=arguments.rows) for name in arguments.sets.split(",")}
     print(f"{date.today():%d %B %Y}, {arguments.rows} rows, {arguments.seeds} seeds")
     print("| set | rows | lambda | error of scores: median | 90 % | largest | seconds |\n|---|---|---|---|---|---|---|")
