@@ -49,14 +49,23 @@ def test_spectrum_is_that_of_the_equivalent():
     row, exact, equivalent = spectra.run("relu", n=400, p=200)
     assert row.gap < 0.1
     assert row.overlap > 0.95
-    assert exact.shape == equivalent.shape == (400,)
+    assert exact.values.shape == equivalent.leading.shape == (400,)
+    # The sign of an eigenvector is free, that of two side by side is not.
+    assert exact.leading @ equivalent.leading == pytest.approx(row.overlap)
+
+
+def test_the_law_of_directions_makes_no_difference():
+    gaussian, student = (spectra.run(f"relu-{law}-draws", n=300, p=150)[0] for law in ("gaussian", "student"))
+    assert student.overlap > 0.95
+    # What is left is the chance of 9,600 draws, by which the two differ by a tenth.
+    assert 0.7 < student.gap / gaussian.gap < 1.4
 
 
 @pytest.mark.parametrize(
     ("name", "options", "count"),
     [
         ("footprint", "--sets digits --methods trf,lp-rff-1 --features 32,64 --rows 300 --repeats 1", 12),
-        ("spectra", "--rows 120 --repeats 1", 2),
+        ("spectra", "--rows 120 --repeats 1", 4),
     ],
 )
 def test_command_writes_results_and_figures(name, options, count, tmp_path):

@@ -1,12 +1,14 @@
 """Spectra of centred kernel matrices of mixture data, beside those of their equivalents in high dimension.
 
 Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no performance
-loss*, Figure 2: eigenvalues, and the eigenvector of the largest, for ReLU features of two Gaussian classes.
+loss*, Figure 2: eigenvalues, and the eigenvector of the largest, for ReLU features of two Gaussian classes. The mean
+over directions is exact for Gaussian ones. That of entries by Student's law is taken over many draws, and beside it
+stands the same number of Gaussian draws, which shows what is left of chance. By Theorem 1 the law makes no difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,10 +23,40 @@ from phimap.bench.figures import panels, save
 from phimap.bench.options import BenchOptions
 
 DIMENSION, ROWS = 512, 2048
-#: Kernels, and what their Gaussian moments are those of.
-KERNELS: Mapping[str, tuple[Any, Any]] = {
-    "relu": (pm.kernels.ActivationKernel("relu"), "relu"),
-    "gaussian": (pm.kernels.Gaussian(), pm.kernels.Gaussian()),
+# Directions of a mean over draws, for each row of data, and those that are drawn at a time.
+_DRAWS, _BLOCK = 32, 2048
+# Degrees of freedom of the source's second law.
+_FREEDOM = 7
+
+Directions = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+Matrix = Callable[[np.ndarray, int], np.ndarray]
+
+
+def _student(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """Entries of variance 1 by Student's law."""
+    return rng.standard_t(_FREEDOM, shape) * (1 - 2 / _FREEDOM) ** 0.5
+
+
+def _mean_of_relu(draw: Directions) -> Matrix:
+    """The kernel matrix of ReLU features as a mean over draws of their directions."""
+
+    def matrix(X: np.ndarray, seed: int) -> np.ndarray:
+        rng, n_draws = np.random.default_rng(seed), _DRAWS * len(X)
+        K = np.zeros((len(X), len(X)))
+        for start in range(0, n_draws, _BLOCK):
+            Z = np.maximum(X @ draw(rng, (X.shape[1], min(_BLOCK, n_draws - start))), 0)
+            K += Z @ Z.T
+        return K / n_draws
+
+    return matrix
+
+
+#: Kernel matrices of rows, and what their Gaussian moments are those of.
+KERNELS: Mapping[str, tuple[Matrix, Any]] = {
+    "relu": (lambda X, seed: pm.kernels.ActivationKernel("relu")(X), "relu"),
+    "relu-gaussian-draws": (_mean_of_relu(lambda rng, shape: rng.standard_normal(shape)), "relu"),
+    "relu-student-draws": (_mean_of_relu(_student), "relu"),
+    "gaussian": (lambda X, seed: pm.kernels.Gaussian()(X), pm.kernels.Gaussian()),
 }
 
 
@@ -50,24 +82,36 @@ class Measurement:
     overlap: float
 
 
-def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[Measurement, np.ndarray, np.ndarray]:
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues (n,) in ascending order, and the eigenvector (n,) of the largest."""
+
+    values: np.ndarray
+    leading: np.ndarray
+
+
+def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[Measurement, Spectrum, Spectrum]:
     """Compare a kernel with its equivalent on classes a = 1, 2: means ``4 e_a``, ``C_a = (1 + 4 (a - 1) / sqrt(p)) I``.
 
     Returns
     -------
     measurement : Measurement
-    exact, equivalent : ndarray of shape (n,)
-        Eigenvalues in ascending order.
+    exact, equivalent : Spectrum
+        Of the rows in the order of their classes; the second eigenvector has the sign of the first.
     """
     kernel, activation = KERNELS[name]
     mixture = pm.theory.GaussianMixture(4 * np.eye(2, p), 1 + 4 * np.arange(2) / p**0.5)
     X, labels = mixture.sample(n, random_state=seed)
-    K = kernel(X)
+    order = np.argsort(labels, kind="stable")
+    X, labels = X[order], labels[order]
+    K = kernel(X, seed)
     K += K.mean() - K.mean(axis=0) - K.mean(axis=1, keepdims=True)
     equivalent = pm.theory.equivalent_kernel(activation, X, labels, mixture=mixture)
     (values, vectors), (other, other_vectors) = np.linalg.eigh(K), np.linalg.eigh(equivalent)
     gap = np.abs(np.linalg.eigvalsh(K - equivalent)).max() / values[-1]
-    return Measurement(name, n, p, seed, float(gap), float(abs(vectors[:, -1] @ other_vectors[:, -1]))), values, other
+    overlap = float(vectors[:, -1] @ other_vectors[:, -1])
+    spectra = Spectrum(values, vectors[:, -1]), Spectrum(other, other_vectors[:, -1] * np.sign(overlap))
+    return Measurement(name, n, p, seed, float(gap), abs(overlap)), *spectra
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -79,17 +123,21 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     lines = [(one.kernel, str(one.seed), f"{one.gap:.4f}", f"{one.overlap:.5f}") for one, *_ in found]
     title = f"kernel matrix and equivalent, p = {p}, n = {n}"
     table = Table(title, ("kernel", "draw", "relative gap", "overlap of leading eigenvectors"), lines)
-    firsts = {one.kernel: eigenvalues for one, *eigenvalues in reversed(found)}
+    firsts = {one.kernel: spectra for one, *spectra in reversed(found)}
     figures = {f"spectra_{name}.png": partial(_figure, name, *firsts[name]) for name in names}
     return Report(as_dicts(one for one, *_ in found), [table], figures)
 
 
-def _figure(name: str, exact: np.ndarray, equivalent: np.ndarray, path: Path) -> None:
-    """Histograms of two spectra (n,); eigenvalues beyond the bulk are seen on the logarithmic axis."""
-    figure, ((axis,),) = panels(6.4, 4.0)
-    bins = np.linspace(min(exact.min(), equivalent.min()), max(exact.max(), equivalent.max()), 120).tolist()
-    axis.hist(exact, bins, label="kernel matrix", alpha=0.6)
-    axis.hist(equivalent, bins, label="equivalent", histtype="step", color="k")
-    axis.set(yscale="log", xlabel="eigenvalue", ylabel="eigenvalues", title=name)
-    axis.legend(frameon=False)
+def _figure(name: str, exact: Spectrum, equivalent: Spectrum, path: Path) -> None:
+    """Histograms of two spectra, on a logarithmic axis for the few beyond the bulk, and leading eigenvectors."""
+    figure, ((above,), (below,)) = panels(6.4, 4.0, rows=2)
+    ends = [end for spectrum in (exact, equivalent) for end in spectrum.values[[0, -1]]]
+    bins = np.linspace(min(ends), max(ends), 120).tolist()
+    above.hist(exact.values, bins, label="kernel matrix", alpha=0.6)
+    above.hist(equivalent.values, bins, label="equivalent", histtype="step", color="k")
+    above.set(yscale="log", xlabel="eigenvalue", ylabel="eigenvalues", title=name)
+    above.legend(frameon=False)
+    below.plot(exact.leading, ".", markersize=2, label="kernel matrix", alpha=0.6)
+    below.plot(equivalent.leading, "k.", markersize=1, label="equivalent")
+    below.set(xlabel="row, by classes", ylabel="leading eigenvector")
     save(figure, path)
