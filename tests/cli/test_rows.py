@@ -48,7 +48,8 @@ def test_rows_without_a_feature_have_an_empty_prediction(phimap, fitted, tmp_pat
     found, told = predicted(phimap, fitted["numbers"], path)
     empty = [False, True, False, True, True, True, False, True]
     assert found["prediction"].isna().tolist() == empty
-    assert found["prediction"].dropna().nunique() == 1
+    # Equal rows may differ in the last bit, since products take rows by fours on some processors.
+    assert np.ptp(found["prediction"].dropna()) < 1e-6
     assert "3 rows left out for a missing feature: data rows 2, 4, 6." in told
     assert "2 rows left out for another number of values than columns: data rows 5, 8." in told
     refused = phimap("predict", fitted["numbers"], path, "--strict")
@@ -63,7 +64,8 @@ def test_text_among_numbers_has_an_empty_prediction(phimap, fitted, tmp_path, n_
     path.write_text("a,b\n" + "1,2\n" * n_before + "1,oops\n1,2\n")
     found, told = predicted(phimap, fitted["numbers"], path)
     assert np.flatnonzero(found["prediction"].isna()).tolist() == [n_before]
-    assert found["prediction"].dropna().nunique() == 1
+    # Equal rows may differ in the last bit, since products take rows by fours on some processors.
+    assert np.ptp(found["prediction"].dropna()) < 1e-6
     assert len(found) == n_before + 2
     assert "no number in column 'b', such as 'oops'" in told
 

@@ -96,7 +96,11 @@ def test_classes_streams_and_files(make, tmp_path):
     y = Y.to_numpy() if make is regressor else LABELS
     whole = make().fit(FRAME, y)
     streamed = make().fit_batches([(FRAME[start : start + 90], y[start : start + 90]) for start in range(0, N, 90)])
-    np.testing.assert_array_equal(streamed.predict(NEW), whole.predict(NEW))
+    # Sums of other batches have other last bits on some processors.
+    if make is regressor:
+        np.testing.assert_allclose(streamed.predict(NEW), whole.predict(NEW), rtol=1e-5, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(streamed.predict(NEW), whole.predict(NEW))
     pm.save(whole, tmp_path / "model.phimap")
     loaded = pm.load(tmp_path / "model.phimap")
     np.testing.assert_array_equal(loaded.predict(NEW), whole.predict(NEW))
@@ -139,7 +143,7 @@ def test_rows_that_are_encoded_already():
     encoder = pm.TableEncoder().fit(FRAME, Y)
     rows = encoder.transform_training(FRAME)
     model = regressor().fit_batches([(rows[:200], Y[:200]), (rows[200:], Y[200:])], encoder=encoder)
-    np.testing.assert_array_equal(model.predict(FRAME), regressor().fit(FRAME, Y).predict(FRAME))
+    np.testing.assert_allclose(model.predict(FRAME), regressor().fit(FRAME, Y).predict(FRAME), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(model.predict(encoder.transform(NEW)), model.predict(NEW))
     assert list(model.feature_names_in_) == list(FRAME.columns)
     # The encoder is the user's own.
