@@ -9,6 +9,7 @@ from phimap.theory.prediction import Cost, cost, sums_rounding
 from phimap.theory.required import bounds, required_features
 from phimap.theory.stages import StageCost
 from phimap.theory.ternary import Ternary, ternary_thresholds
+from phimap.theory.variance import estimator_bias, estimator_variance
 from phimap.theory.workload import Workload
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "bounds",
     "cost",
     "equivalent_kernel",
+    "estimator_bias",
+    "estimator_variance",
     "gaussian_moments",
     "required_features",
     "sums_rounding",
