@@ -63,8 +63,8 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     ============================ ======================================== =========== ===========================
 
     p counts the ordered pairs of different directions in one block, ``b d (d - 1) + r (r - 1)`` for s = b d + r.
-    The norm of ``w_i +- w_j`` is chi-distributed with 2 d degrees of freedom, its direction is uniform: the covariance of
-    such a pair is F - E, to order 1/d ``-E tau^4 / (2 d)``.
+    The norm of ``w_i +- w_j`` is chi-distributed with 2 d degrees of freedom, its direction is uniform: the
+    covariance of such a pair is F - E, to order 1/d ``-E tau^4 / (2 d)``.
 
     Normalised features: the estimate is the quotient ``mean(f g) / sqrt(mean(f^2) mean(g^2))`` with ``f = sqrt(2)
     cos(w.x + b)``, and the delta method gives the variance to an error of order ``s^-2``. b is uniform, so neither the
