@@ -180,8 +180,10 @@ def test_uniform_bound_is_an_upper_bound(d):
     assert not is_upper_bound(holds, s // 400)
 
 
-def test_entrywise_bound_is_an_upper_bound(rng):
-    X = rng.standard_normal((40, 3))
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+def test_entrywise_bound_is_an_upper_bound(spread, rng):
+    # Far from each other, every entry has the largest variance.
+    X = spread * rng.standard_normal((40, 3))
     s = required_features("fourier-entrywise", epsilon=0.3, delta=DELTA, n=40).value
 
     def holds(n_directions, seed):

@@ -120,6 +120,34 @@ def test_far_fewer_features_fail_on_some_set(name):
     assert not all(smaller_holds(X) for X in DATA.values())
 
 
+@pytest.mark.parametrize("data", DATA)
+def test_leverage_sampling_needs_the_statistical_dimension_alone(data):
+    # A kernel of 4,000 directions, whose leverage function is computed exactly. One of them dominates, and uniform
+    # draws miss it.
+    X, alpha, pool = DATA[data], 0.02, 4000
+    Z = steps(X, pool, np.random.default_rng(5))
+    Z[:, 0] = sqrt(1e5 / pool)
+    K = Z @ Z.T
+    leverage = np.einsum("im,im->m", Z, np.linalg.solve(K + alpha * np.eye(len(X)), Z))
+    dimension = pm.metrics.statistical_dimension(K, alpha)
+    assert leverage.sum() == pytest.approx(dimension)
+    given = {"epsilon": EPSILON, "delta": DELTA, "statistical_dimension": dimension}
+    m = required_features("leverage-spectral", **given).value
+
+    def misses(law, width):
+        found = []
+        for seed in range(DRAWS):
+            drawn = np.random.default_rng(seed).choice(pool, size=width, p=law)
+            F = Z[:, drawn] / np.sqrt(width * law[drawn])
+            found.append(deviation(F @ F.T, K, alpha) > EPSILON)
+        return found
+
+    assert fails_at_most(misses(leverage / leverage.sum(), m), DELTA)
+    assert not fails_at_most(misses(np.full(pool, 1 / pool), m), DELTA)
+    # Of equal rows, one draw by leverage gives the whole matrix.
+    assert fails_at_most(misses(leverage / leverage.sum(), max(1, m // 100)), DELTA) is (data == "equal rows")
+
+
 def test_leverage_integrates_to_what_the_proofs_say():
     # The largest 2 |Step(X w)|^2 and 2 |ReLU(X w)|^2 / |w|^2 are 2 n and 2 |X|^2 where the rows are equal: the
     # constant of the proofs, twice the printed one, is the least that their way of bounding gives.
