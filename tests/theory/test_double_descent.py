@@ -50,17 +50,15 @@ def simulated(functions, data, n_directions, alpha, draws=40):
     return np.array(found)
 
 
+def room(samples):
+    """How far the mean of the samples may lie from its expectation."""
+    n = len(samples)
+    return stats.t.isf(FALSE_ALARM / 2, n - 1) * samples.std(ddof=1) / n**0.5
+
+
 def agrees(samples, expected, tolerance):
     """Whether the mean of the samples can lie within a relative tolerance of what is expected."""
-    n = len(samples)
-    room = stats.t.isf(FALSE_ALARM / 2, n - 1) * samples.std(ddof=1) / n**0.5
-    return bool(abs(samples.mean() - expected) <= tolerance * expected + room)
-
-
-def covers(samples, tolerance):
-    """Whether the test would see an error of twice the tolerance plus a fifth: that the samples are enough."""
-    n = len(samples)
-    return stats.t.isf(FALSE_ALARM / 2, n - 1) * samples.std(ddof=1) / n**0.5 < 0.2 * samples.mean() + tolerance
+    return bool(abs(samples.mean() - expected) <= tolerance * expected + room(samples))
 
 
 MAPS = {
@@ -87,7 +85,8 @@ def test_predictions_are_the_means_of_draws(name, share, data):
     drawn = simulated(functions, data, n_directions, ALPHA)
     assert agrees(drawn[:, 0], found.train, 0.04)
     assert agrees(drawn[:, 1], found.test, 0.04)
-    assert covers(drawn[:, 1], 0.04)
+    # The draws are enough to see an error of a third.
+    assert room(drawn[:, 1]) < 0.25 * drawn[:, 1].mean()
     assert found.test == found.bias + found.variance
     if share <= 1:
         assert not agrees(drawn[:, 1], found.bias, 0.04)
@@ -204,6 +203,8 @@ def test_what_does_not_fit_names_the_rule(data):
     given = {"n_directions": 5, "alpha": 1.0}
     with pytest.raises(ValueError, match="`moments` must have the shapes"):
         predicted_errors(moments, y[1:], y_test, **given)
+    with pytest.raises(ValueError, match="`moments` must hold"):
+        predicted_errors((), y, y_test, **given)
     with pytest.raises(ValueError, match="`alpha` must be greater than 0"):
         predicted_errors(moments, y, y_test, n_directions=5, alpha=0.0)
     with pytest.raises(ValueError, match="`n_directions` must be greater than 0"):

@@ -99,6 +99,8 @@ class Measurement:
         Mean squared errors.
     predicted_train, predicted_test : float
         Their means over draws as theory predicts them.
+    covariates_test : float
+        That of the Gaussian covariates that stand in for the features in the theory of Gaussian rows.
     approximation : float
         Relative Frobenius error of the kernel estimate on the training rows.
     """
@@ -111,6 +113,7 @@ class Measurement:
     test: float
     predicted_train: float
     predicted_test: float
+    covariates_test: float
     approximation: float
 
 
@@ -124,12 +127,17 @@ def run(
     X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
     kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X))
     exact = kernel(X)
-    moments = pm.theory.feature_moments(kernel, X, X_test)
     widths = {ratio: max(1, round(ratio * len(X))) for ratio in ratios}
-    predicted = {
-        ratio: pm.theory.predicted_errors(moments, y, y_test, n_directions=width / 2, alpha=data.alpha)
-        for ratio, width in widths.items()
-    }
+    predicted, covariates = (
+        {
+            ratio: pm.theory.predicted_errors(moments, y, y_test, n_directions=width / 2, alpha=data.alpha)
+            for ratio, width in widths.items()
+        }
+        for moments in (
+            pm.theory.feature_moments(kernel, X, X_test),
+            pm.theory.gaussian_covariates(kernel, X, X_test),
+        )
+    )
     for repeat in draws:
         for ratio, width in widths.items():
             phi = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=repeat).fit(X)
@@ -144,6 +152,7 @@ def run(
                 float(np.square(Z_test @ coef - y_test).mean()),
                 predicted[ratio].train,
                 predicted[ratio].test,
+                covariates[ratio].test,
                 float(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact)),
             )
 
@@ -181,9 +190,19 @@ def _table(dataset: str, found: Sequence[Measurement]) -> Table:
         medians = [np.median(values(of_ratio, name)) for name in ("train", "test", "approximation")]
         mean, predicted = values(of_ratio, "test").mean(), of_ratio[0].predicted_test
         numbers = (f"{number:.3g}" for number in (*medians, mean, predicted))
-        lines.append((f"{ratio:g}", *numbers, f"{predicted / mean:.3f}"))
+        ratios = (f"{prediction / mean:.3f}" for prediction in (predicted, of_ratio[0].covariates_test))
+        lines.append((f"{ratio:g}", *numbers, *ratios))
     title = f"{dataset}: errors against features over training rows, medians, and mean test error against theory"
-    columns = ("features / rows", "training", "test", "kernel", "test, mean", "predicted", "predicted / mean")
+    columns = (
+        "features / rows",
+        "training",
+        "test",
+        "kernel",
+        "test, mean",
+        "predicted",
+        "predicted / mean",
+        "covariates / mean",
+    )
     return Table(title, columns, lines)
 
 
@@ -201,6 +220,9 @@ def _figure(dataset: str, found: Sequence[Measurement], path: Path) -> None:
             predicted = [having(found, ratio=ratio)[0] for ratio in ratios]
             label = f"{label}, predicted mean"
             axis.plot(ratios, values(predicted, f"predicted_{name}"), color=line.get_color(), linewidth=1, label=label)
+        if name == "test":
+            style = {"color": line.get_color(), "linewidth": 1, "linestyle": "--"}
+            axis.plot(ratios, values(predicted, "covariates_test"), label="test, of Gaussian covariates", **style)
     axis.axvline(1, color="0.5", linestyle=":")
     # Training errors past the threshold are rounding: they would stretch the axis over twenty decades.
     axis.set(xscale="log", yscale="log", ylim=(1e-4, None), xlabel="features over training rows", ylabel="error")

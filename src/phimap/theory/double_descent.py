@@ -128,7 +128,7 @@ def gaussian_covariates(activation: Any, X: Any, X_test: Any) -> tuple[FeatureMo
     more where x and y are one row.
 
     **Error.** Rows of independent entries, the functions' law in high dimension. Data that are not of this kind
-    need `feature_moments`: on images of two digits the test error from here is two to three times too large.
+    need `feature_moments`: on images of two digits the test error from here was 1.4 to 3.2 times too large.
 
     References
     ----------
@@ -176,7 +176,7 @@ def predicted_errors(
     Raises
     ------
     ValueError
-        If shapes do not fit, or n_directions or alpha is not positive.
+        If there are no moments, their shapes do not fit, or n_directions or alpha is not positive.
     RuntimeError
         If the ridges cannot be found to rounding, which an indefinite matrix of moments can cause.
 
@@ -228,6 +228,8 @@ def predicted_errors(
     0.23
     """
     y, y_test = np.asarray(y, dtype=np.float64), np.asarray(y_test, dtype=np.float64)
+    if not moments:
+        raise ValueError(f"`moments` must hold those of one feature function at least, got {moments!r}.")
     for one in moments:
         shapes = (one.train.shape, one.cross.shape, one.test.shape)
         expected = ((*y.shape, *y.shape), (*y_test.shape, *y.shape), y_test.shape)
