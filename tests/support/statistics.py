@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import stats
@@ -42,6 +42,11 @@ def is_at_most(samples: np.ndarray, bound: np.ndarray | float, false_alarm: floa
     error = samples.std(axis=0, ddof=1) / np.sqrt(n)
     excess = samples.mean(axis=0) - bound
     return bool((excess <= stats.t.isf(false_alarm / excess.size, n - 1) * error).all())
+
+
+def fails_at_most(failed: Sequence[bool], probability: float, false_alarm: float = FALSE_ALARM) -> bool:
+    """Whether independent trials, of which these `failed`, can fail with this probability at most."""
+    return bool(sum(failed) <= stats.binom.isf(false_alarm, len(failed), probability))
 
 
 def is_slope(x: np.ndarray, y: np.ndarray, expected: float, false_alarm: float = FALSE_ALARM) -> bool:

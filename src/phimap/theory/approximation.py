@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from math import exp, inf, lgamma, log, pi, sqrt
 
-from phimap.theory.bounds import SPECTRAL, Registry, require, require_half
+from phimap.theory.bounds import SPECTRAL, Registry, require, sampled_features
 
 BOUNDS = Registry()
 
@@ -113,8 +113,7 @@ def _lr(epsilon: float, d: int, diameter: float, length_scale: float, r: float) 
     exact_constants=True,
 )
 def _spectral(epsilon: float, delta: float, n: int, alpha: float, statistical_dimension: float) -> float:
-    require_half(epsilon)
-    return 8 / 3 / epsilon**2 * n / alpha * log(16 * statistical_dimension / delta)
+    return sampled_features(n / alpha, epsilon, delta, statistical_dimension)
 
 
 @BOUNDS.add(
@@ -131,8 +130,7 @@ def _spectral(epsilon: float, delta: float, n: int, alpha: float, statistical_di
     exact_constants=True,
 )
 def _leverage(epsilon: float, delta: float, statistical_dimension: float) -> float:
-    require_half(epsilon)
-    return 8 / 3 / epsilon**2 * statistical_dimension * log(16 * statistical_dimension / delta)
+    return sampled_features(statistical_dimension, epsilon, delta, statistical_dimension)
 
 
 @BOUNDS.add(

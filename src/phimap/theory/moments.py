@@ -53,6 +53,69 @@ class GaussianMoments(NamedTuple):
     d2: float
 
 
+class CovariateMoments(NamedTuple):
+    """Moments of an activation ``sigma(sqrt(tau) t)``, t standard normal: those of ``mu0 + mu1 t + mu_star t'``.
+
+    Attributes
+    ----------
+    mu0 : float
+        ``E sigma``.
+    mu1 : float
+        ``E[t sigma]``.
+    mu_star : float
+        ``(E sigma^2 - mu0^2 - mu1^2)^(1/2)``.
+    """
+
+    mu0: float
+    mu1: float
+    mu_star: float
+
+
+def covariate_moments(activation: Any, tau: float) -> tuple[CovariateMoments, ...]:
+    """Moments of the Gaussian covariates that are equivalent to random features of Gaussian data in high dimension.
+
+    Parameters
+    ----------
+    activation : str, callable, kernel, or sequence of these
+        As in `gaussian_moments`.
+    tau : float
+        Variance of ``w.x``: the mean squared norm of the data.
+
+    Returns
+    -------
+    tuple of CovariateMoments
+        One for each function: two for `Gaussian`, a cosine and a sine.
+
+    Raises
+    ------
+    ValueError
+        As `gaussian_moments`.
+
+    Notes
+    -----
+    ``mu1^2 = tau d1`` and ``mu_star^2 = d0`` of `gaussian_moments`, with the error of its integrals. The survey prints
+    mu_star without the root.
+
+    References
+    ----------
+    Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Section 7.1.
+
+    Examples
+    --------
+    >>> import phimap as pm
+    >>> ((mu0, mu1, mu_star),) = pm.theory.covariate_moments("relu", tau=1.0)
+    >>> round(mu0, 6), round(mu1, 6), round(mu_star, 6)
+    (0.398942, 0.5, 0.301405)
+    """
+    tau = check_real("tau", tau, above=0.0)
+    found = []
+    for function in activation_functions(activation):
+        mean, first, square = _projections(function, tau, 1)
+        rest = square - mean**2 - first**2
+        found.append(CovariateMoments(float(mean), float(first), float(max(rest, 0.0) ** 0.5)))
+    return tuple(found)
+
+
 def gaussian_moments(activation: Any, tau: float) -> GaussianMoments:
     """Generalised Gaussian moments of an activation, or the sums of those of several.
 

@@ -7,10 +7,10 @@ from math import ceil, isfinite
 from typing import Any
 
 from phimap._validation import check_choice, check_integer, check_real
-from phimap.theory import approximation, learning, neural
-from phimap.theory.bounds import Bound, Registry, RequiredFeatures
+from phimap.theory import approximation, learning, lemmas, neural
+from phimap.theory.bounds import Bound, Registry, RequiredFeatures, Widths
 
-_FAMILIES: tuple[Registry, ...] = (approximation.BOUNDS, learning.BOUNDS, neural.BOUNDS)
+_FAMILIES: tuple[Registry, ...] = (approximation.BOUNDS, learning.BOUNDS, neural.BOUNDS, lemmas.BOUNDS)
 # The widths whose features leave a map of several parts; a step feature only enters products.
 _OUTPUT_PARTS = ("relu", "sketch")
 
@@ -40,8 +40,9 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "alpha": _positive,
     "statistical_dimension": _positive,
     "operator_norm": _positive,
-    "rank": _count,
+    "trace": _positive,
     "depth": _count,
+    "degree": _count,
     "r": _positive,
     "feature_bound": _positive,
     "source": _positive,
@@ -58,7 +59,7 @@ def bounds() -> tuple[Bound, ...]:
     Returns
     -------
     tuple of Bound
-        Kernel approximation, then learning, then arc-cosine and neural tangent kernels.
+        Kernel approximation, then learning, arc-cosine and neural tangent kernels, and the lemmas behind these.
 
     Examples
     --------
@@ -81,8 +82,9 @@ def required_features(
     alpha: float | None = None,
     statistical_dimension: float | None = None,
     operator_norm: float | None = None,
-    rank: int | None = None,
+    trace: float | None = None,
     depth: int | None = None,
+    degree: int | None = None,
     r: float | None = None,
     feature_bound: float | None = None,
     source: float | None = None,
@@ -113,10 +115,14 @@ def required_features(
         Ridge parameter added to the diagonal of K, not divided by n.
     statistical_dimension : float, optional
         ``tr K (K + alpha I)^{-1}``, see `phimap.metrics.statistical_dimension`.
-    operator_norm, rank : float and int, optional
-        Largest singular value and rank of the data matrix.
+    operator_norm : float, optional
+        Largest singular value of the data matrix.
+    trace : float, optional
+        Trace of the kernel matrix.
     depth : int, optional
         Hidden layers L of the network behind a neural tangent kernel.
+    degree : int, optional
+        Number of factors of a tensor product.
     r : float, optional
         Exponent of the Lr norm.
     feature_bound : float, optional
@@ -149,19 +155,22 @@ def required_features(
 
     **Cost.** None.
 
-    **Differs from the source.** The survey regularises by ``n lambda``; here alpha = n lambda. Theorem 2's
-    ``lambda = n^(1/(2r+gamma))`` is read with a negative exponent, and the exponents of n that Table 4 lost for
-    Rudi and Rosasco's Theorems 2 and 3 come from Theorem 2, of which they are cases.
+    **Differs from the source.** The constants are those that the proofs give. Where a source prints others,
+    ``bound.printed`` holds its formula and the reason, and ``printed`` its number: Theorems 2 to 4 of Han et al. and
+    6 and 7 of Zandieh et al. print half of what their proofs need. The branch ``rank(X)^2`` of the latter's Theorems
+    3 and 7 is not offered: it is false for small alpha. The survey regularises by ``n lambda``; here alpha = n
+    lambda. Theorem 2's ``lambda = n^(1/(2r+gamma))`` is read with a negative exponent, and the exponents of n that
+    Table 4 lost for Rudi and Rosasco's Theorems 2 and 3 come from Theorem 2, of which they are cases.
 
     References
     ----------
     Liu, Huang, Chen, Suykens, "Random Features for Kernel Approximation: A Survey on Algorithms, Theory, and
     Beyond", TPAMI 2021, Theorems 1-3 and Tables 3-5.
 
-    Han, Avron, Shoham, Kim, Shin, "Random Features for the Neural Tangent Kernel", 2021, Theorems 1-4.
+    Han, Avron, Shoham, Kim, Shin, "Random Features for the Neural Tangent Kernel", 2021, Theorems 1-4, Lemmas 3, 4, 6.
 
     Zandieh, Han, Avron, Shoham, Kim, Shin, "Scaling Neural Tangent Kernels via Sketching and Random Features",
-    NeurIPS 2021, Theorems 1-4, 6, 7.
+    NeurIPS 2021, Theorems 1-4, 6, 7, Lemmas 1-3.
 
     Sutherland, Schneider, "On the Error of Random Fourier Features", UAI 2015, Proposition 1.
 
@@ -188,8 +197,9 @@ def required_features(
         "alpha": alpha,
         "statistical_dimension": statistical_dimension,
         "operator_norm": operator_norm,
-        "rank": rank,
+        "trace": trace,
         "depth": depth,
+        "degree": degree,
         "r": r,
         "feature_bound": feature_bound,
         "source": source,
@@ -205,11 +215,19 @@ def required_features(
     unused = [name for name in arguments if name not in chosen.accepts]
     if unused:
         raise TypeError(f"`{unused[0]}` is not taken by {bound!r}, which takes {', '.join(chosen.accepts)}.")
-    found = chosen.evaluate(**arguments)
-    if isinstance(found, dict):
-        widths = {name: _whole(width) for name, width in found.items()}
-        return RequiredFeatures(sum(widths[part] for part in _OUTPUT_PARTS), widths, chosen, arguments)
-    return RequiredFeatures(_whole(found), {}, chosen, arguments)
+    value, widths = _counted(chosen.evaluate(**arguments))
+    printed = None
+    if chosen.printed is not None and chosen.printed.evaluate is not None:
+        printed, _ = _counted(chosen.printed.evaluate(**arguments))
+    return RequiredFeatures(value, widths, chosen, arguments, printed)
+
+
+def _counted(found: Widths) -> tuple[int, dict[str, int]]:
+    """The number of features as a whole number, and the widths of the parts where there are several."""
+    if not isinstance(found, dict):
+        return _whole(found), {}
+    widths = {name: _whole(width) for name, width in found.items()}
+    return sum(widths[part] for part in _OUTPUT_PARTS), widths
 
 
 def _whole(number: float) -> int:
