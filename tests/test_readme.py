@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import re
 import runpy
-import shlex
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from phimap.cli.commands import app
+from tests.support.pages import ROOT, Block, blocks, commands
 
-ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    """The one block of code in `language`."""
-    (text,) = re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-    return text
+def block(language: str, opening: str = "") -> Block:
+    """The one block of code in `language` that opens so."""
+    (found,) = (
+        block for block in blocks(ROOT / "README.md") if block.language == language and block.text.startswith(opening)
+    )
+    return found
 
 
 def test_python_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(compile(block("python"), "README.md", "exec"), names)
+    exec(compile(block("python").text, "README.md", "exec"), names)
     assert names["Z"].shape == (442, 2048)
     assert names["model"].score(names["X_test"], names["y_test"]) > 0.2
     assert (tmp_path / "diabetes.phimap").exists()
@@ -35,12 +35,11 @@ def test_python_runs(tmp_path, monkeypatch):
 def test_shell_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples" / "demo_data.py"))["main"](tmp_path / "demo")
-    for line in block("sh").splitlines():
-        program, *arguments = shlex.split(line, comments=True)
+    for program, *arguments in commands(block("sh", "phimap")):
         assert program == "phimap"
         # In this process: a new one for each line would spend most of its time on loading libraries.
         done = CliRunner().invoke(app, arguments)
-        assert done.exit_code == 0, f"{line}\n{done.stderr}"
+        assert done.exit_code == 0, f"{arguments}\n{done.stderr}"
     assert (tmp_path / "predictions.csv").read_text(encoding="utf-8").count("\n") == 1798
     assert (tmp_path / "diabetes.html").exists()
 

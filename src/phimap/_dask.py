@@ -50,7 +50,9 @@ def blocks_of(X: Any, name: str = "X") -> list[Any]:
         If columns are in several chunks, or `X` is no array and no frame.
     """
     if is_dask_frame(X):
-        return X.to_delayed()
+        # Columns that are not asked for are not read. The rest of Dask's optimisation would join files of Parquet
+        # according to the columns that are read of them, and cut rows and targets of one table at other places.
+        return X.simplify().to_delayed(optimize_graph=False)
     if not _comes_from("dask.array", X):
         raise ValueError(
             f"`{name}` must be a Dask array or data frame, got a Dask {type(X).__name__}. Use one of these."

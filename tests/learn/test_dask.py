@@ -316,3 +316,18 @@ def test_a_bar_stays_here():
     advance(3)
     pickle.loads(pickle.dumps(advance))(4)
     assert told == [3]
+
+
+def test_files_of_parquet_are_cut_alike_for_rows_and_targets(rows, tmp_path):
+    X, y = rows
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(target=y)
+    for part in range(3):
+        frame[part * 1700 : (part + 1) * 1700].to_parquet(tmp_path / f"part-{part}.parquet")
+    table = dd.read_parquet(tmp_path)
+    features, targets = table.drop(columns="target"), table["target"]
+    # Dask itself would read the one column of targets in fewer parts.
+    assert targets.optimize().npartitions < features.optimize().npartitions == 3
+    model = regressor().fit(features, targets)
+    memory = regressor().fit(frame.drop(columns="target"), frame["target"])
+    np.testing.assert_allclose(model.coef_, memory.coef_, rtol=1e-9)
+    assert model.score(features, targets) == pytest.approx(memory.score(frame.drop(columns="target"), y), rel=1e-9)

@@ -146,7 +146,10 @@ class CollectionScores:
         # Fails at once where rows do not suit the model.
         model.predict(X)
         sent = model._for_tasks()
-        errors = (Hits if model._has_labels else SquaredErrors).of(sent)
+        # Blocks are compared with the names of columns when they are read; what is scored of them are arrays.
+        nameless = model._for_tasks()
+        vars(nameless).pop("feature_names_in_", None)
+        errors = (Hits if model._has_labels else SquaredErrors).of(nameless)
         return PartedRows(parts, [0] * len(parts), BlockReader(sent)).fold(errors).score
 
 

@@ -1,0 +1,115 @@
+"""The code of the documentation: Python runs as a reader pastes it, commands are parsed as a shell gives them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import phimap as pm
+from phimap.cli.commands import app
+from tests.support.pages import ROOT, Block, blocks, commands, pages
+
+PAGES = {str(path.relative_to(ROOT)): list(blocks(path)) for path in pages()}
+#: `tests/test_readme.py` runs the README, and looks at what it gives.
+SLOW = {"docs/guide/comparing.md", "docs/guide/learners.md"}
+RUN = [
+    pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+    for name, found in PAGES.items()
+    if name != "README.md" and any(block.language == "python" and block.not_run is None for block in found)
+]
+SHELL = [(name, block) for name, found in PAGES.items() for block in found if block.language in {"sh", "console"}]
+
+
+@pytest.mark.parametrize("name", RUN)
+# Clusters of threads leave sockets to the collector of garbage.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_python_of_a_page_runs(name, tmp_path, monkeypatch):
+    """All blocks of a page in one namespace, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "__main__"}
+    # What a page sets for good, it sets for its own blocks.
+    with pm.config():
+        for block in PAGES[name]:
+            if block.language == "python" and block.not_run is None:
+                # Empty lines before the code give tracebacks the line numbers of the page.
+                exec(compile("\n" * (block.line - 1) + block.text, ROOT / name, "exec"), names)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_has_a_language_and_a_reason(name):
+    for block in PAGES[name]:
+        where = f"{name}:{block.line}"
+        assert block.language in {"python", "sh", "console", "text"}, f"{where}: {block.language!r} is no language."
+        if block.not_run is not None:
+            assert len(block.not_run.split()) >= 3, f"{where}: a block that is not run needs a reason."
+
+
+@pytest.mark.parametrize(("name", "block"), SHELL, ids=[f"{name}:{block.line}" for name, block in SHELL])
+def test_commands_parse(name, block, monkeypatch, tmp_path):
+    if block.not_run is None:
+        for words in commands(block):
+            assert refusal(words, monkeypatch) is None, f"{name}:{block.line}: {' '.join(words)}"
+
+
+@pytest.mark.parametrize(
+    "line", ["phimap fit", "phimap fit a.csv --goal y", "phimap bench none --rows x", "make coffee", "curl a"]
+)
+def test_wrong_commands_are_refused(line, monkeypatch):
+    assert refusal(line.split(), monkeypatch)
+
+
+def test_blocks_know_languages_lines_and_reasons(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\n1\n```\n<!-- not run: needs a cluster -->\n```sh\na\nb | c\n```\n```{toctree}\nx\n```\n"
+        "```console\n$ d 'e f'  # g\nh\n```\n"
+    )
+    first, second, third = blocks(page)
+    assert first == Block("python", "1\n", 2)
+    assert second == Block("sh", "a\nb | c\n", 6, "needs a cluster")
+    assert list(commands(second)) == [["a"], ["b"]]
+    assert list(commands(third)) == [["d", "e f"]]
+
+
+def refusal(words: list[str], monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """Why a command is no command of this repository, or None."""
+    program, *arguments = words
+    if program == "phimap":
+        return refusal_of_phimap(arguments, monkeypatch)
+    if program == "pip":
+        return refusal_of_pip(arguments)
+    if program == "make":
+        targets = [word for word in arguments if "=" not in word]
+        known = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        return None if set(targets) <= set(known) else f"no such target among {targets}"
+    if program == "python":
+        script = (
+            ROOT / arguments[0] if arguments[0] != "-m" else ROOT / Path(*arguments[1].split(".")).with_suffix(".py")
+        )
+        return None if script.exists() else f"no such file: {script}"
+    return f"no program of this repository: {program}"
+
+
+def refusal_of_phimap(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> str | None:
+    """All of a command is run but its work: words are parsed, options are read and checked by their own rules."""
+    began = []
+    for name in ("fit", "predict", "info", "compare", "plan", "bench"):
+        monkeypatch.setattr(f"phimap.cli.{name}.run", began.append)
+    done = CliRunner().invoke(app, arguments)
+    if done.exit_code != 0:
+        return done.stderr or done.output
+    return None if began or "--help" in arguments or "--version" in arguments else "nothing began"
+
+
+def refusal_of_pip(arguments: list[str]) -> str | None:
+    """An installation of this checkout, with extras that it has."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    found = re.fullmatch(r"(?:-e )?(?:\.|phimap)(?:\[([a-z,]+)\])?", " ".join(arguments[1:]))
+    if arguments[:1] != ["install"] or found is None:
+        return f"no installation: {arguments}"
+    unknown = set((found[1] or "").split(",")) - {"", *extras}
+    return f"no such extras: {unknown}" if unknown else None
