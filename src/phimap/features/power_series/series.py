@@ -15,7 +15,7 @@ from phimap.features.power_series.preparation import Preparation
 from phimap.features.power_series.random_degrees import RANDOM_DEGREES
 from phimap.features.power_series.row_sample import RowSample
 from phimap.features.power_series.terms import SeriesRecord
-from phimap.kernels import HomogeneousKernel, Kernel
+from phimap.kernels import Kernel, RotationInvariantKernel
 from phimap.kernels.expansion import fit_error, fitted_coefficients
 
 # Degrees of the polynomial fitted to a function of the cosine. Few of its coefficients are not 0, whatever the degree.
@@ -74,7 +74,7 @@ class SeriesPlan:
             allocation = best_allocation(coefficients, splits, n_components, options.method, options.exact_degrees)
             return cls(n_features, prepared, options.method, allocation, fit_error)
 
-        if not isinstance(kernel, HomogeneousKernel):
+        if not isinstance(kernel, RotationInvariantKernel):
             return plan(prepared.coefficients(options.degree, rows, n_features), 0.0)
         cosines = None if known is None else known.cosines
         best = None
