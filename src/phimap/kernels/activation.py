@@ -62,6 +62,11 @@ class ActivationKernel(RotationInvariantKernel):
     def __init__(self, activation: str | Callable[[Any], Any] = "relu"):
         self.activation = activation
 
+    @property
+    def norm_power(self) -> int | None:
+        """1 for activations that are 0 at 0, 0 for others, and None for those that jump."""
+        return wide_layer(self.activation).norm_power
+
     def _check_parameters(self, n_features: int) -> None:
         wide_layer(self.activation)
 

@@ -44,7 +44,7 @@ def gelu_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """``c (1/4 + arctan(c / r) / (2 pi)) + (s^2 + c^2 q) / (2 pi r)``: see `_gelu_parts`."""
     product, area, root, moment = _gelu_parts(x, y, angle)
     # In place: tiles are many.
-    moment *= product * product
+    moment = product * product * moment
     moment += area * area
     del area
     moment /= 2.0 * np.pi * root

@@ -59,7 +59,7 @@ def _mehler(of_x: _Expansion, of_y: _Expansion, angle: np.ndarray) -> np.ndarray
     (left, last), (right, other) = of_x, of_y
     last = max(last, other)
     cosine = np.cos(angle)
-    values = np.empty_like(cosine)
+    values = np.empty(np.broadcast_shapes(left.shape[:-1], right.shape[:-1], cosine.shape))
     values[...] = left[..., last] * right[..., last]
     for k in range(last - 1, -1, -1):
         values *= cosine

@@ -25,9 +25,20 @@ class _WideNetwork(RotationInvariantKernel):
         return isinstance(wide_layer(self.activation), FoldedLayer)
 
     @property
+    def is_rectified(self) -> bool:
+        """Whether the units are those of the ReLU, by whatever name."""
+        layer = wide_layer(self.activation)
+        return isinstance(layer, FoldedLayer) and layer.is_relu
+
+    @property
     def homogeneity(self) -> int:
         """The power of the norms: 1, and 0 where the kernel is not homogeneous."""
         return int(self.is_homogeneous)
+
+    @property
+    def norm_power(self) -> int | None:
+        """1 for units that are 0 at 0, 0 for others, and None for those that jump."""
+        return wide_layer(self.activation).norm_power
 
     def _check_parameters(self, n_features: int) -> None:
         check_integer("depth", self.depth, least=1)

@@ -28,6 +28,11 @@ class RotationInvariantKernel(Kernel):
         """The power of the norms where the kernel is homogeneous, else 0."""
         return 0
 
+    @property
+    def norm_power(self) -> int | None:
+        """The power of the norms that leaves a smooth function of them where it is divided out; None for no such."""
+        return None
+
     @abstractmethod
     def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
         """Kernel values of norms and angles in [0, pi], arrays that broadcast to the shape of `angle`."""

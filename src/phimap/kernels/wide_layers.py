@@ -101,6 +101,13 @@ class WideLayer(ABC):
         """``E[sigma(u)^2]``."""
         return self.covariance(x, x, np.zeros_like(x))
 
+    @property
+    def norm_power(self) -> int | None:
+        """The power of the norms by which the dual vanishes at 0; None for units that jump."""
+        if not self.has_slope:
+            return None
+        return int(float(self.energy(np.zeros(1))[0]) == 0.0)
+
     @cached_property
     def gain(self) -> float:
         """``1 / E[sigma(z)^2]`` for standard Gaussian z, by which the outputs of a layer are multiplied."""
@@ -150,6 +157,11 @@ class FoldedLayer(WideLayer):
     def fold(self) -> float:
         """The share f of the absolute value."""
         return 0.5 * (1.0 - self.slope) ** 2 / (1.0 + self.slope**2)
+
+    @property
+    def is_relu(self) -> bool:
+        """Whether the units are those of the ReLU."""
+        return self.slope == 0
 
     @property
     def gain(self) -> float:

@@ -40,16 +40,19 @@ class Preparation:
             return cls(kernel, "gaussian", shift, np.ones(n_features) * kernel._inverse_length_scale(n_features))
         if isinstance(kernel, RotationInvariantKernel) and kernel.homogeneity == 1:
             return cls(kernel, "norm", None, None)
+        if isinstance(kernel, RotationInvariantKernel) and not kernel.is_homogeneous and kernel.norm_power is not None:
+            return cls(kernel, "norm" if kernel.norm_power else "unit", None, None)
         if isinstance(kernel, DotProductKernel):
             return cls(kernel, "norm" if kernel.homogeneous else "one", None, None)
         raise TypeError(
-            "`kernel` must be a dot-product kernel, Gaussian, or homogeneous of degree 1 in each row, got "
+            "`kernel` must be a dot-product kernel, Gaussian, homogeneous of degree 1 in each row, or the dual of "
+            "activations that do not jump, got "
             f"{kernel!r}. Use FourierFeatures or NystroemFeatures for others."
         )
 
     def rows(self, sample: RowSample) -> Any:
         """Prepared rows (r, d), dense or CSR as the sample is."""
-        if self.weight == "norm":
+        if self.weight in ("norm", "unit"):
             return sample.unit_rows
         rows = sample.rows
         if self.shift is not None:

@@ -92,6 +92,11 @@ def draw_random_degrees(
     prepared = Preparation.of(kernel, n_features, sample)
     known = sample if sample is not None and sample.suffices else None
     if isinstance(kernel, RotationInvariantKernel):
+        if not kernel.is_homogeneous:
+            raise ValueError(
+                "`method` must be another than 'random-maclaurin' for a kernel that is not homogeneous, got "
+                f"{kernel!r}. Use method='polysketch'."
+            )
         cosines = None if known is None else known.cosines
         coefficients = fitted_coefficients(kernel.kappa, degree or _FITTED_DEGREE, cosines)
     else:
