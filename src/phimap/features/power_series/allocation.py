@@ -151,7 +151,7 @@ class _Allocator:
         moments: Moments,
         method: str,
         exact_degrees: Sequence[int],
-        norms: NormSeries | None,
+        norms: NormSeries | None = None,
     ):
         self._coefficients, self._moments, self._norms = coefficients, moments, norms
         self._method, self._exact_degrees = method, exact_degrees
