@@ -15,6 +15,7 @@ FUNCTIONS = {
     "cos": np.cos,
     "erf": special.erf,
     "gelu": lambda x: 0.5 * x * (1 + special.erf(x / np.sqrt(2))),
+    "leaky-relu": lambda x: np.where(x > 0, x, 0.01 * x),
     "relu": lambda x: np.maximum(x, 0),
     "sign": np.sign,
     "sin": np.sin,
@@ -61,6 +62,7 @@ def test_activations_with_a_kink_are_integrals_over_an_angle(angle):
         "sign": 2 * (step[0] - step[1]),
         "relu": relu[0],
         "abs": 2 * (relu[0] + relu[1]),
+        "leaky-relu": 1.0001 * relu[0] - 0.02 * relu[1],
     }
     for name, value in exact.items():
         # The oracle asks for 1e-13, and near angle 0 and pi a covariance holds the angle to a root of eps only.
@@ -125,7 +127,7 @@ def test_expansion_without_a_closed_form_errs_as_its_documentation_says(function
 def test_expansion_has_the_exact_diagonal_and_obeys_cauchy_and_schwarz(function):
     norms = np.array([0.0, 0.2, 1.0, 2.5])
     diagonal = second_moment(function, norms)
-    values = hermite_moment(function, norms, norms, np.zeros((4, 4)))
+    values = hermite_moment(function, norms[:, None], norms, np.zeros((4, 4)))
     np.testing.assert_allclose(np.diag(values), diagonal, rtol=2**10 * EPS)
     assert (np.abs(values) <= np.sqrt(np.multiply.outer(diagonal, diagonal)) * (1 + 2**10 * EPS)).all()
 

@@ -207,11 +207,16 @@ def _activation(kernel: ActivationKernel, **common: Any) -> FeatureMap:
 
 
 def _ntk(kernel: NTK, **common: Any) -> FeatureMap:
-    return NTKFeatures(kernel.depth, **common)
+    return NTKFeatures(kernel.depth, activation=kernel.activation, **common)
 
 
-def _series(kernel: DotProductKernel | NNGP, **common: Any) -> FeatureMap:
+def _series(kernel: Kernel, **common: Any) -> FeatureMap:
     return DotProductFeatures(kernel, **common)
+
+
+def _nngp(kernel: NNGP, **common: Any) -> FeatureMap:
+    # Units that jump have no series in the norms.
+    return _nystroem(kernel, **common) if kernel.norm_power is None else _series(kernel, **common)
 
 
 def _cntk(kernel: CNTK, **common: Any) -> FeatureMap:
@@ -251,7 +256,7 @@ MAPS: dict[type[Kernel], Callable[..., FeatureMap]] = {
     ArcCosine: _arccosine,
     ActivationKernel: _activation,
     NTK: _ntk,
-    NNGP: _series,
+    NNGP: _nngp,
     CNTK: _cntk,
     Sum: _sum,
     Scaled: _sum,

@@ -3,7 +3,7 @@
 from phimap.kernels.activation import ActivationKernel
 from phimap.kernels.additive import Additive
 from phimap.kernels.arccosine import ArcCosine, kappa0, kappa1, kappa2
-from phimap.kernels.base import DotProductKernel, HomogeneousKernel, Kernel, StationaryKernel
+from phimap.kernels.base import DotProductKernel, Kernel, StationaryKernel
 from phimap.kernels.combined import Product, Scaled, StationaryProduct, Sum
 from phimap.kernels.convolutional import CNTK
 from phimap.kernels.cost import KernelCost
@@ -12,6 +12,7 @@ from phimap.kernels.finite_spectrum import FiniteSpectrum
 from phimap.kernels.indefinite import Zonal
 from phimap.kernels.neural import NNGP, NTK
 from phimap.kernels.normalized import NormalizedInput
+from phimap.kernels.rotation_invariant import HomogeneousKernel, RotationInvariantKernel
 from phimap.kernels.spectral import (
     CauchyLaw,
     GaussianLaw,
@@ -25,6 +26,7 @@ from phimap.kernels.spectral_mixture.kernel import SpectralMixture, SpectralMixt
 from phimap.kernels.stationary import Cauchy, Gaussian, Laplacian, Matern
 from phimap.kernels.subsets import SubsetLaw
 from phimap.kernels.ternary import TernaryKernel
+from phimap.kernels.wide_layers import LeakyReLU
 
 __all__ = [
     "CNTK",
@@ -45,10 +47,12 @@ __all__ = [
     "KernelCost",
     "LaplaceLaw",
     "Laplacian",
+    "LeakyReLU",
     "Matern",
     "NormalizedInput",
     "Polynomial",
     "Product",
+    "RotationInvariantKernel",
     "Scaled",
     "SpectralLaw",
     "SpectralMixture",

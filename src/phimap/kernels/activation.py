@@ -7,27 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from phimap._validation import check_choice
-from phimap.kernels.arccosine import relu_dual, step_dual
-from phimap.kernels.base import Kernel
-from phimap.kernels.geometry import Rows, angles, row_norms
-from phimap.kernels.hermite import hermite_moment, second_moment
-from phimap.ops.activations import FUNCTIONS, NAMES
-
-# A dual gets norms of x and of y and the angle between them, arrays that broadcast; a zero row is at pi/2 to all.
-_Dual = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+from phimap.kernels.geometry import Rows, row_norms
+from phimap.kernels.rotation_invariant import RotationInvariantKernel
+from phimap.kernels.wide_layers import wide_layer
 
 
-class ActivationKernel(Kernel):
+class ActivationKernel(RotationInvariantKernel):
     r"""The dual kernel of an activation: an infinitely wide layer of such units.
 
     .. math:: k(x, y) = \mathbb{E}_{w \sim N(0, I)}\, \sigma(\langle w, x \rangle)\, \sigma(\langle w, y \rangle)
 
     Parameters
     ----------
-    activation : {"abs", "cos", "erf", "gelu", "relu", "sign", "sin", "softplus", "step"} or callable, default="relu"
-        The function sigma. A callable gets a float64 array and returns one real number for each of its entries. Step
-        and sign are 0 at 0.
+    activation : str or callable, default="relu"
+        The function sigma: ``"abs"``, ``"cos"``, ``"erf"``, ``"gelu"``, ``"leaky-relu"``, ``"relu"``, ``"sign"``,
+        ``"sin"``, ``"softplus"``, ``"step"``, `LeakyReLU`, or a function of arrays. A callable gets a float64 array and
+        returns one real number for each of its entries. Step and sign are 0 at 0.
 
     Notes
     -----
@@ -67,85 +62,16 @@ class ActivationKernel(Kernel):
     def __init__(self, activation: str | Callable[[Any], Any] = "relu"):
         self.activation = activation
 
+    @property
+    def norm_power(self) -> int | None:
+        """1 for activations that are 0 at 0, 0 for others, and None for those that jump."""
+        return wide_layer(self.activation).norm_power
+
     def _check_parameters(self, n_features: int) -> None:
-        if isinstance(self.activation, str):
-            check_choice("activation", self.activation, NAMES)
-        elif not callable(self.activation):
-            raise TypeError(f"`activation` must be a name or a callable, got {type(self.activation).__name__}.")
+        wide_layer(self.activation)
 
-    def _dual(self) -> _Dual | None:
-        """The closed form, if there is one."""
-        return _DUALS.get(self.activation) if isinstance(self.activation, str) else None
-
-    def _function(self) -> Callable[[Any], Any]:
-        return FUNCTIONS[self.activation] if isinstance(self.activation, str) else self.activation
-
-    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
-        x, y, angle = row_norms(X), row_norms(Y), angles(X, Y)
-        dual = self._dual()
-        return hermite_moment(self._function(), x, y, angle) if dual is None else dual(x[:, None], y, angle)
+    def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
+        return wide_layer(self.activation).covariance(x, y, angle)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        norms = row_norms(X)
-        dual = self._dual()
-        return second_moment(self._function(), norms) if dual is None else dual(norms, norms, np.zeros_like(norms))
-
-
-def _step(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    return 0.5 * step_dual(angle) * (x > 0) * (y > 0)
-
-
-def _sign(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    return (step_dual(angle) - step_dual(np.pi - angle)) * (x > 0) * (y > 0)
-
-
-def _relu(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    return 0.5 * relu_dual(angle) * x * y
-
-
-def _abs(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    return (relu_dual(angle) + relu_dual(np.pi - angle)) * x * y
-
-
-def _erf(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    # The arcsine of the source as an arctangent: it keeps its digits for long rows, whose sine is near 1.
-    area = 2.0 * x * y
-    root = np.hypot(np.hypot(1.0, np.sqrt(2.0) * np.hypot(x, y)), area * np.sin(angle))
-    return 2.0 / np.pi * np.arctan2(area * np.cos(angle), root)
-
-
-def _gelu(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    product, area = x * y * np.cos(angle), x * y * np.sin(angle)
-    # The root of the determinant of I + C, where C is the covariance of <w, x> and <w, y>.
-    root = np.hypot(np.hypot(1.0, np.hypot(x, y)), area)
-    moment = area * area + product * product * (1.0 / (1.0 + x * x) + 1.0 / (1.0 + y * y))
-    return product * (0.25 + np.arctan2(product, root) / (2.0 * np.pi)) + moment / (2.0 * np.pi * root)
-
-
-def _sin(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    nearer, share = _cosines(x, y, angle)
-    return np.copysign(0.5 * nearer * -np.expm1(-share), np.cos(angle))
-
-
-def _cos(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    nearer, share = _cosines(x, y, angle)
-    return 0.5 * nearer * (1.0 + np.exp(-share))
-
-
-def _cosines(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The larger of ``E cos(u - v)`` and ``E cos(u + v)``, and minus the logarithm of the other's share of it."""
-    half = np.sin(0.5 * np.minimum(angle, np.pi - angle))
-    squared = np.square(x - y) + (2.0 * x * half) * (2.0 * y * half)
-    return np.exp(-0.5 * squared), 2.0 * np.abs(x * y * np.cos(angle))
-
-
-_DUALS: dict[str, _Dual] = {
-    "abs": _abs,
-    "cos": _cos,
-    "erf": _erf,
-    "gelu": _gelu,
-    "relu": _relu,
-    "sign": _sign,
-    "sin": _sin,
-    "step": _step,
-}
+        return wide_layer(self.activation).energy(row_norms(X))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from phimap._validation import check_integer
-from phimap.kernels.base import HomogeneousKernel, of_cosine
+from phimap.kernels.rotation_invariant import HomogeneousKernel, of_cosine
 
 
 def kappa0(cosine: Any) -> Any:
@@ -139,20 +139,27 @@ def squared_relu_dual(angle: np.ndarray) -> np.ndarray:
 
 
 def next_angle(order: int, angle: np.ndarray) -> np.ndarray:
-    """Angle between the features of the given order of two rows at `angle`: arccos of kappa(a) / kappa(1).
+    """Angle between the features of the given order of two rows at `angle`: arccos of kappa(a) / kappa(1)."""
+    return angle_of_complement(complement(order, angle))
 
-    It comes from ``1 - kappa(a) / kappa(1)``, formed without the 1: from kappa itself, small angles would
-    lose half of their digits in every layer.
+
+def complement(order: int, angle: np.ndarray) -> np.ndarray:
+    """``1 - kappa(a) / kappa(1)`` of the cosine of angles in [0, pi].
+
+    It is formed without the 1: from kappa itself, small angles would lose half of their digits in every layer.
     """
     if order == 0:
-        complement = angle / np.pi
-    elif order == 1:
+        return angle / np.pi
+    if order == 1:
         half_chord = np.sin(0.5 * angle)
-        complement = 2.0 * half_chord * half_chord - (np.sin(angle) - angle * np.cos(angle)) / np.pi
-    else:
-        sine, cosine = np.sin(angle), np.cos(angle)
-        bracket = angle * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine
-        complement = (2.0 * np.pi * sine * sine + bracket) / (3.0 * np.pi)
+        return 2.0 * half_chord * half_chord - (np.sin(angle) - angle * np.cos(angle)) / np.pi
+    sine, cosine = np.sin(angle), np.cos(angle)
+    bracket = angle * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine
+    return (2.0 * np.pi * sine * sine + bracket) / (3.0 * np.pi)
+
+
+def angle_of_complement(complement: np.ndarray) -> np.ndarray:
+    """The angle of which 1 less the cosine is given."""
     return 2.0 * np.arcsin(np.sqrt(np.clip(0.5 * complement, 0.0, 1.0)))
 
 

@@ -1,4 +1,4 @@
-"""What a kernel is, and three structures an approximation can use: stationary, dot-product, homogeneous."""
+"""What a kernel is, and two structures an approximation can use: stationary and dot-product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from phimap._validation import check_real
 from phimap.config import memory_budget
-from phimap.kernels.geometry import Rows, angles, row_norms, squared_distances, squared_norms
+from phimap.kernels.geometry import Rows, squared_distances, squared_norms
 from phimap.kernels.rows import Sparsified, checked_rows
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops.threads import run_tasks
@@ -318,60 +318,6 @@ class DotProductKernel(Kernel):
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         return self._of_product(squared_norms(X), X.shape[1])
-
-
-class HomogeneousKernel(Kernel):
-    """A kernel ``k(x, y) = (|x| |y|)^p kappa(cos(x, y))`` of the norms and the angle of two rows.
-
-    A zero row has the cosine 0 with every row, itself too: its kernel values are 0, and ``kappa(0)`` where p
-    = 0.
-    """
-
-    @property
-    @abstractmethod
-    def homogeneity(self) -> int:
-        """The power p of the norms."""
-
-    @abstractmethod
-    def _of_angle(self, angle: np.ndarray) -> np.ndarray:
-        """Kappa of the cosine of angles in [0, pi]."""
-
-    def kappa(self, cosine: Any) -> Any:
-        """Evaluate the kernel of two unit vectors as a function of their cosine.
-
-        Parameters
-        ----------
-        cosine : float or array-like
-            Clipped to [-1, 1].
-
-        Returns
-        -------
-        float or ndarray
-            Of the shape of `cosine`; float32 for float32, else float64.
-        """
-        self._check_parameters(1)
-        return of_cosine(self._of_angle, cosine)
-
-    def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
-        values = self._of_angle(angles(X, Y))
-        if self.homogeneity:
-            values *= (row_norms(X) ** self.homogeneity)[:, None]
-            values *= row_norms(Y) ** self.homogeneity
-        return values
-
-    def _diagonal(self, X: Rows) -> np.ndarray:
-        norms = row_norms(X)
-        values = self._of_angle(np.where(norms > 0, 0.0, np.pi / 2))
-        # In the order of `_evaluate`, so that a value is in range here exactly if it is there.
-        return values * norms**self.homogeneity * norms**self.homogeneity
-
-
-def of_cosine(of_angle: Callable[[np.ndarray], np.ndarray], cosine: Any) -> Any:
-    """`of_angle` at the arc cosine of `cosine` (any shape), clipped; float32 in gives float32 out."""
-    cosine = np.asarray(cosine)
-    dtype = cosine.dtype if cosine.dtype == np.float32 else np.float64
-    values = of_angle(np.arccos(np.clip(cosine.astype(np.float64), -1.0, 1.0)))
-    return np.asarray(values).astype(dtype)[()]
 
 
 def check_range(values: np.ndarray, start: tuple[int, ...]) -> None:

@@ -16,6 +16,8 @@ _JUDGED_DIAGONAL = 1 / 500
 # Weight of Chebyshev nodes beside the cosines of data, so that other cosines are not forgotten.
 _ELSEWHERE = 1e-3
 _NODES = 400
+# Steps of a fit by matrices.
+_STEPS, _SETTLED = 300, 1e-7
 
 
 def checked_coefficients(kernel: DotProductKernel, degree: int, n_features: int) -> np.ndarray:
@@ -35,7 +37,7 @@ def fitted_coefficients(kappa: Callable, degree: int, cosines: np.ndarray | None
 
     The squared error is averaged over Chebyshev nodes or, where they are given, over cosines (k,) of data.
     """
-    nodes, weights = _fitting_nodes(cosines)
+    nodes, weights = fitting_nodes(cosines)
     return nonnegative_fit(np.vander(nodes, degree + 1, increasing=True), kappa(nodes), np.sqrt(weights))
 
 
@@ -43,7 +45,37 @@ def nonnegative_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray)
     """Coefficients (p,), none negative, of columns (k, p) nearest to values (k,), errors multiplied by weights (k,)."""
     from scipy.optimize import nnls
 
-    return nnls(powers * weights[:, None], values * weights)[0]
+    # Columns that are all but equal, as those of the powers of cosines of 1 and -1, take more rounds than the default.
+    return nnls(powers * weights[:, None], values * weights, maxiter=100 * powers.shape[1])[0]
+
+
+def semidefinite_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Positive semidefinite matrices (p, q, q) whose combinations by rows of powers (k, p) are near values (q, q, k).
+
+    Squared errors are weighted by (k,). By the alternating direction method: a linear system for all entries in turn
+    with the nearest semidefinite matrices, which negative eigenvalues are cut off for.
+    """
+    gram = powers.T @ (powers * weights[:, None])
+    scales = np.sqrt(np.diagonal(gram))
+    gram = gram / np.multiply.outer(scales, scales)
+    wanted = np.moveaxis((values * weights) @ (powers / scales), -1, 0)
+    wanted = 0.5 * (wanted + wanted.swapaxes(1, 2))
+    size = len(gram)
+    # Of the eigenvalues of the system the geometric mean, but for those that rounding alone has.
+    eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 1e-8)
+    penalty = float(np.sqrt(eigenvalues[0] * eigenvalues[-1]))
+    solve = np.linalg.inv(gram + penalty * np.eye(size))
+    matrices, dual = np.zeros_like(wanted), np.zeros_like(wanted)
+    for _ in range(_STEPS):
+        free = np.tensordot(solve, wanted + penalty * (matrices - dual), axes=1)
+        dual += free
+        sizes, vectors = np.linalg.eigh(dual)
+        before = matrices
+        matrices = (vectors * np.maximum(sizes, 0.0)[:, None]) @ vectors.swapaxes(1, 2)
+        dual -= matrices
+        if max(np.abs(matrices - free).max(), np.abs(matrices - before).max()) < _SETTLED * np.abs(matrices).max():
+            break
+    return matrices / scales[:, None, None]
 
 
 def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | None = None) -> float:
@@ -57,12 +89,12 @@ def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | N
 
 def root_mean_square(function: Callable, cosines: np.ndarray | None = None) -> float:
     """Of a function of the cosine, over a kernel matrix of 500 rows."""
-    nodes, weights = _fitting_nodes(cosines)
+    nodes, weights = fitting_nodes(cosines)
     weights[-1] = _JUDGED_DIAGONAL
     return float(np.sqrt(weights @ function(nodes) ** 2))
 
 
-def _fitting_nodes(cosines: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def fitting_nodes(cosines: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Places (k,) in [-1, 1] that a polynomial is fitted at, and their weights."""
     places = (np.arange(_NODES) + 0.5) / _NODES
     chebyshev = np.cos(np.pi * places)

@@ -17,8 +17,9 @@ from functools import cache
 import numpy as np
 
 from phimap.kernels.arccosine import ArcCosine
-from phimap.kernels.base import HomogeneousKernel
 from phimap.kernels.neural import NNGP, NTK
+from phimap.kernels.rotation_invariant import RotationInvariantKernel
+from phimap.kernels.wide_layers import FoldedLayer
 
 # Degrees of an expansion; of many inputs those whose polynomials have their mass where projections are met.
 _DEGREE, _WIDEST, _DEGREE_BEYOND = 256, 64, 16
@@ -40,13 +41,13 @@ def zonal_degree(n_features: int) -> int:
     return _DEGREE if n_features <= _WIDEST else _DEGREE_BEYOND
 
 
-def zonal_coefficients(kernel: HomogeneousKernel, n_features: int) -> np.ndarray:
+def zonal_coefficients(kernel: RotationInvariantKernel, n_features: int) -> np.ndarray:
     """The ``b_k`` with ``kappa = sum_k b_k P_k``, none negative, up to a degree whose P_k vanishes inside (-1, 1)."""
-    return _coefficients(type(kernel), tuple(kernel.get_params().items()), n_features).copy()
+    return _coefficients(type(kernel), tuple(kernel.get_params(deep=False).items()), n_features).copy()
 
 
 @cache
-def _coefficients(family: type[HomogeneousKernel], parameters: tuple, n_features: int) -> np.ndarray:
+def _coefficients(family: type[RotationInvariantKernel], parameters: tuple, n_features: int) -> np.ndarray:
     kernel, last, d = family(**dict(parameters)), zonal_degree(n_features), n_features
     top = float(kernel.kappa(1.0))
     if d == 1:
@@ -124,28 +125,38 @@ def _dimensions(d: int, last: int) -> np.ndarray:
     return np.square(np.fromiter((p[0] for p in zonal_polynomials(np.array([d**0.5]), d, last)), np.float64))
 
 
-def power_series(kernel: HomogeneousKernel, degree: int) -> np.ndarray:
-    """Coefficients (degree + 1,), none negative, of a wide ReLU network's kernel in powers of the cosine.
+def power_series(kernel: RotationInvariantKernel, degree: int) -> np.ndarray:
+    """Coefficients (degree + 1,), none negative, of a homogeneous network's kernel in powers of the cosine.
 
     With the series u of a layer's cosines, that of ``kappa_0(u)`` has the derivative ``u' / (pi sqrt(1 - u^2))``, that
     of ``kappa_1(u)`` the derivative ``kappa_0(u) u'``, and that of ``kappa_2(u)`` the derivative ``4 kappa_1(u) u'``.
     """
     cosine = np.zeros(degree + 1)
     cosine[1:2] = 1.0
-    if isinstance(kernel, NTK):
+    if isinstance(kernel, NTK | NNGP):
+        layer = kernel._layer()
+        assert isinstance(layer, FoldedLayer)  # nothing else is asked for
         tangent = cosine
         for _ in range(kernel.depth):
             step = _dual_series(0, cosine)
-            cosine = _integral(_times(step, _derivative(cosine)), float(ArcCosine(1).kappa(cosine[0])))
-            tangent = _times(tangent, step) + cosine
-        return tangent
-    if isinstance(kernel, NNGP):
-        kernel = ArcCosine(1, kernel.depth)
+            cosine, slope = _folded_series(layer, cosine, step)
+            tangent = _times(tangent, slope) + cosine
+        return tangent if isinstance(kernel, NTK) else cosine
     assert isinstance(kernel, ArcCosine)  # nothing else is asked for
     top = float(ArcCosine(kernel.order).kappa(1.0))
     for _ in range(kernel.depth):
         cosine = _dual_series(kernel.order, cosine) / top
     return cosine * float(kernel.kappa(1.0))
+
+
+def _folded_series(layer: FoldedLayer, cosine: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of a layer's dual and of its derivative's, from the series of the cosines and of their ``kappa_0``."""
+    relu = _integral(_times(step, _derivative(cosine)), float(ArcCosine(1).kappa(cosine[0])))
+    linear = 1.0 - 2.0 * layer.fold
+    slope = 2.0 * layer.fold * step
+    slope[0] += linear
+    # Where f is above 1/2 terms cancel, and rounding may leave less than nothing.
+    return np.maximum(linear * cosine + 2.0 * layer.fold * relu, 0.0), np.maximum(slope, 0.0)
 
 
 def _dual_series(order: int, u: np.ndarray) -> np.ndarray:

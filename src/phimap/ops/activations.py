@@ -22,12 +22,18 @@ def softplus(x: np.ndarray) -> np.ndarray:
     return np.logaddexp(x, 0)
 
 
+def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    """Give x where it is positive and ``slope x`` elsewhere."""
+    return x.clip(min=0) + slope * x.clip(max=0)
+
+
 #: The others, as functions of float32 and float64 arrays that keep the dtype.
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs,
     "cos": np.cos,
     "erf": special.erf,
     "gelu": gelu,
+    "leaky-relu": leaky_relu,
     "sign": np.sign,
     "sin": np.sin,
     "softplus": softplus,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from phimap.config import memory_budget
+from phimap.ops.activations import leaky_relu
 from phimap.ops.base import Array, Ops
 
 # The Walsh-Hadamard transform is done as products with Hadamard matrices of at most this order, which keep a
@@ -34,6 +35,7 @@ class TorchOps(Ops):
             "cos": torch.cos,
             "erf": torch.erf,
             "gelu": torch.nn.functional.gelu,
+            "leaky-relu": leaky_relu,
             "sign": torch.sign,
             "sin": torch.sin,
             # Its own softplus is the identity from 20 on, which float64 can tell.

@@ -17,7 +17,6 @@ Activation = Callable[[np.ndarray], Any]
 NAMED: dict[str, Activation] = {
     **FUNCTIONS,
     "identity": lambda t: t,
-    "leaky-relu": lambda t: np.where(t > 0, t, 0.01 * t),
     "quadratic": np.square,
     "relu": lambda t: np.maximum(t, 0),
     "step": lambda t: np.where(t > 0, 1.0, 0.0),

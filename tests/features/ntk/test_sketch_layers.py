@@ -19,6 +19,7 @@ from phimap.features.ntk.sketch_layers import (
 )
 from phimap.features.ntk.sketch_sizes import LayeredSizes
 from phimap.kernels import kappa0, kappa1
+from phimap.kernels.wide_layers import wide_layer
 from phimap.ops import Array, Ops, ops_for
 from phimap.random_map import evaluate
 from phimap.records import Record
@@ -99,7 +100,7 @@ def test_recursion_is_exact_with_exact_products(depth, normalized):
         reduction, psi = isometry(product.n_components + phi)
         layers.append(SketchedLayer(relu, step, product, reduction))
     sizes = LayeredSizes(2, 2, 2, 2, 2, 1, 2)
-    drawn = NTKSketchRecord.draw(2, depth, sizes, np.random.default_rng(0), normalized=normalized)
+    drawn = NTKSketchRecord.draw(2, depth, sizes, np.random.default_rng(0), wide_layer("relu"), normalized=normalized)
     record = replace(drawn, entrance=entrance, tangent=tangent, layers=tuple(layers), projection=np.eye(psi))
     ops = ops_for(X)
     Z = np.empty((6, psi))

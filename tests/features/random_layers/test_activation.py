@@ -19,6 +19,7 @@ FUNCTIONS = {
     "cos": np.cos,
     "erf": special.erf,
     "gelu": lambda x: 0.5 * x * special.erfc(-x / np.sqrt(2)),
+    "leaky-relu": lambda x: np.where(x > 0, x, 0.01 * x),
     "relu": lambda x: np.maximum(x, 0),
     "sign": np.sign,
     "sin": np.sin,

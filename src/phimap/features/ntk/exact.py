@@ -62,10 +62,10 @@ def draw_exact(
     X: Array,
     n_components: int,
     options: ExactOptions,
-    layers: LayersPlan,
+    layers: LayersPlan | None,
     streams: dict[str, np.random.Generator],
 ) -> MapRecord:
-    """The map with exact degrees, or the layers where they are predicted to err less."""
+    """The map with exact degrees, or the layers where there are some that are predicted to err less."""
     d = X.shape[1]
     for degree in options.exact_degrees:
         check_integer("exact_degrees", degree, least=0)
@@ -77,15 +77,23 @@ def draw_exact(
         cosines = np.quantile(cosines, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         return ActivationPlan.of(kernel, d, n_components, options.exact_degrees, options.projection, cosines)
 
+    if options.remainder == "activation" and not kernel.is_homogeneous:
+        raise ValueError(
+            f"`remainder` must be 'auto' or 'sketch' for activation={kernel.activation!r}, whose kernel is not "
+            "homogeneous, got 'activation'. Use remainder='sketch'."
+        )
     if options.remainder == "activation":
         return activation(None if known is None else known.dense()).draw(streams)
     series = SeriesPlan.of(kernel, d, n_components, SeriesOptions(exact_degrees=options.exact_degrees), sample)
     plans: list[Plan] = [series]
-    if options.remainder == "auto" and not series.hashed and (known is not None or d <= _WIDEST_UNKNOWN):
+    samples = options.remainder == "auto" and kernel.is_homogeneous and not series.hashed
+    if samples and (known is not None or d <= _WIDEST_UNKNOWN):
         plans.append(activation(known))
-    size = root_mean_square(kernel.kappa, None if known is None else known.cosines)
     judges = None if known is None else known.unit_rows[spaced_rows(known.rows.shape[0], _JUDGES)]
     measured = None if judges is None else lambda record: _error(kernel, judges, record)
+    if layers is None:
+        return draw_best(plans, series, streams, measured)
+    size = root_mean_square(kernel.kappa, None if known is None else known.cosines)
     return draw_best(plans, replace(layers, kernel_size=size), streams, measured)
 
 

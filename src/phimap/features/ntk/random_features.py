@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -19,15 +20,16 @@ from phimap.random_map import MapRecord
 
 
 class NTKFeatures(FeatureMap):
-    """Random features of the ReLU neural tangent kernel of a network with `depth` hidden layers.
+    """Random features of the neural tangent kernel of a network with `depth` hidden layers.
 
-    The kernel is ``|x| |y| K_L(cos(x, y))`` with ``Sigma_0 = K_0 = a``, ``Sigma_l = kappa_1(Sigma_{l-1})`` and
-    ``K_l = K_{l-1} kappa_0(Sigma_{l-1}) + kappa_1(Sigma_{l-1})``. By default the constant and the linear term of K_L
-    are carried exactly, as the norm and x itself, and only the remainder is sampled: by one tree of sketches of the
-    higher powers, or by a layer ``f(<w, x> / |x|)`` of random directions w. The published features, for
-    ``exact_degrees=()``, follow the recursion instead: with ``phi_0 = psi_0 = x / |x|``, rectified random projections
-    of phi_{l-1} give phi_l, their steps estimate the derivative's kernel kappa_0, and ``psi_l = phi_l (+) Q(step
-    features (x) psi_{l-1})`` for a sketch Q of tensor products. The output is ``|x| psi_L``.
+    For ReLU units the kernel is ``|x| |y| K_L(cos(x, y))`` with ``Sigma_0 = K_0 = a``, ``Sigma_l =
+    kappa_1(Sigma_{l-1})`` and ``K_l = K_{l-1} kappa_0(Sigma_{l-1}) + kappa_1(Sigma_{l-1})``. By default the
+    constant and the linear term of K_L are carried exactly, as the norm and x itself, and only the remainder is
+    sampled: by one tree of sketches of the higher powers, or by a layer ``f(<w, x> / |x|)`` of random directions w.
+    The published features, for ``exact_degrees=()``, follow the recursion instead: with ``phi_0 = psi_0 = x /
+    |x|``, rectified random projections of phi_{l-1} give phi_l, their steps estimate the derivative's kernel
+    kappa_0, and ``psi_l = phi_l (+) Q(step features (x) psi_{l-1})`` for a sketch Q of tensor products. The output
+    is ``|x| psi_L``.
 
     Parameters
     ----------
@@ -36,6 +38,10 @@ class NTKFeatures(FeatureMap):
     n_components : int, default=1024
         Output width m; of the published layers m1 + ms, and for m = 1 the sum of one feature of each kind, with
         random signs.
+    activation : str or callable, default="relu"
+        The units' function: ``"abs"``, ``"cos"``, ``"erf"``, ``"gelu"``, ``"leaky-relu"``, ``"relu"``, ``"sin"``,
+        ``"softplus"``, `LeakyReLU` or a function of arrays, which no model file can hold. Others than the ReLU have
+        no published layers; see Notes for those whose kernel depends on the norms.
     exact_degrees : tuple of int, default=(0, 1)
         Degrees of K_L's power series that are carried exactly, see `DotProductFeatures`; only the others are sampled.
         ``()`` is the published map, from its layers. They also serve where any of the parameters below `remainder` is
@@ -97,8 +103,18 @@ class NTKFeatures(FeatureMap):
     power of two, up to 64, for which the predicted error of fit and sketches together is least. The guide's page on
     neural tangent kernels has what was measured.
 
-    The layers serve instead where the predicted error of the series is above the least that was measured of them,
-    ``1.4 L^0.6 / sqrt(m)`` of the kernel's root mean square, or of 1 if that is less: with a handful of components.
+    ReLU, leaky ReLU and abs are homogeneous. The kernels of other units are ``(|x| |y|)^p sum_j M_j(|x|, |y|)
+    cos^j``, with p = 1 where the units are 0 at 0 and p = 0 elsewhere, and only sketches sample their remainder:
+    the features of a degree are multiplied by functions of the norm, polynomials of ``(r - c) / (r + c)``, whose
+    products are the M_j. As many as interpolation to 1e-4 of the kernel takes between the norms of the sample, and
+    a tenth beyond; rows outside take the functions of the nearest norm inside. With ``adaptive=False`` norms are
+    taken for at most 4 times the root of d. Where rows are long, erf, sin and cos have kernels that are all but
+    diagonal, of which the error relative to all of the kernel is like the root of n / m: scale the data to norms of
+    a few units.
+
+    The layers serve instead, for ReLU units, where the predicted error of the series is above the least that was
+    measured of them, ``1.4 L^0.6 / sqrt(m)`` of the kernel's root mean square, or of 1 if that is less: with a
+    handful of components.
 
     **Error of the layers.** The relative error falls like ``1 / sqrt(m)``. Depth 1 is unbiased; deeper maps have a
     bias of order ``1 / m1``, since the cosines of a layer are themselves estimated. [Z21] Theorem 2: relative error
@@ -139,6 +155,7 @@ class NTKFeatures(FeatureMap):
         depth: int = 1,
         n_components: int = 1024,
         *,
+        activation: str | Callable[[Any], Any] = "relu",
         exact_degrees: tuple[int, ...] = (0, 1),
         adaptive: bool = True,
         remainder: str = "auto",
@@ -154,6 +171,7 @@ class NTKFeatures(FeatureMap):
     ):
         self.depth = depth
         self.n_components = n_components
+        self.activation = activation
         self.exact_degrees = exact_degrees
         self.adaptive = adaptive
         self.remainder = remainder
@@ -171,12 +189,19 @@ class NTKFeatures(FeatureMap):
         depth = check_integer("depth", self.depth, least=1)
         layers = LayersPlan(X.shape[1], self.n_components, depth, self._layer_options())
         exact = ExactOptions(self.remainder, tuple(self.exact_degrees), self.adaptive, self.projection)
+        kernel = NTK(depth, self.activation)
+        kernel._check_parameters(X.shape[1])
         if not exact.apply_beside(layers.options):
+            if not kernel.is_rectified:
+                raise ValueError(
+                    f"`activation` must be 'relu' for the published layers, got {self.activation!r}. Leave "
+                    "`exact_degrees` and the parameters from `sketch` to `projection` at their defaults."
+                )
             record = layers.draw(streams)
             self.kernel_: Kernel = layers.kernel
             return record
-        self.kernel_ = NTK(depth=depth)
-        return draw_exact(self.kernel_, X, self.n_components, exact, layers, streams)
+        self.kernel_ = kernel
+        return draw_exact(kernel, X, self.n_components, exact, layers if kernel.is_rectified else None, streams)
 
     def _layer_options(self) -> LayerOptions:
         return LayerOptions(**{field.name: getattr(self, field.name) for field in fields(LayerOptions)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -14,16 +15,17 @@ from phimap.features.ntk.sketch_sizes import LayeredOptions
 from phimap.features.power_series.row_sample import RowSample
 from phimap.features.power_series.series import SeriesOptions, SeriesPlan
 from phimap.kernels import NTK
+from phimap.kernels.wide_layers import FoldedLayer, wide_layer
 from phimap.ops import Array
 from phimap.random_map import MapRecord
 
 
 class NTKSketch(FeatureMap):
-    """Sketches of a polynomial near the ReLU neural tangent kernel of a network with `depth` hidden layers.
+    """Sketches of a polynomial near the neural tangent kernel of a network with `depth` hidden layers.
 
-    The kernel is ``|x| |y| K_L(cos(x, y))``. The direct form fits one polynomial with coefficients that are not
-    negative to K_L itself; its constant and its linear term are carried exactly, its other powers by one tree of
-    sketches. The layered form sketches the Taylor polynomials of kappa_1 and kappa_0 at every layer:
+    For ReLU units the kernel is ``|x| |y| K_L(cos(x, y))``. The direct form fits one polynomial with coefficients that
+    are not negative to K_L itself; its constant and its linear term are carried exactly, its other powers by one tree
+    of sketches. The layered form sketches the Taylor polynomials of kappa_1 and kappa_0 at every layer:
     ``phi_l = T (sum_j sqrt(c_j) Q phi_{l-1}^j)``, ``phi'_l = W (sum_j sqrt(b_j) Q' phi_{l-1}^j)`` and
     ``psi_l = R (Q''(psi_{l-1} (x) phi'_l) (+) phi_l)``, with direct sums of tensor powers, and ends in
     ``|x| G psi_L`` with a Gaussian G.
@@ -34,6 +36,9 @@ class NTKSketch(FeatureMap):
         Number L of hidden layers, at least 1. Costs nothing in `transform` of the direct form.
     n_components : int, default=1024
         Output width m; not used where `epsilon` is given, see `output_width`.
+    activation : str or callable, default="relu"
+        The units' function, see `NTKFeatures`. Where the kernel depends on the norms, so do the coefficients of the
+        polynomial, as there; the layered form serves ReLU, leaky ReLU and abs.
     degree : int, default=8
         Degree of the polynomial. In the layered form, of both: the largest even number up to it for kappa_1, the
         largest odd one for kappa_0; at least 2.
@@ -110,6 +115,7 @@ class NTKSketch(FeatureMap):
         depth: int = 1,
         n_components: int = 1024,
         *,
+        activation: str | Callable[[Any], Any] = "relu",
         degree: int = 8,
         method: str = "direct",
         exact_degrees: tuple[int, ...] = (0, 1),
@@ -126,6 +132,7 @@ class NTKSketch(FeatureMap):
     ):
         self.depth = depth
         self.n_components = n_components
+        self.activation = activation
         self.degree = degree
         self.method = method
         self.exact_degrees = exact_degrees
@@ -162,10 +169,18 @@ class NTKSketch(FeatureMap):
         check_integer("depth", self.depth, least=1)
         check_integer("degree", self.degree, least=1)
         method = check_choice("method", self.method, ("direct", "layered"))
-        self.kernel_ = NTK(depth=self.depth)
+        self.kernel_ = NTK(self.depth, self.activation)
+        self.kernel_._check_parameters(X.shape[1])
         if method == "layered":
+            layer = wide_layer(self.activation)
+            if not isinstance(layer, FoldedLayer):
+                raise ValueError(
+                    f"`activation` must be 'relu', 'leaky-relu', 'abs' or LeakyReLU for method='layered', got "
+                    f"{self.activation!r}. Use method='direct'."
+                )
             sizes, normalized = self._layered_options().sizes(), bool(self.normalize)
-            return NTKSketchRecord.draw(X.shape[1], int(self.depth), sizes, streams["sketch"], normalized=normalized)
+            rng, depth = streams["sketch"], int(self.depth)
+            return NTKSketchRecord.draw(X.shape[1], depth, sizes, rng, layer, normalized=normalized)
         options = SeriesOptions(degree=self.degree, exact_degrees=self.exact_degrees)
         sample = RowSample.of(X, self.n_components) if self.adaptive else None
         plan = SeriesPlan.of(self.kernel_, X.shape[1], self.n_components, options, sample)

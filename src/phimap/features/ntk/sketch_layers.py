@@ -9,6 +9,7 @@ from math import pi
 import numpy as np
 
 from phimap.features.ntk.sketch_sizes import LayeredSizes
+from phimap.kernels.wide_layers import FoldedLayer
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.records import Record, of_floats, of_number
@@ -163,13 +164,24 @@ class NTKSketchRecord(MapRecord):
 
     @classmethod
     def draw(
-        cls, n_features: int, depth: int, sizes: LayeredSizes, rng: np.random.Generator, *, normalized: bool = True
+        cls,
+        n_features: int,
+        depth: int,
+        sizes: LayeredSizes,
+        rng: np.random.Generator,
+        units: FoldedLayer,
+        *,
+        normalized: bool = True,
     ) -> NTKSketchRecord:
-        """Draw the layered sketch of inputs of that width."""
+        """Draw the layered sketch of inputs of that width, for a network of such units."""
         entrance_rng, tangent_rng, layers_rng, projection_rng = rng.spawn(4)
         entrance = (OSNAP if n_features > _WIDE * sizes.phi else SRHT)(sizes.phi).sample(n_features, entrance_rng)
         tangent = SRHT(sizes.psi).sample(sizes.phi, tangent_rng)
-        relu_coefficients, step_coefficients = relu_series(sizes.relu_degree), step_series(sizes.step_degree)
+        # Those of the ReLU, and of the linear unit beside it: their sums are not negative.
+        relu_coefficients = 2.0 * units.fold * relu_series(sizes.relu_degree)
+        step_coefficients = 2.0 * units.fold * step_series(sizes.step_degree)
+        relu_coefficients[1] += 1.0 - 2.0 * units.fold
+        step_coefficients[0] += 1.0 - 2.0 * units.fold
         layers = []
         for layer_rng in layers_rng.spawn(depth):
             relu_rng, step_rng, product_rng, reduction_rng = layer_rng.spawn(4)

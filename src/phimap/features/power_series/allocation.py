@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import binom
 
 from phimap.features.power_series.moments import Moments
+from phimap.features.power_series.norms import NormSeries
 from phimap.features.power_series.powers import unit_variance
 from phimap.features.power_series.terms import n_monomials
 
@@ -16,6 +17,8 @@ from phimap.features.power_series.terms import n_monomials
 _MOST_FACTORS = 3
 # Degrees asked for are exact whatever is predicted where a map is this many times as wide as they take.
 _LARGE = 4
+# Factors of the norms with less than this share of the kernel are left out.
+_NEGLIGIBLE = 1e-7
 # Numbers of leading directions tried.
 _LEADING = (5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100, 128)
 
@@ -122,18 +125,35 @@ class Allocation:
 
 
 def best_allocation(
-    coefficients: np.ndarray, splits: list[Moments], n_components: int, method: str, exact_degrees: Sequence[int]
+    coefficients: np.ndarray,
+    splits: list[Moments],
+    n_components: int,
+    method: str,
+    exact_degrees: Sequence[int],
+    norms: NormSeries | None = None,
 ) -> Allocation:
-    """That of the least predicted error, for a series with these coefficients (J + 1,), none negative."""
-    found = [_Allocator(coefficients, moments, method, exact_degrees).allocate(n_components) for moments in splits]
+    """That of the least predicted error, for a series with these coefficients (J + 1,), none negative.
+
+    They are those of `norms` where the coefficients are functions of the norms.
+    """
+    found = [
+        _Allocator(coefficients, moments, method, exact_degrees, norms).allocate(n_components) for moments in splits
+    ]
     return min(found, key=lambda allocation: allocation.predicted_error())
 
 
 class _Allocator:
     """The options for one split of the rows."""
 
-    def __init__(self, coefficients: np.ndarray, moments: Moments, method: str, exact_degrees: Sequence[int]):
-        self._coefficients, self._moments = coefficients, moments
+    def __init__(
+        self,
+        coefficients: np.ndarray,
+        moments: Moments,
+        method: str,
+        exact_degrees: Sequence[int],
+        norms: NormSeries | None = None,
+    ):
+        self._coefficients, self._moments, self._norms = coefficients, moments, norms
         self._method, self._exact_degrees = method, exact_degrees
         self._cosines = moments.squared_cosines()
 
@@ -182,6 +202,8 @@ class _Allocator:
         ``g_j(t) = sum_p c_p binom(p, j) t^(p - j)`` is the series around ``t = a b``. Its monomials are rotated to
         the principal axes of their values at the positions, which vary little: the first factor has most of them.
         """
+        if self._norms is not None:
+            return self._factors_of_norms(self._norms, degree)
         if self._moments.direction is None:
             return np.full((1, 1 if self._coefficients[degree] > 0 else 0), self._coefficients[degree] ** 0.5)
         last = len(self._coefficients) - 1
@@ -192,9 +214,33 @@ class _Allocator:
         values = np.vander(self._moments.positions, last + 1, increasing=True) @ monomials
         return monomials @ np.linalg.svd(values, full_matrices=len(values) < len(terms))[2].T
 
+    def _factors_of_norms(self, norms: NormSeries, degree: int) -> np.ndarray:
+        """The same where c_p is a sum of products of functions of the norms: polynomials times these functions."""
+        split, n_functions = self._moments.direction is not None, norms.functions.n_functions
+        last = len(self._coefficients) - 1
+        blocks = []
+        for p in range(degree, last + 1 if split else degree + 1):
+            block = np.zeros((last + 1 if split else 1, n_functions, norms.factors[p].shape[1]))
+            block[p - degree] = (self._coefficients[p] * binom(p, degree)) ** 0.5 * norms.factors[p]
+            blocks.append(block.reshape(block.shape[0] * n_functions, block.shape[2]))
+        products = np.concatenate(blocks, axis=1)
+        values = self._values(products.shape[0]) @ products
+        _, sizes, axes = np.linalg.svd(values, full_matrices=False)
+        kept = np.square(sizes) > _NEGLIGIBLE * len(values) * self._coefficients.sum()
+        return products @ axes[kept].T
+
+    def _values(self, n_rows: int) -> np.ndarray:
+        """Powers of the positions (r, n_rows), times the functions of the norms where coefficients depend on them."""
+        positions = self._moments.positions
+        if self._norms is None:
+            return np.vander(positions, n_rows, increasing=True)
+        functions = self._norms.values[self._moments.chosen]
+        powers = np.vander(positions, n_rows // functions.shape[1], increasing=True)
+        return (powers[:, :, None] * functions[:, None, :]).reshape(len(positions), n_rows)
+
     def _squared_factors(self, factors: np.ndarray) -> np.ndarray:
         """``(sum_k p_k(a) p_k(b))^2`` for the pairs of rows (r, r)."""
-        values = np.vander(self._moments.positions, factors.shape[0], increasing=True) @ factors
+        values = self._values(factors.shape[0]) @ factors
         return np.square(values @ values.T)
 
     def _sketched(self, degree: int, factors: np.ndarray) -> tuple[Piece, ...]:

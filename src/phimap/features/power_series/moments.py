@@ -30,6 +30,8 @@ class Moments:
         The unit vector e; without it u = x and a = 1.
     basis : ndarray of shape (d, k)
         Leading principal directions of the orthogonal parts.
+    chosen : ndarray of shape (r,)
+        Numbers of the rows that what follows is of.
     positions : ndarray of shape (r,)
     products, squares : ndarrays of shape (r, r)
         ``<u, v>`` and ``|u|^2 |v|^2`` for pairs of rows.
@@ -52,7 +54,7 @@ class Moments:
         # Coordinates along dense directions would cost more than the entries that sparse rows have.
         if known and not sparse.issparse(rows):
             self.basis = _principal(orthogonal[others], _MOST_DIRECTIONS)
-        self.positions = positions[chosen]
+        self.chosen, self.positions = chosen, positions[chosen]
         orthogonal = orthogonal[chosen]
         products = orthogonal @ orthogonal.T
         self.products = products.toarray() if sparse.issparse(products) else products

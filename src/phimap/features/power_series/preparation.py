@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap.features.power_series.row_sample import RowSample
-from phimap.kernels import DotProductKernel, Exponential, Gaussian, HomogeneousKernel, Kernel, Polynomial, Taylor
+from phimap.kernels import DotProductKernel, Exponential, Gaussian, Kernel, Polynomial, RotationInvariantKernel, Taylor
 from phimap.kernels.expansion import checked_coefficients
 from phimap.kernels.geometry import squared_norms
 
@@ -38,18 +38,21 @@ class Preparation:
         if isinstance(kernel, Gaussian):
             shift = None if sample is None or sample.is_sparse else sample.rows.mean(axis=0)
             return cls(kernel, "gaussian", shift, np.ones(n_features) * kernel._inverse_length_scale(n_features))
-        if isinstance(kernel, HomogeneousKernel) and kernel.homogeneity == 1:
+        if isinstance(kernel, RotationInvariantKernel) and kernel.homogeneity == 1:
             return cls(kernel, "norm", None, None)
+        if isinstance(kernel, RotationInvariantKernel) and not kernel.is_homogeneous and kernel.norm_power is not None:
+            return cls(kernel, "norm" if kernel.norm_power else "unit", None, None)
         if isinstance(kernel, DotProductKernel):
             return cls(kernel, "norm" if kernel.homogeneous else "one", None, None)
         raise TypeError(
-            "`kernel` must be a dot-product kernel, Gaussian, or homogeneous of degree 1 in each row, got "
+            "`kernel` must be a dot-product kernel, Gaussian, homogeneous of degree 1 in each row, or the dual of "
+            "activations that do not jump, got "
             f"{kernel!r}. Use FourierFeatures or NystroemFeatures for others."
         )
 
     def rows(self, sample: RowSample) -> Any:
         """Prepared rows (r, d), dense or CSR as the sample is."""
-        if self.weight == "norm":
+        if self.weight in ("norm", "unit"):
             return sample.unit_rows
         rows = sample.rows
         if self.shift is not None:

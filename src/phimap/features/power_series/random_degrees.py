@@ -10,7 +10,7 @@ import numpy as np
 from phimap.features.power_series.preparation import Preparation
 from phimap.features.power_series.row_sample import RowSample
 from phimap.features.power_series.terms import MonomialsRecord, SeriesRecord, SeriesTerm, n_monomials
-from phimap.kernels import HomogeneousKernel, Kernel
+from phimap.kernels import Kernel, RotationInvariantKernel
 from phimap.kernels.expansion import fitted_coefficients
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
@@ -91,7 +91,12 @@ def draw_random_degrees(
     """Draw a map of `width` features, some degrees exact and each other feature a power of a random degree."""
     prepared = Preparation.of(kernel, n_features, sample)
     known = sample if sample is not None and sample.suffices else None
-    if isinstance(kernel, HomogeneousKernel):
+    if isinstance(kernel, RotationInvariantKernel):
+        if not kernel.is_homogeneous:
+            raise ValueError(
+                "`method` must be another than 'random-maclaurin' for a kernel that is not homogeneous, got "
+                f"{kernel!r}. Use method='polysketch'."
+            )
         cosines = None if known is None else known.cosines
         coefficients = fitted_coefficients(kernel.kappa, degree or _FITTED_DEGREE, cosines)
     else:

@@ -10,12 +10,13 @@ from phimap._validation import check_choice, check_integer
 from phimap.features.power_series.allocation import Allocation, best_allocation
 from phimap.features.power_series.draw import draw_terms
 from phimap.features.power_series.moments import Moments
+from phimap.features.power_series.norms import NormFit, NormFunctions, NormSeries
 from phimap.features.power_series.powers import METHODS
 from phimap.features.power_series.preparation import Preparation
 from phimap.features.power_series.random_degrees import RANDOM_DEGREES
 from phimap.features.power_series.row_sample import RowSample
 from phimap.features.power_series.terms import SeriesRecord
-from phimap.kernels import HomogeneousKernel, Kernel
+from phimap.kernels import Kernel, RotationInvariantKernel
 from phimap.kernels.expansion import fit_error, fitted_coefficients
 
 # Degrees of the polynomial fitted to a function of the cosine. Few of its coefficients are not 0, whatever the degree.
@@ -52,6 +53,8 @@ class SeriesPlan:
     allocation : Allocation
     fit_error : float
         Root mean square error of a fitted polynomial over pairs of rows; 0 for other series.
+    norms : NormFunctions or None
+        What coefficients of the powers are functions of, for kernels that depend on the norms.
     """
 
     n_features: int
@@ -59,6 +62,7 @@ class SeriesPlan:
     method: str
     allocation: Allocation
     fit_error: float = 0.0
+    norms: NormFunctions | None = None
 
     @classmethod
     def of(
@@ -70,17 +74,27 @@ class SeriesPlan:
         rows = None if known is None else prepared.rows(known)
         splits = [Moments.unknown(n_features)] if rows is None else Moments.of_rows(rows)
 
-        def plan(coefficients: np.ndarray, fit_error: float) -> SeriesPlan:
-            allocation = best_allocation(coefficients, splits, n_components, options.method, options.exact_degrees)
-            return cls(n_features, prepared, options.method, allocation, fit_error)
+        def plan(coefficients: np.ndarray, fit_error: float, norms: NormSeries | None = None) -> SeriesPlan:
+            method, exact = options.method, options.exact_degrees
+            allocation = best_allocation(coefficients, splits, n_components, method, exact, norms)
+            return cls(n_features, prepared, method, allocation, fit_error, norms.functions if norms else None)
 
-        if not isinstance(kernel, HomogeneousKernel):
+        if not isinstance(kernel, RotationInvariantKernel):
             return plan(prepared.coefficients(options.degree, rows, n_features), 0.0)
         cosines = None if known is None else known.cosines
+        fit = (
+            None
+            if kernel.is_homogeneous
+            else NormFit(kernel, n_features, None if known is None else known.rows, cosines)
+        )
         best = None
         for degree in _FITTED_DEGREES if options.degree is None else (options.degree,):
-            coefficients = fitted_coefficients(kernel.kappa, degree, cosines)
-            found = plan(coefficients, fit_error(kernel.kappa, coefficients, cosines))
+            if fit is None:
+                coefficients = fitted_coefficients(kernel.kappa, degree, cosines)
+                found = plan(coefficients, fit_error(kernel.kappa, coefficients, cosines))
+            else:
+                series = fit.of_degree(degree)
+                found = plan(series.coefficients, series.fit_error, series)
             # A higher degree costs time: it has to pay.
             if best is not None and found.predicted_error() >= _GAIN * best.predicted_error():
                 break
@@ -101,4 +115,5 @@ class SeriesPlan:
         """Draw the map from the stream ``series``."""
         terms = draw_terms(self.allocation, self.method, streams["series"])
         prepared, direction = self.preparation, self.allocation.moments.direction
-        return SeriesRecord(self.n_features, prepared.weight, prepared.shift, prepared.scale, direction, terms)
+        rows = (prepared.weight, prepared.shift, prepared.scale, direction)
+        return SeriesRecord(self.n_features, *rows, terms, norms=self.norms)

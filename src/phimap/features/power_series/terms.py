@@ -9,6 +9,7 @@ from math import comb
 
 import numpy as np
 
+from phimap.features.power_series.norms import NormFunctions
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.outer import outer
 from phimap.random_map import MapRecord
@@ -182,8 +183,8 @@ class SeriesRecord(MapRecord):
     Attributes
     ----------
     n_features : int
-    weight : {"one", "norm", "gaussian"}
-        1; a power of the norm, with rows divided by it first; ``exp(-|x|^2 / 2)``.
+    weight : {"one", "unit", "norm", "gaussian"}
+        1; 1, or a power of the norm, with rows divided by it first; ``exp(-|x|^2 / 2)``.
     shift : ndarray of shape (n_features,) or None
         Subtracted from rows before anything else.
     scale : ndarray of shape (n_features,) or None
@@ -193,20 +194,25 @@ class SeriesRecord(MapRecord):
     terms : tuple of SeriesTerm
     power : int
         Of the norm; 0 is 1 for all rows but zeros.
+    norms : NormFunctions or None
+        Functions of the norm that multiply all powers of the position, in the order of their products; None is 1.
     """
 
     n_features: int = field(metadata=of_number(length="d"))
-    weight: str = field(metadata=one_of("one", "norm", "gaussian"))
+    weight: str = field(metadata=one_of("one", "unit", "norm", "gaussian"))
     shift: np.ndarray | None = field(metadata=of_floats("d"))
     scale: np.ndarray | None = field(metadata=of_floats("d"))
     direction: np.ndarray | None = field(metadata=of_floats("d"))
     terms: tuple[SeriesTerm, ...]
     power: int = field(default=1, metadata=of_number(least=0, most=_MOST_DEGREE))
+    norms: NormFunctions | None = None
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield len(self.terms) > 0, "a term"
         yield len({term.polynomials.shape[0] for term in self.terms}) == 1, "as many powers in all terms"
-        yield self.direction is not None or self.terms[0].polynomials.shape[0] == 1, "a direction for its powers"
+        yield self.norms is None or self.weight in ("unit", "norm"), "rows that its norms are divided by"
+        yield self.terms[0].polynomials.shape[0] % self._n_functions == 0, "all functions of the norm for each power"
+        yield self.direction is not None or self._n_powers == 1, "a direction for its powers"
         parts = [term.orthogonal for term in self.terms if term.orthogonal is not None]
         yield all(part.n_features == self.n_features for part in parts), "terms of its inputs"
 
@@ -217,7 +223,17 @@ class SeriesRecord(MapRecord):
     @property
     def scratch_width(self) -> int:
         widest = max((term.orthogonal.scratch_width for term in self.terms if term.orthogonal is not None), default=0)
-        return 2 * self.n_features + widest
+        factors = 0 if self.norms is None else 2 * self.terms[0].polynomials.shape[0]
+        return 2 * self.n_features + widest + factors
+
+    @property
+    def _n_functions(self) -> int:
+        return 1 if self.norms is None else self.norms.n_functions
+
+    @property
+    def _n_powers(self) -> int:
+        """Powers of the position."""
+        return self.terms[0].polynomials.shape[0] // self._n_functions
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         orthogonal, powers = self._split(ops, X)
@@ -231,23 +247,35 @@ class SeriesRecord(MapRecord):
             first += term.n_components
 
     def _split(self, ops: Ops, X: Array) -> tuple[Array, Array]:
-        """Orthogonal parts u (r, d), and the powers of the positions a, each times the row's weight (r, n_powers)."""
+        """Orthogonal parts u (r, d), and powers of the positions a, each times the row's weight and its functions."""
         if self.shift is not None:
             X = ops.dense(X) - self.shift
         if self.scale is not None:
             X = ops.scale_columns(X, self.scale)
-        n_powers = self.terms[0].polynomials.shape[0]
+        n_powers, of_norms = self._n_powers, None
         powers = ops.empty((X.shape[0], n_powers))
         powers[:, 0] = 1.0
-        if self.weight == "norm":
+        if self.weight in ("norm", "unit"):
             norms = ops.row_norms(X)
             X = ops.scale_rows(X, ops.reciprocal(norms))
-            powers[:, 0] = norms**self.power if self.power else norms * ops.reciprocal(norms)
+            if self.weight == "norm":
+                powers[:, 0] = norms**self.power if self.power else norms * ops.reciprocal(norms)
+            if self.norms is not None:
+                of_norms = self.norms.columns(ops, norms)
         elif self.weight == "gaussian":
             powers[:, 0] = ops.exp(-0.5 * ops.row_norms(X) ** 2)
         if self.direction is None:
-            return X, powers
+            return X, _times_functions(ops, powers, of_norms)
         positions = ops.matmul(X, self.direction[:, None])
         for k in range(1, n_powers):
             powers[:, k] = powers[:, k - 1] * positions[:, 0]
-        return ops.dense(X) - positions * self.direction, powers
+        return ops.dense(X) - positions * self.direction, _times_functions(ops, powers, of_norms)
+
+
+def _times_functions(ops: Ops, powers: Array, of_norms: Array | None) -> Array:
+    """Powers (r, p) times functions of the norms (r, Q): all products, those of a power side by side."""
+    if of_norms is None:
+        return powers
+    out = ops.empty((powers.shape[0], powers.shape[1] * of_norms.shape[1]))
+    outer(ops, powers, of_norms, out)
+    return out

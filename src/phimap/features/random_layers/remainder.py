@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap.features.power_series.terms import MonomialsRecord, SeriesRecord, SeriesTerm, n_monomials
 from phimap.features.random_layers.pointwise import PointwiseRecord
-from phimap.kernels.base import HomogeneousKernel
+from phimap.kernels.rotation_invariant import RotationInvariantKernel
 from phimap.kernels.spectral import DirectionLaw, SphereLaw
 from phimap.kernels.zonal import (
     powers_to_zonal,
@@ -93,7 +93,7 @@ class ActivationPlan:
     @classmethod
     def of(
         cls,
-        kernel: HomogeneousKernel,
+        kernel: RotationInvariantKernel,
         n_features: int,
         n_components: int,
         degrees: Sequence[int],
