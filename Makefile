@@ -2,6 +2,8 @@
 # make test [EXTRAS=torch]         the tests, a process a core; ARGS="-m 'not slow' -x" goes to pytest
 # make lint                        format, lint rules and types
 # make docs                        the documentation, with warnings as errors, into docs/_build/html
+# make docs-width                  measure in headless Chromium that no page is wider than a phone
+# make release                     build and check the distributions, and run the tests of the installed sdist in a clean venv
 # make benchmarks                  list the benchmark scripts; each runs alone: .venv/bin/python benchmarks/NAME.py
 # make clean                       remove all that was made, the environment included
 #
@@ -24,10 +26,11 @@ join_with = $(subst $(space),$(1),$(2))
 CLI_STAMP := $(VENV)/.installed-cli
 TEST_STAMP := $(VENV)/.installed-$(call join_with,-,$(TEST_EXTRAS))
 DOCS_STAMP := $(VENV)/.installed-docs
+RELEASE_STAMP := $(VENV)/.installed-release
 LINT_STAMP := $(VENV)/.installed-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bounds lint docs benchmarks clean
+.PHONY: help demo test test-bounds lint docs docs-width release benchmarks clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -53,6 +56,10 @@ $(LINT_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
 	$(PIP) -e ".[test]" ruff pyright
 	touch $@
 
+$(RELEASE_STAMP): $(REQUIREMENTS) | $(VENV)/bin/python
+	$(PIP) build twine
+	touch $@
+
 demo: $(CLI_STAMP)
 	$(BIN)/python examples/demo_data.py demo
 	$(BIN)/phimap fit demo/diabetes.csv --target progression --holdout 0.2 \
@@ -73,8 +80,24 @@ lint: $(LINT_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+docs-width: docs
+	$(BIN)/python docs/check_width.py docs/_build/html
+
 docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+
+# Nothing is uploaded. The tests are those of the source distribution, run against what was installed from it.
+release: $(RELEASE_STAMP)
+	rm -rf dist build/release
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	ls dist/*-py3-none-any.whl
+	$(BIN)/python -m zipfile -l dist/*.whl | grep phimap/py.typed
+	mkdir -p build/release
+	tar --extract --file dist/*.tar.gz --directory build/release --strip-components 1
+	$(BIN)/python -m venv build/release/clean
+	build/release/clean/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt "$$(ls dist/*.tar.gz)[test]"
+	cd build/release && clean/bin/python -m pytest tests --numprocesses auto --dist worksteal $(ARGS)
 
 benchmarks:
 	@for script in benchmarks/*.py; do \

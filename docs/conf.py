@@ -20,8 +20,12 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_templates"]
-html_theme = "alabaster"
-html_theme_options = {"description": "Kernel methods made linear", "page_width": "1080px"}
+# Furo is light and dark, by the reader's system or choice, and made for phones.
+html_theme = "furo"
+html_title = f"phimap {release}"
+html_static_path = ["_static"]
+html_css_files = ["width.css"]
+# No intersphinx: it fetches inventories in every build, and a build without a network would warn.
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 2
