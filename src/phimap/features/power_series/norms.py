@@ -18,7 +18,7 @@ import numpy as np
 from phimap.kernels import RotationInvariantKernel
 from phimap.kernels.expansion import fitted_coefficients, fitting_nodes, root_mean_square, semidefinite_fit
 from phimap.kernels.geometry import row_norms
-from phimap.ops import Array, Ops, host
+from phimap.ops import Array, Ops, host, single_threaded_blas
 from phimap.records import Record, of_number
 
 # Nodes of the norm: the first of these numbers at which interpolation errs by less than the tolerance, relative to the
@@ -152,7 +152,9 @@ class NormFit:
         to_nodes = np.linalg.inv(self.functions.columns(host(), nodes))
         metric = self._metric(self.functions.columns(host(), self._judges) @ to_nodes)
         values = np.einsum("ia,abk,jb->ijk", metric, self._at_nodes, metric, optimize=True)
-        matrices = semidefinite_fit(self._places[:, None] ** powers, values, self._weights)
+        # Hundreds of small eigenproblems: threads would wait for each other most of the time.
+        with single_threaded_blas():
+            matrices = semidefinite_fit(self._places[:, None] ** powers, values, self._weights)
         back = to_nodes @ np.linalg.inv(metric)
         sizes, vectors = np.linalg.eigh(matrices)
         least = _ROUNDING * sizes.sum(axis=1).max(initial=0.0)
