@@ -177,8 +177,7 @@ def feature_maps() -> dict[str, RandomMap]:
         "ntk-countsketch": pm.NTKFeatures(2, sketch="countsketch", **fixed),
         "ntk-leverage": pm.NTKFeatures(1, sampling="leverage", projection="fastfood", **fixed),
         "ntk-gibbs": pm.NTKFeatures(1, sampling="gibbs", **fixed),
-        "ntk-gelu": pm.NTKFeatures(2, activation="gelu", **fixed),
-        "ntk-cos-fixed": pm.NTKFeatures(1, activation="cos", adaptive=False, **fixed),
+        "ntk-erf": pm.NTKFeatures(2, activation="erf", **fixed),
         "ntk-leaky": pm.NTKFeatures(2, activation=kernels.LeakyReLU(0.2), **fixed),
         "ntk-abs-activation": pm.NTKFeatures(2, activation="abs", remainder="activation", **fixed),
         "ntk-sketch-erf": pm.NTKSketch(2, activation="erf", **fixed),
@@ -263,8 +262,7 @@ BIASED_MAPS = {
     "cntk-published",
     "cntk-degree",
     "ntk-abs-activation",
-    "ntk-cos-fixed",
-    "ntk-gelu",
+    "ntk-erf",
     "ntk-leaky",
     "ntk-sketch",
     "ntk-sketch-abs-layered",
@@ -317,7 +315,6 @@ DATA_DEPENDENT_MAPS = {
 
 ZERO_ROW_VARIES = {
     "fourier-offset",
-    "ntk-cos-fixed",
     "quantized",
     "quantized-nearest",
     "dot-product-gaussian",
