@@ -136,7 +136,7 @@ class Record:
 
     registry: ClassVar[dict[str, type[Record]]] = {}
 
-    def __init_subclass__(cls, **kwargs: Any):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__name__ in Record.registry and Record.registry[cls.__name__].__module__ != cls.__module__:
             raise TypeError(f"a record named {cls.__name__} exists already; records need distinct names.")

@@ -41,7 +41,7 @@ class Ids:
 
     def __init__(self, path: str, name: str) -> None:
         frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
-        self.name = frame.feature_names[0]
+        self.name: str = frame.feature_names[0]
         self._batches = frame.numbered_batches()
         self._rest: pa.ChunkedArray | None = None
         self._done = 0

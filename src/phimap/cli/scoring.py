@@ -51,7 +51,7 @@ class Scores:
 
     def __init__(self, task: str, classes: np.ndarray | None = None, *, linear: Scores | None = None):
         self.task = task
-        self.n = 0
+        self.n: int = 0
         self.linear = linear
         self._classes = classes
         self._unseen: Counter = Counter()

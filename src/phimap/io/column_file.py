@@ -53,7 +53,7 @@ class ColumnFile(ABC):
         self.where = where
         self.schema = schema
         self.n_rows = n_rows
-        self.hidden = tuple(hidden)
+        self.hidden: tuple[str, ...] = tuple(hidden)
 
     @property
     def notes(self) -> list[str]:

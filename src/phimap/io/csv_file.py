@@ -65,7 +65,7 @@ class CsvFile:
     """
 
     def __init__(self, source: Source, encoding: str | None = None) -> None:
-        self.where = source.where
+        self.where: str = source.where
         self._path = source.path
         self._open_row: int | None = None
         with self._explained():

@@ -64,7 +64,7 @@ class Rows(ABC):
         self.target_name = target_name
         self.n_rows = n_rows
         self.row_bytes = row_bytes
-        self.batch_rows = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
+        self.batch_rows: int = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
         self.notes: tuple[str, ...] = ()
         self.skipped = Skipped()
         self.row_names = row_names

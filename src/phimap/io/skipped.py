@@ -54,7 +54,7 @@ class Skipped:
     """
 
     def __init__(self, row_name: Callable[[int], str] = str) -> None:
-        self.seen = 0
+        self.seen: int = 0
         self._row_name = row_name
         self._reasons: Counter[str] = Counter()
         self._first: dict[str, list[int]] = {}

@@ -386,7 +386,7 @@ class KernelModel(StreamedFit, FittedHTML):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "feature_map_")
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

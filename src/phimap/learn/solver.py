@@ -167,7 +167,7 @@ class Solver(ABC):
         self._algorithm = self._passes(m, t, eps)
         self.summand = next(self._algorithm)
         self.sums = None
-        self.n_passes = 0
+        self.n_passes: int = 0
 
     def update(self, block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
         """Add one block of the current pass."""

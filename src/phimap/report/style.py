@@ -82,7 +82,7 @@ class Plot:
         try:
             if kind is None:
                 _set_margins(self.figure, self._head)
-                self.svg = _inline(self.figure, self.name, self.alt)
+                self.svg: str = _inline(self.figure, self.name, self.alt)
         finally:
             self._rules.__exit__(kind, *rest)
 

@@ -80,7 +80,7 @@ class Cells:
 
     def __init__(self, name: str, column: pa.Array):
         self.name = name
-        self.form = _form(column.type)
+        self.form: str = _form(column.type)
         self._column = _plain(column, self.form)
 
     def __len__(self) -> int:

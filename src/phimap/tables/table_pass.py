@@ -74,7 +74,7 @@ class TablePass:
         unknown = [name for name in self._options.types if name not in columns]
         if unknown:
             raise ValueError(f"`types` must name columns of X, got {unknown[0]!r}. Name one of {_some(columns)}.")
-        self.has_names = has_names
+        self.has_names: bool = has_names
         self._tallies = {name: ColumnTally(name, self._options.types.get(name)) for name in columns}
 
     def finish(self) -> tuple[EncodedColumn, ...]:

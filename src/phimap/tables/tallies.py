@@ -91,9 +91,9 @@ class NumberTally:
         step, total = mean - self.mean, self.n + found.size
         self._squares += float(np.square(found - mean).sum()) + step**2 * (self.n * found.size / total)
         self.mean += step * (found.size / total)
-        self.n = total
+        self.n: int = total
         self.low, self.high = min(self.low, float(found.min())), max(self.high, float(found.max()))
-        self.is_whole = self.is_whole and bool((found == np.floor(found)).all())
+        self.is_whole: bool = self.is_whole and bool((found == np.floor(found)).all())
         self._sample.update(found, keys[rows])
 
     @property
@@ -132,7 +132,7 @@ class LevelTally:
     """
 
     def __init__(self):
-        self.n = 0
+        self.n: int = 0
         self.is_complete = True
         self.places: dict[str, int] = {}
         self.sums = TargetSums()
@@ -162,7 +162,7 @@ class LevelTally:
         kept = np.sort(order[fit])
         self.places = {name: place + 1 for place, name in enumerate(names[kept])}
         self.sums.keep(np.append(0, kept + 1))
-        self.is_complete = False
+        self.is_complete: bool = False
 
     @property
     def counts(self) -> np.ndarray:

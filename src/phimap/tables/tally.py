@@ -63,7 +63,7 @@ class ColumnTally:
         self.name = name
         self.wanted = wanted
         self.form: str | None = None
-        self.n_rows = 0
+        self.n_rows: int = 0
         self.numbers: dict[str, NumberTally] = {}
         self.seconds: dict[str, NumberTally] = {}
         self.levels: LevelTally | None = None if wanted == "drop" else LevelTally()
@@ -85,7 +85,7 @@ class ColumnTally:
             tally.update(cells.seconds(form), keys, first_row)
         if self.levels is not None:
             self.levels.update(cells.codes, cells.texts, keys, folds, targets)
-            self.has_codes = self.has_codes or any(text[0] == "0" and text[1:].isdigit() for text in cells.texts)
+            self.has_codes: bool = self.has_codes or any(text[0] == "0" and text[1:].isdigit() for text in cells.texts)
             if self.levels.n >= _CELLS_TO_JUDGE:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 

@@ -33,7 +33,7 @@ class Targets:
 
     def __init__(self, kind: str):
         self._kind = kind
-        self.n = 0
+        self.n: int = 0
         self.squares = np.zeros(0)
         self.labels: list[Any] = []
         self._usable = True

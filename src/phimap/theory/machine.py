@@ -52,7 +52,7 @@ class Machine:
     network: float
     process: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in fields(self)[1:]:
             check_real(field.name, getattr(self, field.name), above=0.0)
 

@@ -79,7 +79,7 @@ class Workload:
     passes: int | None = None
     file_columns: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_integer("n_rows", self.n_rows, least=2)
         for name in ("n_columns", "n_components", "n_targets", "workers", "threads"):
             check_integer(name, getattr(self, name), least=1)

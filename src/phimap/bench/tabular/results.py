@@ -97,7 +97,7 @@ class Summary:
             most = max(len(some) for some in by_method.values())
             self.cells[dataset] = {name: _cell(some) for (name,), some in by_method.items() if len(some) == most}
         seen = {method for cells in self.cells.values() for method in cells}
-        self.methods = [name for name in METHODS if name in seen] + sorted(seen - set(METHODS))
+        self.methods: list[str] = [name for name in METHODS if name in seen] + sorted(seen - set(METHODS))
 
     def everywhere(self) -> list[str]:
         """Methods that count on every table."""

@@ -27,7 +27,7 @@ class TargetedFeatures(FeatureMap):
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> MapRecord:
         """Check the parameters, then draw the record for rows `X` (n, d) with targets (n, t), None where not wanted."""
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags

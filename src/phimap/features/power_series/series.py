@@ -33,7 +33,7 @@ class SeriesOptions:
     degree: int | None = None
     exact_degrees: tuple[int, ...] = (0, 1)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_choice("method", self.method, (*METHODS, RANDOM_DEGREES))
         if self.degree is not None:
             check_integer("degree", self.degree, least=1)

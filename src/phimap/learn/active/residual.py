@@ -78,7 +78,7 @@ class Residual:
         # Gains that are equal but for rounding are ties.
         self._rounding = float(m * np.finfo(self._Z.dtype).eps)
         #: Norms formed anew since the start.
-        self.n_refreshes = 0
+        self.n_refreshes: int = 0
         self.refresh()
 
     @staticmethod

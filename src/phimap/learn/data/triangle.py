@@ -49,7 +49,7 @@ class BlockTriangle(Record):
     block: int = field(default=BLOCK, metadata=of_number(least=1))
     downdate: np.ndarray | None = field(default=None, metadata=of_floats("m"))
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         expected = (packed_entries(self.size, self.block),)
         if self.data.shape != expected or self.data.dtype != np.float64:
             raise ValueError(

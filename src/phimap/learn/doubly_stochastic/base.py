@@ -328,7 +328,7 @@ class DoublyStochasticModel(BlockedModel):
     def _streams(self) -> dict[str, np.random.Generator]:
         return named_streams(self._seed, *_ROLES)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

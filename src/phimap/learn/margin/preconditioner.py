@@ -41,7 +41,7 @@ class FactorPreconditioner:
 
     def __init__(self, matrix: BlockTriangle, eps: float, n_jobs: int | None):
         self._matrix, self._n_jobs = matrix, n_jobs
-        self.trace = float(matrix.diagonal().sum())
+        self.trace: float = float(matrix.diagonal().sum())
         # Below the rounding of its entries the matrix need not be positive definite.
         self._least = eps * self.trace
         self._shift: float | None = None

@@ -68,7 +68,7 @@ class BlockedCholesky:
         n_jobs: int | None = None,
         out: np.ndarray | None = None,
     ):
-        self.size = matrix.size
+        self.size: int = matrix.size
         self.n_jobs = n_jobs
         self._factor = BlockTriangle(matrix.size, np.empty_like(matrix.data) if out is None else out, matrix.block)
         self._log_pivots = np.zeros(self._factor.n_blocks)

@@ -39,7 +39,7 @@ class Columns:
         self._residuals = self._rhs - image - self.shift * solution
         z = self._preconditioner.solve(self._residuals, self.shift)
         self.directions, self._energy = z, (self._residuals * z).sum(axis=0)
-        self.started = self.residual
+        self.started: float = self.residual
 
     def step(self, image: np.ndarray) -> None:
         """One step along the directions, whose product with A is `image`."""

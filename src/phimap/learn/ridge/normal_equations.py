@@ -55,7 +55,7 @@ class NormalEquations:
         weight, sum_y, sum_z, cross = counted
         self.weight, self.mean_y, self.sum_z = weight.item(), sum_y / weight, sum_z
         self.rhs = cross - np.outer(sum_z, self.mean_y)
-        self.size = float(np.linalg.norm(cross) + np.linalg.norm(sum_z) * np.linalg.norm(self.mean_y))
+        self.size: float = float(np.linalg.norm(cross) + np.linalg.norm(sum_z) * np.linalg.norm(self.mean_y))
 
     def without(self, left_out: Sequence[Rows]) -> NormalEquations:
         """The equations without some rows."""

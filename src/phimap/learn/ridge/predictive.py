@@ -80,7 +80,7 @@ class FunctionVariance:
         prior = 0.0 if spread is None else float(np.square(spread).sum())
         if spread is not None and prior > 0:
             probes = spread * (2.0 * rng.integers(2, size=(_PROBES, spread.size)) - 1)
-            self.open_share = float(leverages.of(probes).mean()) * leverages.alpha / prior
+            self.open_share: float = float(leverages.of(probes).mean()) * leverages.alpha / prior
 
     def of(self, points: Points) -> np.ndarray:
         """The ratio (r,) for new rows."""

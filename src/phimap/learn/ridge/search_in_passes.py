@@ -101,7 +101,7 @@ class AlphaSearch:
                 part.step(image)
             self.scores[active] = self._errors.of([(self._solutions(i), self.alphas[i]) for i in active])
             followed = sorted(self._columns)
-            self.best = followed[int(self.scores[followed].argmin())]
+            self.best: int = followed[int(self.scores[followed].argmin())]
 
     @property
     def alpha(self) -> float:

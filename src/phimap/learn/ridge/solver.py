@@ -58,7 +58,7 @@ class RidgeSolver(Record):
             yield Y.ndim == 2 and len(Y) == Z.shape[0], "targets of each row"
             yield weights is None or weights.shape == (len(Y),), "a weight for each row"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # The first model files know no weights.
         self.rows = tuple((*row, None)[:3] for row in self.rows)  # pyright: ignore[reportAttributeAccessIssue]
 

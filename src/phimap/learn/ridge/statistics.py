@@ -51,7 +51,7 @@ class RidgeStatistics(Record):
     eps: float = field(metadata=of_number(above=0))
     weight: float = field(default=None, metadata=of_number(least=0))  # pyright: ignore[reportAssignmentType]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.weight is None:
             # The first model files know no weights.
             self.weight = self.n

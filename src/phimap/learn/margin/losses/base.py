@@ -15,7 +15,7 @@ class Loss(ABC):
     """
 
     #: The mean loss of a row, at the most, against which the accuracy of a solution is measured.
-    typical = np.inf
+    typical: float = np.inf
 
     @abstractmethod
     def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
