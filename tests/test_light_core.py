@@ -125,6 +125,7 @@ def test_source_file_imports_what_its_room_may(path):
         "frame",
         "ipc",
         "json_file",
+        "libsvm",
         "parquet",
         "parts",
         "text",

@@ -54,6 +54,8 @@ def served(kernel: Kernel, n_components: int = 64, random_state: Any = 3) -> Any
         (ActivationKernel("gelu"), "ActivationFeatures"),
         (ActivationKernel(np.tanh), "ActivationFeatures"),
         (NTK(2), "NTKFeatures"),
+        (NTK(2, activation="abs"), "NTKFeatures"),
+        (NTK(2, activation="erf"), "NystroemFeatures"),
         (NNGP(2), "DotProductFeatures"),
         (CNTK(2), "CNTKSketch"),
         (Polynomial(2), "DotProductFeatures"),
@@ -76,7 +78,9 @@ def test_map_of_a_kernel(kernel, expected):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_every_kernel_has_a_map_of_its_own(kernel):
     is_nystroem = isinstance(served(kernel), pm.NystroemFeatures)
-    assert is_nystroem == (type(kernel).__name__ in SERVED_BY_NYSTROEM)
+    # Series in the norms err at long rows where units saturate, wave or jump.
+    of_long_rows = isinstance(kernel, NTK | NNGP) and not kernel.is_homogeneous
+    assert is_nystroem == (of_long_rows or type(kernel).__name__ in SERVED_BY_NYSTROEM)
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if not isinstance(kernel, CNTK)], ids=repr)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
+from phimap.features.power_series.norms import NormFunctions
 from phimap.features.power_series.terms import SeriesRecord, SeriesTerm
 from phimap.io.declared import BadRecordError, check_record
 from phimap.io.decoding import Decoder
@@ -297,6 +298,14 @@ def applies(words: str, record: Any) -> bool:
 
 
 #: Mutants of what the changes of `grown` do not reach, by what is required.
+def _with_norms(record: Any, n_functions: int, weight: str) -> Any:
+    return replaced(replaced(record, "norms", NormFunctions(1.0, -0.5, 0.5, n_functions)), "weight", weight)
+
+
+def _sketch_of(n_features: int, entrance: Any) -> Any:
+    return pm.sketches.SRHT(entrance.n_components).sample(n_features, np.random.default_rng(0))
+
+
 BY_HAND = {
     "no more phases than directions": lambda r: replaced(r, "shift", np.zeros(10**4)),
     "a scale for each direction": lambda r: replaced(r, "scale", np.ones(3)),
@@ -320,6 +329,13 @@ BY_HAND = {
     ),
     "filters of an odd size": _even_filters,
     "windows of one size": _other_window,
+    "an interval of norms": lambda r: replaced(r, "low", r.high),
+    "rows that its norms are divided by": lambda r: _with_norms(r, 1, "one"),
+    "all functions of the norm for each power": lambda r: _with_norms(r, r.terms[0].polynomials.shape[0] + 1, "unit"),
+    "a first layer without products": lambda r: replaced(
+        r, "layers", (replaced(r.layers[0], "reduction", r.layers[1].reduction), *r.layers[1:])
+    ),
+    "an entrance of the channels": lambda r: replaced(r, "entrance", _sketch_of(r.image_shape[2] + 1, r.entrance)),
     "generators whose length is an even product of 2, 3 and 5": lambda r: replaced(
         replaced(r, "generators", np.ones((1, 62))), "scale", np.ones(62 - r.offset)
     ),

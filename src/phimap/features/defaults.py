@@ -207,6 +207,9 @@ def _activation(kernel: ActivationKernel, **common: Any) -> FeatureMap:
 
 
 def _ntk(kernel: NTK, **common: Any) -> FeatureMap:
+    if not kernel.is_homogeneous:
+        # Units that saturate or wave make the series err at long rows, whatever its width.
+        return _nystroem(kernel, **common)
     return NTKFeatures(kernel.depth, activation=kernel.activation, **common)
 
 
@@ -215,8 +218,7 @@ def _series(kernel: Kernel, **common: Any) -> FeatureMap:
 
 
 def _nngp(kernel: NNGP, **common: Any) -> FeatureMap:
-    # Units that jump have no series in the norms.
-    return _nystroem(kernel, **common) if kernel.norm_power is None else _series(kernel, **common)
+    return _series(kernel, **common) if kernel.is_homogeneous else _nystroem(kernel, **common)
 
 
 def _cntk(kernel: CNTK, **common: Any) -> FeatureMap:
