@@ -80,9 +80,10 @@ class QuantizedRecord(PackableRecord):
         self.inner.apply(ops, X, Z)
         if self.turn is not None:
             n, (cosine, sine) = self.turn.shape[1], self.turn
-            first, second = Z[:, :n] + 0, Z[:, n : 2 * n] + 0
-            Z[:, :n] = first * cosine - second * sine
+            first, second = Z[:, :n], Z[:, n : 2 * n]
+            turned = first * cosine - second * sine
             Z[:, n : 2 * n] = first * sine + second * cosine
+            Z[:, :n] = turned
         if self.dither is None:
             pack_nearest(ops, Z, self.peak, out.planes)
             return
