@@ -32,6 +32,33 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """What a run gave for one figure of a paper: a line of the page of the papers.
+
+    Attributes
+    ----------
+    paper : str
+        Authors and year, as in "Zandieh et al. (2021)".
+    place : str
+        The table, figure, section or theorem, and the line of it: "Table 2, CT slices, NTKSketch".
+    quantity : str
+        What the figures are, with their unit: "accuracy (%)".
+    size : str
+        What was run: rows, features, draws; where the paper has other ones, those as well.
+    ours : str
+    published : str
+        "-" where the paper states no number.
+    """
+
+    paper: str
+    place: str
+    quantity: str
+    size: str
+    ours: str
+    published: str = "-"
+
+
+@dataclass(frozen=True)
 class Report:
     """What an experiment found.
 
@@ -42,11 +69,20 @@ class Report:
     tables : sequence of Table
     figures : dict
         Writer of each figure by the name of its file.
+    findings : sequence of Finding
+        Ours beside the papers'.
     """
 
     measurements: Sequence[Mapping[str, Any]]
     tables: Sequence[Table]
     figures: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
+    findings: Sequence[Finding] = ()
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Ours beside the papers', as ``phimap bench`` prints it."""
+    lines = [(f"{one.paper}, {one.place}", one.quantity, one.size, one.ours, one.published) for one in findings]
+    return Table("beside the papers", ("place", "quantity", "size run", "ours", "published"), lines)
 
 
 def measured(

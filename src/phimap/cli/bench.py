@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -31,10 +29,11 @@ def run(options: BenchOptions) -> None:
         options.output.mkdir(parents=True, exist_ok=True)
     found: experiment.Report = report(options, Stages(verbose=not options.quiet))
     console = Console(width=120)
-    for table in found.tables:
+    compared = [experiment.findings_table(found.findings)] if found.findings else []
+    for table in (*found.tables, *compared):
         console.print(_rendered(table))
     if options.output is not None:
-        _write_json(options.output / f"{options.name}.json", options, found.measurements)
+        _write_json(options.output / f"{options.name}.json", options, found)
         for name, draw in found.figures.items():
             draw(options.output / name)
         console.print(f"results and figures: {options.output}", markup=False)
@@ -55,8 +54,10 @@ def _rendered(table: experiment.Table) -> Table:
     return rendered
 
 
-def _write_json(path: Path, options: BenchOptions, measurements: Sequence[Mapping[str, Any]]) -> None:
+def _write_json(path: Path, options: BenchOptions, found: experiment.Report) -> None:
     # NaN, for what was not measured, is not JSON.
-    plain = [{key: None if value != value else value for key, value in one.items()} for one in measurements]
-    text = json.dumps({"experiment": options.name, "seed": options.seed, "rows": plain}, indent=1)
+    plain = [{key: None if value != value else value for key, value in one.items()} for one in found.measurements]
+    results = {"experiment": options.name, "seed": options.seed, "rows": plain}
+    results["findings"] = experiment.as_dicts(found.findings)
+    text = json.dumps(results, indent=1)
     write_whole(path, lambda file: file.write(text.encode()))
