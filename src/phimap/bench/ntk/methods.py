@@ -28,7 +28,9 @@ def gradient(depth: int, width: int, n_features: int, seed: int) -> FeatureMap:
 METHODS: dict[str, Callable[[int, int, int, int], FeatureMap]] = {
     "published": lambda depth, width, _, seed: published(depth, width, seed=seed),
     "published-countsketch": lambda depth, width, _, seed: published(depth, width, seed=seed, sketch="countsketch"),
-    "published-gibbs": lambda depth, width, _, seed: published(depth, width, seed=seed, sampling="gibbs"),
+    "published-gibbs": lambda depth, width, _, seed: published(
+        depth, width, seed=seed, sketch="countsketch", sampling="gibbs"
+    ),
     "features": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, random_state=seed),
     "features-fixed": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, adaptive=False, random_state=seed),
     "layers": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, exact_degrees=(), random_state=seed),
