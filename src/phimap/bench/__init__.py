@@ -19,10 +19,18 @@ EXPERIMENTS = {
         "double_descent",
         "Liu et al. (2021), Figure 5: errors as the number of features passes that of rows",
     ),
+    "ntk-function": (
+        "ntk.function",
+        "Zandieh et al. (2021), Figure 1: the function of the tangent kernel, and its polynomial of degree 8",
+    ),
     "ntk-error": ("ntk.error", "Han et al. (2021), Figure 2: error of every neural tangent map against its width"),
     "ntk-mnist": ("ntk.mnist", "Zandieh et al. (2021), Figure 2a: accuracy on MNIST against width and time"),
     "ntk-spectral": ("ntk.spectral", "Han et al. (2021), Figure 1: condition numbers of the regularised estimates"),
     "ntk-uci-classification": ("ntk.classification", "Han et al. (2021), Table 1: accuracy on the UCI collection"),
+    "ntk-low-shot": (
+        "ntk.low_shot",
+        "Han et al. (2021), Appendix D: five labels a class on embeddings of yours, or on digits",
+    ),
     "ntk-uci-regression": ("ntk.regression", "Zandieh et al. (2021), Table 2, and Han et al. (2021), Table 2"),
     "cntk-cifar10": ("cntk", "Zandieh et al. (2021), Table 1 and Figure 2b: accuracy on CIFAR-10 against width"),
     "cntk-mnist": ("cntk", "the same on MNIST"),

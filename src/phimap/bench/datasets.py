@@ -114,8 +114,8 @@ def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
     path = Path(folder) / file
     if not path.is_file():
         raise DataError(
-            f"there is no file {path}. Name the folder that holds {file} with --data, or make it: see Data files of the "
-            "experiments in the guide."
+            f"there is no file {path}. Name the folder that holds {file} with --data, or make it as the "
+            "guide, Data files of the experiments, tells."
         )
     return path
 

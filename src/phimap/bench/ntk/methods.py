@@ -16,6 +16,14 @@ def published(depth: int, width: int, *, seed: int, **options: object) -> Featur
     return pm.NTKFeatures(depth, width, random_state=seed, **options)  # pyright: ignore[reportArgumentType]
 
 
+def shared(depth: int, width: int, share: float, seed: int) -> FeatureMap:
+    """The map of Han et al. (2021) with that share of the width for the sketch, and the rest for each layer."""
+    sketched = min(max(1, round(share * width)), width - 1)
+    rest = width - sketched
+    layers = {"relu_components": rest, "step_components": rest, "hidden_components": rest}
+    return published(depth, width, seed=seed, sketch="countsketch", **layers)
+
+
 def gradient(depth: int, width: int, n_features: int, seed: int) -> FeatureMap:
     """Gradients of the network whose parameters are nearest to `width` in number."""
     # The root of (L - 1) w^2 + (d + 1) w = width, in the form that holds at L = 1.
