@@ -110,12 +110,10 @@ def test_widths_and_rows_can_be_chosen():
     assert result.exit_code == 0, result.output
     assert "s = 50" in result.output
     assert "s = 1d" in result.output
-    for measure in ("relative error", "ridge (%)", "liblinear (%)"):
-        assert (
-            f"digits, gaussian: {measure}" in result.output
-            or f"digits, gaussian: test accuracy, {measure}" in result.output
-        )
-    assert "orthogonal (0." in result.output
+    # A long title is broken in two lines.
+    said = " ".join(result.output.split())
+    for measure in ("relative error", "test accuracy, ridge (%)", "test accuracy, liblinear (%)"):
+        assert f"digits, gaussian: {measure}" in said
 
 
 @pytest.mark.parametrize(("first", "published"), [(2, "ssf"), (3, "")])
