@@ -35,7 +35,7 @@ def test_python_runs(tmp_path, monkeypatch):
 def test_shell_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples" / "demo_data.py"))["main"](tmp_path / "demo")
-    for program, *arguments in commands(block("sh", "phimap")):
+    for program, *arguments in commands(block("sh", "phimap fit demo")):
         assert program == "phimap"
         # In this process: a new one for each line would spend most of its time on loading libraries.
         done = CliRunner().invoke(app, arguments)

@@ -1,0 +1,118 @@
+"""The page of the papers: every experiment, what it found, and what the publications say.
+
+Runs the commands below that `paper_runs.json` has no result of, keeps what they found beside the papers, and writes
+`docs/papers.md` from that file and from the index in `papers_page.md`. Nothing on the page is written by hand but the
+index of definitions, algorithms and theorems.
+
+    python benchmarks/papers.py --data DIR                    # what is missing
+    python benchmarks/papers.py --data DIR --again spectra    # these experiments anew
+    python benchmarks/papers.py                               # the page alone
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from phimap._files import write_whole
+from phimap.comparison.measure import machine
+
+TEMPLATE = Path(__file__).with_name("papers_page.md")
+RUNS = Path(__file__).with_name("paper_runs.json")
+PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
+PAPERS = {
+    "Zandieh et al. (2021)": "Scaling neural tangent kernels via sketching and random features",
+    "Han et al. (2021)": "Random features for the neural tangent kernel",
+    "Liu et al. (2021)": "Random features for kernel approximation: a survey",
+    "Ali et al. (2022)": "Random matrices in service of ML footprint: ternary random features",
+}
+#: What is run for the page: the words after ``phimap bench``, ``--data DIR`` aside.
+COMMANDS = (
+    "approximation --sets ijcnn1,EEG,magic04,letter,skin,a8a --repeats 5",
+    "approximation --sets letter,magic04 --kernels arccosine0,arccosine1,polynomial --repeats 5",
+    "classification --sets EEG,magic04 --kernels gaussian,arccosine0,arccosine1,polynomial --features 40,640 "
+    "--rows 4000 --repeats 2",
+    "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
+    "double-descent --sets sonar,gaussian,MNIST-7-9",
+    "theory",
+)
+
+
+def run(command: str, data: Path) -> dict[str, Any]:
+    """Run an experiment in a process of its own: the command, when, where, how long, and what it found."""
+    words = shlex.split(command)
+    with tempfile.TemporaryDirectory() as folder:
+        call = [sys.executable, "-c", "from phimap.cli import main; main()", "bench", *words]
+        start = time.perf_counter()
+        subprocess.run([*call, "--data", str(data), "--output", folder], check=True)
+        seconds = time.perf_counter() - start
+        found = json.loads((Path(folder) / f"{words[0]}.json").read_text(encoding="utf-8"))["findings"]
+    if not found:
+        raise RuntimeError(f"phimap bench {command} found nothing to stand beside a paper.")
+    return {
+        "command": command,
+        "date": date.today().isoformat(),
+        "version": version("phimap"),
+        "machine": machine(),
+        "seconds": round(seconds),
+        "findings": found,
+    }
+
+
+def page(runs: Sequence[dict[str, Any]] | None = None) -> str:
+    """The page as Markdown, with what `paper_runs.json` tells or these `runs`."""
+    if runs is None:
+        runs = json.loads(RUNS.read_text(encoding="utf-8"))
+    sections = {f"runs {paper}": "\n".join(_sections(paper, runs)).rstrip() for paper in PAPERS}
+    template = TEMPLATE.read_text(encoding="utf-8")
+    return re.sub("<<(.*?)>>", lambda match: sections[match[1]], template)
+
+
+def _sections(paper: str, runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """One table for each run that found something of the paper."""
+    for one in runs:
+        lines = [found for found in one["findings"] if found["paper"] == paper]
+        if not lines:
+            continue
+        name, *options = shlex.split(one["command"])
+        words = shlex.join([name, "--data", "DIR", *options])
+        yield f"`phimap bench {words}`\\"
+        yield f"{one['date']}, version {one['version']}, {one['machine']}, {one['seconds']:,} s.\n"
+        yield "| place | quantity | size run | ours | published |"
+        yield "|---|---|---|---|---|"
+        for found in lines:
+            cells = (found[key] for key in ("place", "quantity", "size", "ours", "published"))
+            yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        yield ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder of the data sets; without it only the page is written")
+    parser.add_argument("--again", nargs="*", default=(), help="experiments to run again")
+    options = parser.parse_args()
+    kept = {one["command"]: one for one in json.loads(RUNS.read_text(encoding="utf-8"))} if RUNS.exists() else {}
+    if options.data is not None:
+        for command in COMMANDS:
+            if command not in kept or command.split()[0] in options.again:
+                print(f"phimap bench {command}", flush=True)
+                kept[command] = run(command, options.data)
+                # In the order of the commands, and without those that are no longer among them.
+                runs = [kept[one] for one in COMMANDS if one in kept]
+                write_whole(RUNS, lambda file, runs=runs: file.write(json.dumps(runs, indent=1).encode()))
+    write_whole(PAGE, lambda file: file.write(page().encode()))
+
+
+if __name__ == "__main__":
+    main()
