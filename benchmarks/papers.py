@@ -41,11 +41,22 @@ PAPERS = {
 COMMANDS = (
     "approximation --sets ijcnn1,EEG,magic04,letter,skin,a8a --repeats 5",
     "approximation --sets letter,magic04 --kernels arccosine0,arccosine1,polynomial --repeats 5",
-    "classification --sets EEG,magic04 --kernels gaussian,arccosine0,arccosine1,polynomial --features 40,640 "
-    "--rows 4000 --repeats 2",
+    (
+        "classification --sets EEG,magic04 --kernels gaussian,arccosine0,arccosine1,polynomial --features 40,640 "
+        "--rows 4000 --repeats 2"
+    ),
     "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
     "double-descent --sets sonar,gaussian,MNIST-7-9",
     "theory",
+    "ntk-function",
+    "ntk-spectral",
+    "ntk-error --rows 10000 --repeats 1",
+    "ntk-mnist --rows 60000",
+    "ntk-low-shot --sets digits,MNIST",
+    "cntk-cifar10 --rows 5000 --methods sketch,gradient,cnn",
+    "cntk-mnist --rows 5000",
+    "ntk-uci-classification",
+    "ntk-uci-regression --rows 50000 --methods rff,published,sketch,features",
 )
 
 
