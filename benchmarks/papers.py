@@ -39,15 +39,15 @@ PAPERS = {
 }
 #: What is run for the page: the words after ``phimap bench``, ``--data DIR`` aside.
 COMMANDS = (
-    "approximation --sets ijcnn1,EEG,magic04,letter,skin,a8a --repeats 5",
-    "approximation --sets letter,magic04 --kernels arccosine0,arccosine1,polynomial --repeats 5",
-    (
-        "classification --sets EEG,magic04 --kernels gaussian,arccosine0,arccosine1,polynomial --features 40,640 "
-        "--rows 4000 --repeats 2"
-    ),
+    "approximation --sets ijcnn1,EEG,magic04,letter,skin,a8a --repeats 10",
+    "approximation --sets letter,magic04 --kernels arccosine0,arccosine1,polynomial --repeats 10",
+    "approximation --sets MNIST --features 2000,20000 --projections gaussian,orthogonal,sorf,rom,fastfood,qmc,ssf --repeats 3",
+    "classification --sets magic04 --kernels gaussian,arccosine1,polynomial --features 40,160 --rows 2000 --repeats 2",
     "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
     "double-descent --sets sonar,gaussian,MNIST-7-9",
     "theory",
+    "active-learning",
+    "spectra",
     "ntk-function",
     "ntk-spectral",
     "ntk-error --rows 10000 --repeats 1",
