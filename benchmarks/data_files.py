@@ -9,12 +9,15 @@ sets come from.
     python benchmarks/data_files.py kin8nm DIR/regression_extra.npz --openml kin8nm --target y
     python benchmarks/data_files.py WorkLoads DIR/uci_large.npz --table Range-Queries-Aggregates.csv --target avg \
         --leave-out 0 --distinct
+    python benchmarks/data_files.py covtype DIR/covtype.npz --table covtype.csv --target Cover_Type
     python benchmarks/data_files.py cifar10 DIR/cifar10_full.npz --archive cifar-10-binary.tar.gz
+    python benchmarks/data_files.py fashion DIR/fashion_mnist.npz --idx FOLDER
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import tarfile
 from pathlib import Path
@@ -33,6 +36,7 @@ FOLDS = 10
 CIFAR10_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 CIFAR10_FILES = {"train": [f"data_batch_{i}.bin" for i in range(1, 6)], "test": ["test_batch.bin"]}
 CIFAR10_PLANES = (3, 32, 32)
+IDX_FILES = {"train": "train", "test": "t10k"}
 
 
 def columns_of(path: Path, target: str) -> tuple[Any, np.ndarray]:
@@ -71,6 +75,21 @@ def from_cifar10(archive: Path, md5: str = CIFAR10_MD5) -> dict[str, np.ndarray]
             rows = rows.reshape(-1, 1 + int(np.prod(CIFAR10_PLANES)))
             arrays[f"y_{part}"] = rows[:, 0].copy()
             arrays[f"X_{part}"] = np.moveaxis(rows[:, 1:].reshape(-1, *CIFAR10_PLANES), 1, -1).copy()
+    return arrays
+
+
+def from_idx(folder: Path) -> dict[str, np.ndarray]:
+    """Images (n, h, w) in bytes and labels of the four IDX files of MNIST and Fashion-MNIST, packed by gzip or not."""
+    arrays = {}
+    for part, prefix in IDX_FILES.items():
+        for key, kind in (("X", "images-idx3"), ("y", "labels-idx1")):
+            path = next((one for one in sorted(folder.glob(f"{prefix}-{kind}-ubyte*"))), None)
+            if path is None:
+                raise ValueError(f"{folder} must hold {prefix}-{kind}-ubyte or its .gz. Download it from its authors.")
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            # Two zeros, 8 for bytes, the number of axes, and their lengths as big-endian words.
+            shape = np.frombuffer(data, ">i4", count=data[3], offset=4)
+            arrays[f"{key}_{part}"] = np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape).copy()
     return arrays
 
 
@@ -117,6 +136,7 @@ def main() -> None:
     source.add_argument("--table", type=Path)
     source.add_argument("--openml", help="name, or name:version")
     source.add_argument("--archive", type=Path, help="cifar-10-binary.tar.gz as downloaded; its checksum is verified")
+    source.add_argument("--idx", type=Path, help="folder of the four IDX files of MNIST or Fashion-MNIST")
     parser.add_argument("--test", type=Path, help="table of the published test rows")
     parser.add_argument("--target", help="column to be predicted; of OpenML its own by default")
     parser.add_argument("--task", choices=("classification", "regression"), default=None)
@@ -124,8 +144,9 @@ def main() -> None:
     parser.add_argument("--leave-out", type=int, nargs="+", default=[], help="columns, by position among the inputs")
     parser.add_argument("--distinct", action="store_true", help="rows of numbers once each, sorted; none with a gap")
     arguments = parser.parse_args()
-    if arguments.archive is not None:
-        arrays: dict[str, Any] = from_cifar10(arguments.archive)
+    if arguments.archive is not None or arguments.idx is not None:
+        images = from_cifar10(arguments.archive) if arguments.archive is not None else from_idx(arguments.idx)
+        arrays: dict[str, Any] = dict(images)
         write_whole(arguments.file, lambda stream: np.savez_compressed(stream, **arrays))
         print(f"{arguments.file}: {len(arrays['X_train'])} and {len(arrays['X_test'])} images")
         return

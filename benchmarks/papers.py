@@ -41,16 +41,22 @@ PAPERS = {
 COMMANDS = (
     "approximation --sets ijcnn1,EEG,magic04,letter,skin,a8a --repeats 10",
     "approximation --sets letter,magic04 --kernels arccosine0,arccosine1,polynomial --repeats 10",
-    "approximation --sets MNIST --features 2000,20000 --projections gaussian,orthogonal,sorf,rom,fastfood,qmc,ssf --repeats 3",
+    (
+        "approximation --sets MNIST --features 2000,20000 --projections gaussian,orthogonal,sorf,rom,fastfood,qmc,ssf "
+        "--repeats 3"
+    ),
     "classification --sets magic04 --kernels gaussian,arccosine1,polynomial --features 40,160 --rows 2000 --repeats 2",
     "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
     "double-descent --sets sonar,gaussian,MNIST-7-9",
     "theory",
     "active-learning",
     "spectra",
+    "footprint-path",
+    "footprint --sets 'a8a,ijcnn1,MNIST 7-9' --rows 3000 --features 32,64,128,256,512,1024,2048 --repeats 2",
     "ntk-function",
     "ntk-spectral",
-    "ntk-error --rows 10000 --repeats 1",
+    "ntk-error --rows 10000 --depths 1 --features 4096 --repeats 1",
+    "ntk-error --repeats 1",
     "ntk-mnist --rows 60000",
     "ntk-low-shot --sets digits,MNIST",
     "cntk-cifar10 --rows 5000 --methods sketch,gradient,cnn",

@@ -39,7 +39,11 @@ EXPERIMENTS = {
     "cntk-mnist": ("cntk", "the same on MNIST"),
     "footprint": (
         "footprint.accuracy",
-        "Ali et al. (2022), Figures 1, 3, 4, 10 to 15: accuracy against bytes and time",
+        "Ali et al. (2022), Figures 1, 4, 10 to 12 and 14: accuracy against bytes, on at most 20,000 rows",
+    ),
+    "footprint-path": (
+        "footprint.regularisation",
+        "Ali et al. (2022), Figures 3 and 5 to 9: error of ridge regression along its regularisation",
     ),
     "spectra": ("spectra", "Ali et al. (2022), Figure 2: spectra of kernel matrices and of their equivalents"),
     "theory": (

@@ -13,7 +13,7 @@ from scipy import stats
 from phimap._progress import Stages
 from phimap.bench.approximation.families import FAMILIES
 from phimap.bench.approximation.measure import ERROR_ROWS, MOST_ROWS, MULTIPLES, Measurement, run
-from phimap.bench.datasets import SETS, Dataset, load
+from phimap.bench.datasets import Dataset, load
 from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
 from phimap.bench.figures import legend_below, mark_widths, panels, save, styles
 from phimap.bench.options import BenchOptions
@@ -55,7 +55,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     methods = {kernel: _methods(kernel, options.projections) for kernel in kernels}
     widths = None if options.widths is None else [max(1, width // 2) for width in sorted(options.widths)]
     # Every set is read before the first is measured: a missing file shows at once.
-    names = options.sets or [name for name in SETS if name not in ("adult", "sonar", "digits")]
+    names = options.sets or [*PUBLISHED, "MNIST"]
     loaded = [load(name, options.data, options.seed) for name in names]
     classify = options.name == "classification"
     asked: dict[str, Any] = {"widths": widths, "draws": draws, "classify": classify}
