@@ -52,7 +52,8 @@ def test_path_of_a_mixture_is_that_of_fourier_features_once_regularised():
     assert all(row.seconds > 0 for row in rows)
 
 
-def test_features_reach_the_kernel_of_the_mixture_as_they_become_more():
+def test_features_reach_the_kernel_of_the_mixture_as_they_become_more(monkeypatch):
+    monkeypatch.setattr(regularisation, "_ROWS", 300)
     rows = list(regularisation.run(regularisation.mixture(), [256, 4096], draws=range(1)))
     least = {
         width: {name: min(path) for name, path in regularisation.means(part).items()}

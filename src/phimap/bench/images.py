@@ -87,5 +87,7 @@ def _decoded(path: Path, stream: np.ndarray, offsets: np.ndarray, rows: np.ndarr
 def _standardised(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, origin: str) -> Images:
     X, X_test = (part.astype(np.float32) for part in (X, X_test))
     X, X_test = (part[..., None] if part.ndim == 3 else part for part in (X, X_test))
-    mean, standard_deviation = X.mean(axis=(0, 1, 2)), X.std(axis=(0, 1, 2))
+    mean, spread = X.mean(axis=(0, 1, 2)), X.std(axis=(0, 1, 2))
+    # A channel that never varies stays 0.
+    standard_deviation = np.where(spread > 0, spread, np.float32(1))
     return Images((X - mean) / standard_deviation, y, (X_test - mean) / standard_deviation, y_test, origin)
