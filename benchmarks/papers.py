@@ -52,17 +52,18 @@ COMMANDS = (
     "active-learning",
     "spectra",
     "footprint-path",
-    "footprint --sets 'a8a,ijcnn1,MNIST 7-9' --rows 3000 --features 32,64,128,256,512,1024,2048 --repeats 2",
+    (
+        "footprint --sets 'a8a,ijcnn1,MNIST 7-9' --methods trf,lp-rff-1,lp-rff-8,nystroem,nystroem-16,rff "
+        "--features 64,256,1024 --rows 2000 --repeats 2"
+    ),
     "ntk-function",
     "ntk-spectral",
-    "ntk-error --rows 10000 --depths 1 --features 4096 --repeats 1",
     "ntk-error --repeats 1",
-    "ntk-mnist --rows 60000",
-    "ntk-low-shot --sets digits,MNIST",
-    "cntk-cifar10 --rows 5000 --methods sketch,gradient,cnn",
-    "cntk-mnist --rows 5000",
-    "ntk-uci-classification",
-    "ntk-uci-regression --rows 50000 --methods rff,published,sketch,features",
+    "ntk-mnist",
+    "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
+    "cntk-cifar10 --methods sketch,gradient,cnn",
+    "ntk-uci-classification --rows 150",
+    "ntk-uci-regression --sets protein --rows 5000 --features 4096",
 )
 
 
