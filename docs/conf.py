@@ -40,6 +40,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"demo_data\.py",
+    # The page of the gallery is ours, with sections; it shows its thumbnails itself.
+    "copyfile_regex": r"index\.rst",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,

@@ -64,10 +64,10 @@ for name, (mean, std, seconds) in found.items():
 print(f"ratio of the deviations on scattered days: {np.median(ours[scattered] / theirs[scattered]):.2f}")
 
 # %%
-# Look at the two bands: they are hardly told apart, although one process forms no matrix of all pairs of days. Its cost
-# grows with the rows, that of the exact one with their cube. Between the dotted lines fewer days are inside than should
-# be: that summer was warm. An interval is true for days like those of the training, and does not know that a year
-# differs.
+# Look at the two bands: they are equally wide, although one process forms no matrix of all pairs of days. Ours took a
+# shorter width, and its mean is a little wavier. Its cost grows with the rows, that of the exact one with their cube.
+# Between the dotted lines fewer days are inside than should be: that summer was warm. An interval is true for days like
+# those of the training, and does not know that a year differs.
 
 fig, axes = plt.subplots(2, 1, figsize=(8, 5), sharex=True, sharey=True, layout="constrained")
 for ax, (name, (mean, std, seconds)) in zip(axes, found.items(), strict=True):

@@ -107,5 +107,7 @@ right.loglog(list(errors), list(errors.values()), marker="o")
 for rows, error in errors.items():
     right.annotate(f"{100 * error:.1f} %", (rows, error), (6, 5), textcoords="offset points")
 right.set(xlabel="training rows", ylabel="share of wrong digits", title="Changed test pictures")
+right.set(yticks=[0.05, 0.1, 0.2, 0.5], yticklabels=["5 %", "10 %", "20 %", "50 %"])
+right.minorticks_off()
 right.margins(x=0.25, y=0.2)
 plt.show()

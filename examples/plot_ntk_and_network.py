@@ -55,7 +55,7 @@ for width, errors, times in zip(widths, networks, seconds, strict=True):
 
 # %%
 # Look at the right end: as the networks grow, they come down to the line of the kernel, and their starts matter less.
-# Here no width does better than the limit. Elsewhere some may: a network of finite width learns features, and a kernel
+# Here no width does better on average than the limit. Elsewhere some may: a network of finite width learns features, and a kernel
 # does not. A learned metric gives some of that back.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
