@@ -55,8 +55,8 @@ for width, errors, times in zip(widths, networks, seconds, strict=True):
 
 # %%
 # Look at the right end: as the networks grow, they come down to the line of the kernel, and their starts matter less.
-# Here no width does better on average than the limit. Elsewhere some may: a network of finite width learns features, and a kernel
-# does not. A learned metric gives some of that back.
+# Here no width does better on average than the limit. Elsewhere some may: a network of finite width learns features,
+# and a kernel does not. A learned metric gives some of that back.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.plot(np.repeat(widths, 5), networks.ravel(), "o", color="C1", alpha=0.6, label="networks, five random starts")
