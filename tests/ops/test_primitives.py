@@ -225,12 +225,23 @@ def windows(run, draw):
 
 @example("pixel_pairs")
 def pixel_pairs(run, draw):
-    for height, width, size, flat in [(1, 1, 1, False), (3, 5, 3, False), (4, 3, 5, True)]:
+    for height, width, size, flat, fold in [(1, 1, 1, False, 0.5), (3, 5, 3, False, 0.2), (4, 3, 5, True, 1.0)]:
         X, Y = (draw.floats(n, 2, height, width) for n in (2, 3))
         X[0, :, :2] = 0
         inverse = [inverse_roots(images, 3, size) for images in (X, Y)]
         pairs = draw.rng.integers((2, 3), size=(draw.rows, 2))
-        yield run("pixel_pairs", *run.constant(X, Y, *inverse), size, flat, pairs)
+        yield run("pixel_pairs", *run.constant(X, Y, *inverse), size, flat, fold, pairs)
+
+
+@example("power_sums")
+def power_sums(run, draw):
+    for k in (1, 2, 7, 12):
+        left, right, cosine = run.constant(
+            *(draw.floats(draw.rows, 2, 3, k) for _ in range(2)), draw.floats(draw.rows, 2, 3)
+        )
+        yield run("power_sums", left, right, cosine.clip(-1, 1))
+        # Parts of planes, as displacements have them.
+        yield run("power_sums", left[:, 1:, :2], right[:, :1, 1:], 0.3 * abs(left[:, 1:, :2, 0]).clip(0, 1))
 
 
 @example("cos_sin", "cos_shift")

@@ -72,6 +72,7 @@ KERNELS = [
     kernels.NNGP(depth=1, activation="sign"),
     kernels.CNTK(depth=2),
     kernels.CNTK(depth=3, pooling="flatten"),
+    *(kernels.CNTK(depth=2, activation=name) for name in ("abs", "erf", "gelu")),
     kernels.Gaussian(length_scale=1.5) * kernels.Laplacian(length_scale=np.array([6.0, 5.0, 4.0, 3.0, 3.5])),
     kernels.Matern(nu=1.5, length_scale=3.0) * kernels.Gaussian(length_scale=3.0),
     kernels.Gaussian(length_scale=1.5) + 0.5 * kernels.Polynomial(degree=2),

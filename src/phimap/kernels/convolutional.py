@@ -1,9 +1,10 @@
-"""The kernel of infinitely wide convolutional ReLU networks."""
+"""The kernel of infinitely wide convolutional networks."""
 
 from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from phimap.config import memory_budget, thread_count
 from phimap.kernels.base import Kernel, check_range
 from phimap.kernels.cost import KernelCost
 from phimap.kernels.images import checked_images, inverse_roots, planes_of
+from phimap.kernels.pixel_covariances import MOST_KEPT, covariance_pairs
+from phimap.kernels.wide_layers import ExpandedLayer, FoldedLayer, WideLayer, tangent_layer
 from phimap.ops import Array, host, is_tensor, ops_for, run_tasks
 from phimap.ops.primitives.pixel_pairs import pixel_pairs
 
@@ -22,6 +25,8 @@ _PIXEL_PAIRS = 2**26
 _MOST_TILE = 128
 # Tensors are worked on in tiles of up to this many images, as the byte budget allows.
 _MOST_TENSOR_TILE = 64
+# Numbers that expansions of an activation and of its derivative take a pixel and layer, at the most.
+_EXPANSIONS = 2 * 258
 # The side of a tile over that of the sample of it on which time is measured.
 _SAMPLED = 6
 # Pairs that the CPU works on at a time, of which the sample must hold as many.
@@ -33,9 +38,10 @@ _LONG_SECONDS = 300.0
 
 
 class CNTK(Kernel):
-    r"""The neural tangent kernel of an infinitely wide convolutional ReLU network.
+    r"""The neural tangent kernel of an infinitely wide convolutional network.
 
-    With :math:`W` the sum over equal shifts of both pixels within the filter's window, and zeros outside the image,
+    For ReLU units, with :math:`W` the sum over equal shifts of both pixels within the filter's window, and zeros
+    outside the image,
 
     .. math:: N_0 = q^2 \sum_l x_{\cdot\cdot l}^2, \quad N_h(p) = \tfrac{1}{q^2} \sum_{s} N_{h-1}(p + s), \quad
               G_0(p, p') = \sum_l x_{pl}\, y_{p'l}, \quad
@@ -45,7 +51,14 @@ class CNTK(Kernel):
               \dot G_h = \frac{1}{q^2} \kappa_0(r_h), \quad
               P_h = W(P_{h-1} \dot G_h + G_h), \quad P_L = P_{L-1} \dot G_L
 
-    and the kernel is the mean of :math:`P_L` over all pairs of pixels, or over all pairs of equal pixels.
+    and the kernel is the mean of :math:`P_L` over all pairs of pixels, or over all pairs of equal pixels. For other
+    units sigma, with the dual functions in the place of kappa_1 and kappa_0,
+
+    .. math:: G_h = \tfrac{c}{q^2} \mathbb{E}\, \sigma(u)\, \sigma(v), \quad
+              \dot G_h = \tfrac{c}{q^2} \mathbb{E}\, \sigma'(u)\, \sigma'(v), \quad c = 1 / \mathbb{E}\, \sigma(z)^2
+
+    for Gaussians u and v with the covariance :math:`W(G_{h-1})` of both pixels and the variances :math:`N_h(x)` and
+    :math:`N_h(y)`, which are the same of a pixel with itself, and a standard Gaussian z.
 
     Parameters
     ----------
@@ -55,6 +68,8 @@ class CNTK(Kernel):
         Height and width q of the filters, odd. An even window has no middle pixel: it is refused.
     pooling : {"gap", "flatten"}, default="gap"
         Global average pooling, or none.
+    activation : str or callable, default="relu"
+        The units' function sigma, see `ActivationKernel`. Step and sign are refused, as in `NTK`.
     image_shape : tuple (height, width) or (height, width, channels), or None, default=None
         Shape of an image where data come as flat rows. None reads a row as an image of height 1 with one channel: a
         signal. Data of four axes need none.
@@ -65,11 +80,15 @@ class CNTK(Kernel):
     -----
     **Error.** A few eps a layer in float64, whatever the input; tensors are computed in their own dtype. Patches that
     agree to rounding count as equal. Near them, the derivative's kernel kappa_0 takes the root of what rounding left:
-    about 1e-7 in float64, 1e-3 in float32.
+    about 1e-7 in float64, 1e-3 in float32. Units other than ReLU, leaky ReLU and abs are computed in float64 on the
+    host; the smooth ones lose no digits near equal patches, and errors are relative to the variances, times these where
+    they are above 1. Softplus and callables are expanded, as in `NTK`.
 
     **Cost.** ``O(h^2 w^2 (L q + c))`` operations a pair of images with pooling "gap", ``O(h w (L q + c))`` with
     "flatten"; for ``Y=None`` half of the pairs. Memory: the result and one tile of images a thread. `cost` says
-    beforehand what a call takes; a run of more than five minutes warns.
+    beforehand what a call takes; a run of more than five minutes warns. Units that are not homogeneous take two
+    arctangents or exponentials a pair of pixels and layer, some 30 times the time of the ReLU; expansions up to 512
+    multiplications, and 512 numbers a pixel and layer.
 
     **Differs from the source in** nothing but the order of the work: pairs of pixels at one displacement never meet
     those at another, so each displacement is one plane and all windows are box sums. A window of zeros contributes 0.
@@ -95,12 +114,14 @@ class CNTK(Kernel):
         filter_size: int = 3,
         pooling: str = "gap",
         *,
+        activation: str | Callable[[Any], Any] = "relu",
         image_shape: Any = None,
         verbose: bool = False,
     ):
         self.depth = depth
         self.filter_size = filter_size
         self.pooling = pooling
+        self.activation = activation
         self.image_shape = image_shape
         self.verbose = verbose
 
@@ -238,25 +259,35 @@ class CNTK(Kernel):
 
     def _values(self, X: Array, Y: Array, shape: Shape, pairs: np.ndarray) -> np.ndarray:
         """Kernel values (r,) in float64 of pairs (r, 2) of rows of two tiles."""
-        ops = ops_for(X) if is_tensor(X) else host()
-        size, depth = int(self.filter_size), int(self.depth)
+        size, depth, flat = int(self.filter_size), int(self.depth), self.pooling == "flatten"
         (left, peaks_x), (right, peaks_y) = (planes_of(rows, shape) for rows in (X, Y))
+        layer, n_pairs = self._layer(), (shape[0] * shape[1]) ** (1 if flat else 2)
+        if not isinstance(layer, FoldedLayer):
+            left, right = (images * peaks[:, None, None, None] for images, peaks in ((left, peaks_x), (right, peaks_y)))
+            return covariance_pairs(layer, left, right, depth, size, flat, pairs) / n_pairs
+        ops = ops_for(X) if is_tensor(X) else host()
         inverse_x, inverse_y = (ops.constant(inverse_roots(images, depth, size)) for images in (left, right))
-        flat = self.pooling == "flatten"
-        sums = pixel_pairs(ops, ops.constant(left), ops.constant(right), inverse_x, inverse_y, size, flat, pairs)
-        n_pixels = shape[0] * shape[1]
+        left, right = ops.constant(left), ops.constant(right)
+        sums = pixel_pairs(ops, left, right, inverse_x, inverse_y, size, flat, layer.fold, pairs)
         # Images enter divided by their peaks, so that no square overflows.
         with np.errstate(over="ignore"):
-            return sums / n_pixels ** (1 if flat else 2) * peaks_x[pairs[:, 0]] * peaks_y[pairs[:, 1]]
+            return sums / n_pairs * peaks_x[pairs[:, 0]] * peaks_y[pairs[:, 1]]
+
+    def _layer(self) -> WideLayer:
+        return tangent_layer(self.activation)
 
     def _tile(self, rows: Array, shape: Shape) -> int:
         """Images of a side of a tile."""
         n_pixels = shape[0] * shape[1]
-        if is_tensor(rows):
+        layer = self._layer()
+        if is_tensor(rows) and isinstance(layer, FoldedLayer):
             fitting = memory_budget() / (n_pixels * _PLANES * ops_for(rows).dtype.itemsize)
             return int(np.clip(fitting**0.5, 1, _MOST_TENSOR_TILE))
         pairs = _PIXEL_PAIRS / (n_pixels if self.pooling == "flatten" else n_pixels**2)
-        return int(np.clip(pairs**0.5, 1, _MOST_TILE))
+        most = _MOST_TILE
+        if isinstance(layer, ExpandedLayer):
+            most = max(1, min(most, MOST_KEPT // (n_pixels * int(self.depth) * _EXPANSIONS)))
+        return int(np.clip(pairs**0.5, 1, most))
 
     def _check_parameters(self, n_features: int) -> None:
         if check_integer("depth", self.depth, least=1) < 2:
@@ -265,6 +296,7 @@ class CNTK(Kernel):
             )
         check_filter_size(self.filter_size)
         check_choice("pooling", self.pooling, ("gap", "flatten"))
+        self._layer()
 
     def _evaluate(self, X: Any, Y: Any) -> np.ndarray:
         return self(X, Y)

@@ -44,6 +44,24 @@ def slope_moment(activation: Activation, x: np.ndarray, y: np.ndarray, angle: np
     return _mehler(_expanded_slopes(activation, x), _expanded_slopes(activation, y), angle)
 
 
+def paired_expansions(
+    activation: Activation, derivative: Activation | None, x: np.ndarray, y: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Coefficients of ``f(x z)`` and of ``f'(x z)``, and those for y: each (*x.shape, n_terms).
+
+    They are those of `hermite_moment` and of `slope_moment`. Both sides have as many terms as matter in either.
+    """
+    sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    for slopes in (False, True):
+        of = _expanded_slopes if slopes and derivative is None else _expanded
+        function = derivative if slopes and derivative is not None else activation
+        found = [of(function, sizes) for sizes in (x, y)]
+        n_terms = max(last for _, last in found) + 1
+        for side, (coefficients, _) in zip(sides, found, strict=True):
+            side.append(np.ascontiguousarray(coefficients[..., :n_terms]))
+    return sides
+
+
 def second_moment(activation: Activation, x: np.ndarray) -> np.ndarray:
     """``E[f(x z)^2]`` for standard Gaussian z."""
     nodes, table = _rule()

@@ -9,7 +9,7 @@ import numpy as np
 
 from phimap._validation import check_integer
 from phimap.kernels.rotation_invariant import RotationInvariantKernel, times_norms
-from phimap.kernels.wide_layers import FoldedLayer, WideLayer, wide_layer
+from phimap.kernels.wide_layers import FoldedLayer, WideLayer, tangent_layer, wide_layer
 
 
 class _WideNetwork(RotationInvariantKernel):
@@ -166,13 +166,7 @@ class NTK(_WideNetwork):
     """
 
     def _layer(self) -> WideLayer:
-        layer = wide_layer(self.activation)
-        if not layer.has_slope:
-            raise ValueError(
-                f"`activation` must have a derivative for a tangent kernel, got {layer.name!r}, whose derivative is 0 "
-                "almost everywhere. Use NNGP, or 'erf' or 'relu'."
-            )
-        return layer
+        return tangent_layer(self.activation)
 
     def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
         layer = self._layer()

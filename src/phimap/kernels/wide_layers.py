@@ -20,8 +20,10 @@ from sklearn.base import BaseEstimator
 from phimap._validation import check_choice, check_real
 from phimap.kernels import duals
 from phimap.kernels.arccosine import angle_of_complement, complement, relu_dual, step_dual
-from phimap.kernels.hermite import hermite_moment, second_moment, slope_moment
+from phimap.kernels.hermite import hermite_moment, paired_expansions, second_moment, slope_moment
+from phimap.ops import host
 from phimap.ops.activations import FUNCTIONS, NAMES, leaky_relu
+from phimap.ops.primitives.power_sums import power_sums
 
 
 class LeakyReLU(BaseEstimator):
@@ -100,6 +102,21 @@ class WideLayer(ABC):
     def energy(self, x: np.ndarray) -> np.ndarray:
         """``E[sigma(u)^2]``."""
         return self.covariance(x, x, np.zeros_like(x))
+
+    def prepared(self, x: np.ndarray, y: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """What `pair_covariance` and `pair_slopes` take of many pairs of some deviations x and y.
+
+        Arrays whose first axes are those of x, and of y: entries of these axes may be taken from all of them alike.
+        """
+        return [x], [y]
+
+    def pair_covariance(self, of_x: list[np.ndarray], of_y: list[np.ndarray], cosine: np.ndarray) -> np.ndarray:
+        """`covariance` of what `prepared` gave for planes of pairs, and of cosines (r, h, w); a new array."""
+        return self.covariance(*_contiguous(of_x, of_y), np.arccos(cosine))
+
+    def pair_slopes(self, of_x: list[np.ndarray], of_y: list[np.ndarray], cosine: np.ndarray) -> np.ndarray:
+        """`slopes` of the same."""
+        return self.slopes(*_contiguous(of_x, of_y), np.arccos(cosine))
 
     @property
     def norm_power(self) -> int | None:
@@ -238,6 +255,20 @@ class ExpandedLayer(WideLayer):
     def energy(self, x: np.ndarray) -> np.ndarray:
         return second_moment(self.function, x)
 
+    def prepared(self, x: np.ndarray, y: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        return paired_expansions(self.function, self.derivative, x, y)
+
+    def pair_covariance(self, of_x: list[np.ndarray], of_y: list[np.ndarray], cosine: np.ndarray) -> np.ndarray:
+        return power_sums(host(), of_x[0], of_y[0], cosine)
+
+    def pair_slopes(self, of_x: list[np.ndarray], of_y: list[np.ndarray], cosine: np.ndarray) -> np.ndarray:
+        return power_sums(host(), of_x[1], of_y[1], cosine)
+
+
+def _contiguous(of_x: list[np.ndarray], of_y: list[np.ndarray]) -> list[np.ndarray]:
+    """Both deviations as arrays of their own: the same numbers then meet the same instructions wherever they lay."""
+    return [np.ascontiguousarray(of_x[0]), np.ascontiguousarray(of_y[0])]
+
 
 _NAMED: dict[str, WideLayer] = {
     layer.name: layer
@@ -265,3 +296,14 @@ def wide_layer(activation: Any) -> WideLayer:
     if not callable(activation):
         raise TypeError(f"`activation` must be a name or a callable, got {type(activation).__name__}.")
     return ExpandedLayer(getattr(activation, "__name__", repr(activation)), activation)
+
+
+def tangent_layer(activation: Any) -> WideLayer:
+    """The same for a tangent kernel, checked to have a derivative."""
+    layer = wide_layer(activation)
+    if not layer.has_slope:
+        raise ValueError(
+            f"`activation` must have a derivative for a tangent kernel, got {layer.name!r}, whose derivative is 0 "
+            "almost everywhere. Use NNGP, or 'erf' or 'relu'."
+        )
+    return layer

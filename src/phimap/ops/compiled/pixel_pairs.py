@@ -60,8 +60,11 @@ def _line(u, series, k):
 
 
 @inlined
-def _duals(x, series):
-    """``pi kappa1`` and ``pi kappa0`` of a vector of cosines; `series` holds each coefficient in all lanes."""
+def _duals(x, series, fold):
+    """``pi kappa1`` and ``pi kappa0`` of a vector of cosines, for units with this share of the absolute value.
+
+    `series` holds each coefficient in all lanes.
+    """
     zero, one = spread(x, 0.0), spread(x, 1.0)
     size = magnitude(x)
     rest = subtract(one, size)
@@ -77,7 +80,11 @@ def _duals(x, series):
     acute = multiply(short, multiply_add(multiply_add(high, fourth, middle), fourth, low))
     supplement = choose(x, subtract(spread(x, math.pi), acute), acute)
     kappa1 = multiply_add(x, supplement, multiply(short, long))
-    return choose(kappa1, kappa1, zero), supplement
+    kappa1 = choose(kappa1, kappa1, zero)
+    if fold != 0.5:
+        share, linear = spread(x, 2.0 * fold), spread(x, math.pi * (1.0 - 2.0 * fold))
+        kappa1, supplement = multiply_add(share, kappa1, multiply(linear, x)), multiply_add(share, supplement, linear)
+    return kappa1, supplement
 
 
 @inlined
@@ -107,13 +114,13 @@ def _across(sums, middle, radius):
 
 
 @compiled
-def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs, out):
+def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out):
     """Set ``out[k]`` to the sum over pixel pairs of P_L of images ``X[pairs[k, 0]]`` and ``Y[pairs[k, 1]]``.
 
     X (n, c, h, w) and Y (m, c, h, w) float64, C-contiguous; inverse_x (n, L, h, w) and inverse_y (m, L, h, w): roots
     of the reciprocal of N_1, ..., N_L, 0 where N is 0; pairs intp (r, 2), out (r,). Only pairs of equal pixels count
-    where `flat`. Overwrites `out`. O(h^2 w^2 (L q + c)) operations a pair, O(h w (L q + c)) where flat; scratch of
-    O(h w (L + c)) numbers an image.
+    where `flat`. `fold` is 0.5 for the ReLU: see the primitive. Overwrites `out`. O(h^2 w^2 (L q + c)) operations a
+    pair, O(h w (L q + c)) where flat; scratch of O(h w (L + c)) numbers an image.
     """
     _, _, height, width = X.shape
     depth = inverse_x.shape[1]
@@ -137,8 +144,9 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs, out):
         totals[:] = 0.0
         for down in range(-reach_y, reach_y + 1):
             for right in range(-reach_x, reach_x + 1):
+                shift = (down, right)
                 _plane(
-                    packed_x, packed_y, X.shape[1:], depth, radius, down, right, factor, series, planes, sums, totals
+                    packed_x, packed_y, X.shape[1:], depth, radius, shift, factor, fold, series, planes, sums, totals
                 )
         out[start:end] = totals[: end - start]
 
@@ -173,12 +181,13 @@ def _pack(rows, wanted, chosen, out):
 
 
 @compiled
-def _plane(x, y, shape, depth, radius, down, right, factor, series, planes, all_sums, totals):
-    """Add the sums of P_L over pixels p of the images x and p + (down, right) of the images y, both inside.
+def _plane(x, y, shape, depth, radius, shift, factor, fold, series, planes, all_sums, totals):
+    """Add the sums of P_L over pixels p of the images x and p + shift of the images y, both inside.
 
     x and y are what `_pack` wrote for images of that shape; totals (lanes,) is added to.
     """
     channels, height, width = shape
+    down, right = shift
     lanes = lanes_of_two(totals)
     rows, columns = height - abs(down), width - abs(right)
     pitch, margin, size = columns * lanes, radius * lanes, height * width * lanes
@@ -209,7 +218,7 @@ def _plane(x, y, shape, depth, radius, down, right, factor, series, planes, all_
             for k in range(0, pitch, lanes):
                 of_x, of_y = plane + corner_x + i * width * lanes + k, plane + corner_y + i * width * lanes + k
                 cosine = multiply(multiply(_across(sums, margin + k, radius), load_two(x, of_x)), load_two(y, of_y))
-                kappa1, kappa0 = _duals(cosine, series)
+                kappa1, kappa0 = _duals(cosine, series, fold)
                 kappa0 = multiply(kappa0, share)
                 product = multiply(_across(of_tangent, margin + k, radius), kappa0)
                 if layer == depth - 1:

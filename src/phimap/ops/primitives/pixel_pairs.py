@@ -12,13 +12,21 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def pixel_pairs(
-    ops: Ops, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
+    ops: Ops,
+    X: Array,
+    Y: Array,
+    inverse_x: Array,
+    inverse_y: Array,
+    filter_size: int,
+    flat: bool,
+    fold: float,
+    pairs: np.ndarray,
 ) -> np.ndarray:
     """Sums over pixel pairs of the convolutional tangent kernel, float64 (r,) on the host.
 
     `X` (n, c, h, w) and `Y` (m, c, h, w) are images, `pairs` intp (r, 2) names one of each. `inverse_x` (n, L, h, w)
     and `inverse_y` hold the reciprocal roots of N_1, ..., N_L, 0 where N is 0. Only pairs of equal pixels count where
-    `flat`.
+    `flat`. The units are the root of ``1 - fold`` times t and that of `fold` times ``|t|``: 0.5 is the ReLU.
     """
     height, width = X.shape[2:]
     reach_y, reach_x = (0, 0) if flat else (height - 1, width - 1)
@@ -32,19 +40,27 @@ def pixel_pairs(
             of_y = (..., rows_y, _overlap(width, -right))
             products = (X[of_x][first] * Y[of_y][second]).sum(1)
             inverse = inverse_x[of_x][first] * inverse_y[of_y][second]
-            sums[reach_x + right] = _recursion(ops, products, inverse, filter_size).sum((1, 2))
+            sums[reach_x + right] = _recursion(ops, products, inverse, filter_size, fold).sum((1, 2))
         total += ops.column_sums(sums)
     return total
 
 
 @pixel_pairs.override("numpy")
 def _(
-    ops: Ops, X: Array, Y: Array, inverse_x: Array, inverse_y: Array, filter_size: int, flat: bool, pairs: np.ndarray
+    ops: Ops,
+    X: Array,
+    Y: Array,
+    inverse_x: Array,
+    inverse_y: Array,
+    filter_size: int,
+    flat: bool,
+    fold: float,
+    pairs: np.ndarray,
 ) -> np.ndarray:
     from phimap.ops.compiled import pixel_pairs
 
     out = np.empty(pairs.shape[0])
-    pixel_pairs.pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, pairs, out)
+    pixel_pairs.pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out)
     return out
 
 
@@ -53,12 +69,12 @@ def _overlap(size: int, shift: int) -> slice:
     return slice(max(0, -shift), size - max(0, shift))
 
 
-def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int) -> Array:
+def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int, fold: float) -> Array:
     """P_L on planes: relu (r, h, w) holds G_0, inverse (r, L, h, w)."""
     factor = 1.0 / (math.pi * filter_size**2)
     # Cosines of equal patches differ from 1 by the rounding of their sums.
     parallel = 64 * float(np.finfo(ops.dtype).eps)
-    depth = inverse.shape[1]
+    depth, linear = inverse.shape[1], math.pi * (1 - 2 * fold)
     roots, inside = ops.reciprocal(inverse) * factor, ops.floating(inverse > 0) * factor
     tangent = step = 0.0 * relu
     for layer in range(depth):
@@ -69,11 +85,11 @@ def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int) -> Array
         # From the chord: arccos would lose digits.
         acute = 2 * ops.arcsin((0.5 * remainder) ** 0.5)
         supplement = acute + (cosine > 0) * (math.pi - 2 * acute)
-        step = supplement * inside[:, layer]
+        step = (2 * fold * supplement + linear) * inside[:, layer]
         if layer == depth - 1:
             break
         kappa1 = ((remainder * (1 + size)) ** 0.5 + cosine * supplement).clip(min=0)
-        relu = kappa1 * roots[:, layer]
+        relu = (2 * fold * kappa1 + linear * cosine) * roots[:, layer]
         tangent = _box(tangent * step + relu, filter_size)
     return tangent * step
 

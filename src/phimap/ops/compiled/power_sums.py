@@ -1,0 +1,32 @@
+"""Sums of powers of cosines whose coefficients are products."""
+
+from __future__ import annotations
+
+from phimap.ops.compiled.jit import compiled
+
+
+@compiled
+def power_sums(left, right, cosine, out):
+    """Set `out` (r, h, w) to ``sum_k left_k right_k cosine^k`` of left, right (r, h, w, K), any strides.
+
+    Overwrites `out`. O(r h w K) operations. Four chains of multiplications by the cosine's fourth power run side by
+    side: one alone would wait for itself.
+    """
+    n_rows, height, width, n_terms = left.shape
+    whole = n_terms - n_terms % 4
+    for r in range(n_rows):
+        for i in range(height):
+            for j in range(width):
+                of_left, of_right, c = left[r, i, j], right[r, i, j], cosine[r, i, j]
+                square = c * c
+                fourth = square * square
+                first = second = third = last = c - c
+                # What is beyond a multiple of four stands before the first chain, as its highest power.
+                for k in range(n_terms - 1, whole - 1, -1):
+                    first = first * c + of_left[k] * of_right[k]
+                for k in range(whole - 4, -1, -4):
+                    first = first * fourth + of_left[k] * of_right[k]
+                    second = second * fourth + of_left[k + 1] * of_right[k + 1]
+                    third = third * fourth + of_left[k + 2] * of_right[k + 2]
+                    last = last * fourth + of_left[k + 3] * of_right[k + 3]
+                out[r, i, j] = (first + square * third) + c * (second + square * last)

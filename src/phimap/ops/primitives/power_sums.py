@@ -1,0 +1,26 @@
+"""Sums of powers of cosines whose coefficients are products, for planes of pairs of pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import primitive
+
+
+@primitive
+def power_sums(ops: Ops, left: Array, right: Array, cosine: Array) -> Array:
+    """``sum_k left_k right_k cosine^k`` (r, h, w) of coefficients (r, h, w, K) on both sides, K at least 1."""
+    values = left[..., -1] * right[..., -1]
+    for k in range(left.shape[-1] - 2, -1, -1):
+        values = values * cosine + left[..., k] * right[..., k]
+    return values
+
+
+@power_sums.override("numpy")
+def _(ops: Ops, left: Array, right: Array, cosine: Array) -> Array:
+    from phimap.ops.compiled.power_sums import power_sums
+
+    out = np.empty_like(cosine)
+    power_sums(left, right, cosine, out)
+    return out
