@@ -62,7 +62,7 @@ EXPERIMENTS = {
     ),
     "spectra": ("spectra", "Ali et al. (2022), Figure 2: spectra of kernel matrices and of their equivalents"),
     "theory": (
-        "theory",
+        "theory.results",
         "Liu et al. (2021), Section 3.1, and theorems of three papers: variances and bounds beside draws",
     ),
     "polynomial": (
