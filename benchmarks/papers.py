@@ -62,8 +62,8 @@ COMMANDS = (
     "ntk-mnist",
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
     "cntk-cifar10 --methods sketch,gradient,cnn",
-    "ntk-uci-classification --rows 150",
-    "ntk-uci-regression --sets protein --rows 5000 --features 4096",
+    "ntk-uci-classification --rows 120",
+    "ntk-uci-regression --sets protein --rows 4000 --features 2048",
 )
 
 
