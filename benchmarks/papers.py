@@ -62,7 +62,7 @@ COMMANDS = (
     "ntk-mnist",
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
     "cntk-cifar10 --methods sketch,gradient,cnn",
-    "ntk-uci-classification --rows 120",
+    "ntk-uci-classification --rows 150",
     "ntk-uci-regression --sets protein --rows 4000 --features 2048",
 )
 
