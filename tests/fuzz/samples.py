@@ -82,6 +82,7 @@ def fitted_models() -> dict[str, Any]:
         for name, feature_map in {
             "cntk": pm.CNTKSketch(3, n_components=16, random_state=0),
             "flatten": pm.CNTKSketch(2, n_components=16, pooling="flatten", random_state=0),
+            "activation": pm.CNTKSketch(3, n_components=16, activation="erf", random_state=0),
             "gradient": pm.CNTKGradientFeatures(2, width=4, random_state=0),
         }.items()
     }

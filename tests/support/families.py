@@ -196,6 +196,7 @@ def feature_maps() -> dict[str, RandomMap]:
         "cntk-flatten": pm.CNTKSketch(3, pooling="flatten", **fixed),
         "cntk-published": pm.CNTKSketch(3, construction="published", degree=4, **fixed),
         "cntk-degree": pm.CNTKSketch(3, degree=6, **fixed),
+        "cntk-gelu": pm.CNTKSketch(3, activation="gelu", **fixed),
         "positive": pm.PositiveFeatures(kernels.Exponential(length_scale=4.0), **fixed),
         "positive-single": pm.PositiveFeatures(
             kernels.Exponential(length_scale=4.0), pairing="single", projection="orthogonal", **fixed
@@ -262,6 +263,7 @@ BIASED_MAPS = {
     "cntk-flatten",
     "cntk-published",
     "cntk-degree",
+    "cntk-gelu",
     "ntk-abs-activation",
     "ntk-gelu",
     "ntk-leaky",

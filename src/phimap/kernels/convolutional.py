@@ -87,7 +87,7 @@ class CNTK(Kernel):
     **Cost.** ``O(h^2 w^2 (L q + c))`` operations a pair of images with pooling "gap", ``O(h w (L q + c))`` with
     "flatten"; for ``Y=None`` half of the pairs. Memory: the result and one tile of images a thread. `cost` says
     beforehand what a call takes; a run of more than five minutes warns. Units that are not homogeneous take two
-    arctangents or exponentials a pair of pixels and layer, some 30 times the time of the ReLU; expansions up to 512
+    arctangents or exponentials a pair of pixels and layer, some 40 times the time of the ReLU; expansions up to 512
     multiplications, and 512 numbers a pixel and layer.
 
     **Differs from the source in** nothing but the order of the work: pairs of pixels at one displacement never meet

@@ -267,9 +267,9 @@ class ExpandedLayer(WideLayer):
         return power_sums(host(), of_x[1], of_y[1], cosine)
 
 
-def _contiguous(of_x: list[np.ndarray], of_y: list[np.ndarray]) -> list[np.ndarray]:
+def _contiguous(of_x: list[np.ndarray], of_y: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Both deviations as arrays of their own: the same numbers then meet the same instructions wherever they lay."""
-    return [np.ascontiguousarray(of_x[0]), np.ascontiguousarray(of_y[0])]
+    return np.ascontiguousarray(of_x[0]), np.ascontiguousarray(of_y[0])
 
 
 _NAMED: dict[str, WideLayer] = {

@@ -12,7 +12,9 @@ import phimap as pm
 from phimap.features.cntk.parts import ProductRecord, WindowRecord, draw_remainder
 from phimap.features.cntk.pixels import Pixels
 from phimap.features.cntk.powers import fitted_weights
-from phimap.kernels import kappa0, kappa1
+from phimap.features.cntk.units import units_of
+from phimap.kernels import LeakyReLU, kappa0, kappa1
+from phimap.kernels.wide_layers import wide_layer
 from phimap.ops import ops_for
 from tests.support.learners import FIXED
 from tests.support.statistics import is_mean, is_slope
@@ -39,18 +41,26 @@ def relative_error(phi, X):
         {"depth": 3, "filter_size": 5},
         {"depth": 3, "pooling": "flatten"},
         {"depth": 3, "degree": 8},
+        {"depth": 3, "degree": 8, "activation": "abs"},
+        *({"depth": depth, "activation": unit} for depth in (2, 3) for unit in ("abs", LeakyReLU(0.3), "erf", "gelu")),
+        {"depth": 3, "activation": "softplus"},
+        {"depth": 3, "activation": np.tanh},
+        {"depth": 3, "activation": "gelu", "pooling": "flatten"},
+        {"depth": 3, "activation": "erf", "pooling": "flatten"},
     ],
+    ids=str,
 )
 def test_estimates_the_kernel(options):
-    """Mutant: the kernel of another depth."""
+    """Mutants: the kernels of another depth and of another activation."""
     X = images()
     phi = pm.CNTKSketch(n_components=2048, random_state=0, **options)
     error = relative_error(phi, X)
     # Twice what is measured, and more without pooling, where no mean over pixels takes noise away.
     assert error < (0.2 if phi.pooling == "flatten" else 0.12)
-    Z = phi.transform(X)
-    deeper = clone(phi).set_params(depth=phi.depth + 1).fit(X).kernel_(X)
-    assert np.linalg.norm(Z @ Z.T - deeper) > 1.3 * error * np.linalg.norm(deeper)
+    # Another depth, or the ReLU: the kernels of abs of depths 3 and 4 are alike.
+    other = {"depth": phi.depth + 1} if phi.activation == "relu" else {"activation": "relu"}
+    Z, mutant = phi.transform(X), clone(phi).set_params(**(other | {"degree": None})).fit(X).kernel_(X)
+    assert np.linalg.norm(Z @ Z.T - mutant) > 1.3 * error * np.linalg.norm(mutant)
 
 
 @pytest.mark.slow
@@ -136,17 +146,21 @@ def test_zero_windows_and_zero_images_give_zero_not_nan():
     assert relative_error(phi, X) < 0.2
 
 
+@pytest.mark.parametrize("activation", ["relu", "abs", "erf", "gelu", "softplus"])
 @pytest.mark.parametrize("depth", [2, 3, 4])
-def test_lengths_are_exact(depth):
+def test_lengths_are_exact(depth, activation):
     """A pixel's features have the length that the kernel of equal pixels gives, whatever was drawn."""
     X = np.random.default_rng(0).normal(size=(5, 1, 1, 3))
-    phi = pm.CNTKSketch(depth, 1, n_components=1024, hidden_components=64, random_state=0)
+    options = {"n_components": 1024, "hidden_components": 64, "random_state": 0}
+    phi = pm.CNTKSketch(depth, 1, activation=activation, **options)
     Z = phi.fit_transform(X)
-    np.testing.assert_allclose(np.square(Z).sum(axis=1), phi.kernel_.diag(X), rtol=1e-9)
+    # Slopes of others are those of a function smoothed over a 128th.
+    tolerance = 1e-9 if activation in ("relu", "abs") else 1e-4
+    np.testing.assert_allclose(np.square(Z).sum(axis=1), phi.kernel_.diag(X), rtol=tolerance)
     assert relative_error(phi, X) > 1e-3
 
 
-@pytest.mark.parametrize("options", [{}, {"degree": 3}, {"pooling": "flatten"}])
+@pytest.mark.parametrize("options", [{}, {"degree": 3}, {"pooling": "flatten"}, {"activation": "gelu"}])
 def test_tensors_stay_on_their_device(options):
     """While features are computed no tensor is read by the host; what the mode sees is checked on `to_host`."""
     torch = pytest.importorskip("torch")
@@ -242,6 +256,54 @@ def test_remainder_features_are_kappa_beyond_degree_one(order, kappa):
     remainder = kappa(np.clip(cosine, -1, 1)) - low
     assert is_mean(np.array(samples), remainder)
     assert not is_mean(1.1 * np.array(samples), remainder)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("activation", ["abs", LeakyReLU(0.3), "erf", "gelu", "cos"])
+def test_remainder_features_of_units_are_their_duals_beyond_degree_one(activation, order):
+    """Six standard errors, beyond the bias of slopes smoothed over a 128th; mutant: a factor."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 16))
+    lengths = np.linspace(0.3, 2.0, 6)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    layer = wide_layer(activation)
+    units, ops, samples = units_of(layer, activation), ops_for(X), []
+    moments = units.moments(ops, lengths)
+    for seed in range(300):
+        record = units.draw(order, 16, 512, np.random.default_rng(seed)).bind(ops)
+        out = np.empty((6, 512))
+        record.apply(ops, units.entering(ops, unit, lengths), out)
+        if order:
+            units.scale_values(ops, out, lengths)
+        samples.append(out @ out.T)
+    angle = np.arccos(np.clip(unit @ unit.T, -1, 1))
+    np.fill_diagonal(angle, 0)
+    dual = layer.gain * (layer.covariance if order else layer.slopes)(lengths[:, None], lengths, angle)
+    constant, linear = moments[:2] if order else moments[2:4]
+    low = np.outer(constant, constant) + np.outer(linear, linear) * np.cos(angle)
+    energies = moments.energy if order else moments.slope_energy
+    np.testing.assert_allclose(energies, dual.diagonal(), rtol=1e-4)
+    mean, spread = np.mean(samples, axis=0), np.std(samples, axis=0) / 300**0.5
+    assert (np.abs(mean - (dual - low)) < 6 * spread + 1e-4 * dual.max()).all()
+    assert (np.abs(1.2 * mean - (dual - low)) > 6 * spread + 1e-4 * dual.max()).any()
+
+
+@pytest.mark.parametrize("activation", ["erf", "gelu"])
+def test_files_hold_other_units(activation, tmp_path):
+    X = images(3)
+    phi = pm.CNTKSketch(3, n_components=64, activation=activation, random_state=0).fit(X)
+    pm.save(phi, tmp_path / "map.phimap")
+    np.testing.assert_array_equal(pm.load(tmp_path / "map.phimap").transform(X), phi.transform(X))
+
+
+def test_what_other_units_lack_is_refused():
+    X = images(3)
+    with pytest.raises(ValueError, match="`degree` must be None for activation='erf'"):
+        pm.CNTKSketch(activation="erf", degree=8).fit(X)
+    with pytest.raises(ValueError, match="`activation` must be 'relu' for construction='published', got 'abs'"):
+        pm.CNTKSketch(activation="abs", construction="published").fit(X)
+    with pytest.raises(ValueError, match="`activation` must have a derivative"):
+        pm.CNTKSketch(activation="step").fit(X)
 
 
 def test_fitted_weights_are_the_kappas():

@@ -46,7 +46,8 @@ class ConvolutionalFeatures(FeatureMap):
     def _set_kernel(self, n_features: int) -> Shape:
         """Check the parameters, set ``kernel_`` for rows of this width, and give the shape of an image."""
         shape = as_image_shape(getattr(self, "image_shape_", None) or self.image_shape, n_features)
-        kernel = CNTK(self.depth, self.filter_size, self.pooling, image_shape=shape)
+        activation = getattr(self, "activation", "relu")
+        kernel = CNTK(self.depth, self.filter_size, self.pooling, activation=activation, image_shape=shape)
         kernel._check_parameters(n_features)
         self.kernel_ = kernel
         return shape

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import pi
 
 from phimap.features.cntk.parts import ProductRecord, WindowRecord
 from phimap.features.cntk.pixels import Pixels
+from phimap.features.cntk.units import Moments, Units
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.records import Record
@@ -20,18 +20,26 @@ class LayerInput:
     ----------
     before : int
         Layers before this one, h - 1.
+    units : Units
     phi : Pixels
         phi_{h-1}, prepared for the layer's window.
     eta : Pixels or None
         eta_{h-1}, prepared for the layer's window of tangents; None for h <= 2.
     roots : array of shape (n h w,)
         Roots of N_h.
+    lengths : array of shape (n h w,)
+        Roots of P_{h-1} of each pixel with itself.
+    moments : Moments
+        Of patches of the length `roots`.
     """
 
     before: int
+    units: Units
     phi: Pixels
     eta: Pixels | None
     roots: Array
+    lengths: Array
+    moments: Moments
 
 
 @dataclass(frozen=True)
@@ -45,11 +53,11 @@ class ConvolutionLayer(Record):
     tangent_window : WindowRecord or None
         Of eta_{h-1}, for h > 2: gives psi_{h-1}. At h = 2 psi_1 is the patch itself.
     relu : MapRecord or None
-        Patches to features of kappa_1 beyond degree 1; None in the last layer.
+        Patches to features of the dual beyond degree 1; None in the last layer.
     step : MapRecord or None
-        Patches to features of kappa_0 beyond degree 1; None in the first layer, where psi_0 = 0.
+        Patches to features of the derivative's dual beyond degree 1; None in the first layer, where psi_0 = 0.
     product : ProductRecord or None
-        Sketch of psi_{h-1} times the features of kappa_0 beyond degree 0.
+        Sketch of psi_{h-1} times the features of the derivative's dual beyond degree 0.
     """
 
     window: WindowRecord
@@ -89,53 +97,57 @@ class ConvolutionLayer(Record):
 
     def patches(self, ops: Ops, entering: LayerInput, part: slice) -> tuple[Array, Array]:
         """Unit patches of phi_{h-1}, and psi_{h-1} of the length it is known to have, of the pixels in `part`."""
-        patch, roots = self.window.apply(ops, entering.phi, part), entering.roots[part]
-        patch = _of_length(ops, patch, 1.0)
+        patch = _of_length(ops, self.window.apply(ops, entering.phi, part), 1.0)
         if self.tangent_window is None or entering.eta is None:
-            return patch, ops.scale_rows(patch, roots)
+            return patch, ops.scale_rows(patch, entering.roots[part])
         psi = self.tangent_window.apply(ops, entering.eta, part)
-        return patch, _of_length(ops, psi, roots * entering.before**0.5)
+        return patch, _of_length(ops, psi, entering.lengths[part])
 
     def products(self, ops: Ops, entering: LayerInput, part: slice, patch: Array, psi: Array) -> tuple[Array, Array]:
         """The transform of psi_{h-1}, and its products with the slopes, of the length of those they sketch."""
         product: ProductRecord = self.product  # pyright: ignore[reportAssignmentType] -- of every layer but the first
-        first, second = product.transforms(ops, psi, self.slopes(ops, patch))
+        first, second = product.transforms(ops, psi, self.slopes(ops, entering, part, patch))
         products = product.products(ops, first, second)
-        return first, _of_length(ops, products, entering.roots[part] * (entering.before / 2) ** 0.5)
+        moments = entering.moments.of(part)
+        beyond = (moments.slope_energy - moments.slope * moments.slope).clip(min=0)
+        return first, _of_length(ops, products, entering.lengths[part] * beyond**0.5)
 
-    def slopes(self, ops: Ops, patch: Array) -> Array:
-        """Features (r, k) of kappa_0 beyond degree 0 of unit patches."""
+    def slopes(self, ops: Ops, entering: LayerInput, part: slice, patch: Array) -> Array:
+        """Features (r, k) of the derivative's dual beyond degree 0, of unit patches."""
         n = self.window.n_components
         features = ops.empty((patch.shape[0], n + (self.step.n_components if self.step else 0)))
-        ops.copy(patch * pi**-0.5, features)
+        ops.copy(ops.scale_rows(patch, entering.moments.linear_slope[part]), features)
         if self.step is not None:
-            self.step.apply(ops, patch, features, n)
+            self.step.apply(ops, entering.units.entering(ops, patch, entering.roots[part]), features, n)
         return features
 
-    def values(self, ops: Ops, patch: Array, gain: Array) -> Array:
-        """phi_h (r, k) of unit patches, `gain` (r,) being root N_h / q."""
+    def values(self, ops: Ops, entering: LayerInput, part: slice, patch: Array, filter_size: int) -> Array:
+        """phi_h (r, k) of unit patches."""
+        roots, moments, n = entering.roots[part], entering.moments.of(part), 1 + self.window.n_components
         phi = ops.empty((patch.shape[0], self.phi_widths[1]))
-        phi[:, 0] = pi**-0.5
-        ops.copy(patch * 0.5**0.5, phi, 1)
+        phi[:, 0] = moments.value
+        ops.copy(ops.scale_rows(patch, moments.linear_value), phi, 1)
         if self.relu is not None:
-            self.relu.apply(ops, patch, phi, 1 + self.window.n_components)
-        ops.scale_rows_in_place(phi, gain)
+            self.relu.apply(ops, entering.units.entering(ops, patch, roots), phi, n)
+            entering.units.scale_values(ops, phi[:, n:], roots)
+        phi *= 1 / filter_size
         return phi
 
-    def tangents(self, ops: Ops, phi: Array, psi: Array, products: Array, filter_size: int) -> Array:
+    def tangents(
+        self, ops: Ops, entering: LayerInput, part: slice, phi: Array, psi: Array, products: Array, filter_size: int
+    ) -> Array:
         """eta_h (r, k) from phi_h, from psi_{h-1} and from the sketch of its product with the slopes."""
         exact, width = self.phi_widths
         eta = ops.empty((phi.shape[0], self.eta_widths[1]))
-        share = 0.5**0.5 / filter_size
         if self.tangent_window is None:
-            # psi_1 is the patch of phi_1: the two linear parts, of the weight 1/2 each, are one of the weight 1.
+            # psi_1 is the patch of phi_1, and r d_0(r) = h_1(r) by Stein's lemma: the two linear parts are alike.
             ops.copy(phi, eta)
             eta[:, 1 : 1 + self.window.n_components] *= 2**0.5
             end = width
         else:
             # Exact features stand first: of phi, then of psi.
             ops.copy(phi[:, :exact], eta)
-            ops.copy(psi * share, eta, exact)
+            ops.copy(ops.scale_rows(psi, entering.moments.slope[part] * (1 / filter_size)), eta, exact)
             ops.copy(phi[:, exact:], eta, exact + psi.shape[1])
             end = width + psi.shape[1]
         ops.copy(products * (1 / filter_size), eta, end)

@@ -12,11 +12,14 @@ from phimap.features.cntk.base import LONGEST_SIDE, ImageRecord
 from phimap.features.cntk.layers import ConvolutionLayer, LayerInput
 from phimap.features.cntk.parts import ProductRecord, WindowRecord
 from phimap.features.cntk.pixels import Pixels, Region
+from phimap.features.cntk.units import FoldedUnits, Units
 from phimap.ops import Array, Ops
 from phimap.records import of_number, of_signs
 
 # Share of the byte budget of one image's features, over all threads.
 _BUDGET_SHARE = 4
+# Numbers a pixel beside its features: the layers' variances and moments.
+_NUMBERS = 10
 # Pixels that are worked on at a time at the least: with fewer, two threads wait for the interpreter by turns, and the
 # calls cost more than the caches save.
 _LEAST_PART = 128
@@ -24,7 +27,7 @@ _LEAST_PART = 128
 
 @dataclass(frozen=True)
 class CNTKRecord(ImageRecord):
-    """The layers, applied to images divided by their norms.
+    """The layers, applied to images, which are divided by their norms where the units are homogeneous.
 
     Attributes
     ----------
@@ -37,6 +40,8 @@ class CNTKRecord(ImageRecord):
     pixel_signs : tuple of two ndarrays of int8, shapes (height, n_components) and (width, n_components), or None
         Without pooling, the signs with which the pixels' features are added; None for their mean.
     n_components : int
+    units : Units
+        By default the ReLU.
     """
 
     image_shape: tuple[int, int, int] = field(metadata=of_number(least=1, most=LONGEST_SIDE))
@@ -44,6 +49,7 @@ class CNTKRecord(ImageRecord):
     pixel_window: WindowRecord
     pixel_signs: tuple[np.ndarray, np.ndarray] | None = field(metadata=of_signs(None, "m"))
     n_components: int = field(metadata=of_number(length="m"))
+    units: Units = field(default_factory=lambda: FoldedUnits(0.5))
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         height, width, channels = self.image_shape
@@ -67,7 +73,7 @@ class CNTKRecord(ImageRecord):
     @property
     def _stored_width(self) -> int:
         """Floats a pixel of the features that windows are taken of: those of a layer, and of the layer before it."""
-        widths = [self.image_shape[2] + len(self.layers) + 1]
+        widths = [self.image_shape[2] + _NUMBERS]
         for layer in self.layers[1:]:
             widths.append(sum(w.stored_width for w in (layer.window, layer.tangent_window) if w is not None))
         return max(one + other for one, other in zip(widths, [*widths[1:], 0], strict=True))
@@ -79,8 +85,12 @@ class CNTKRecord(ImageRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         X = ops.floating(ops.dense(X))
-        norms = ops.row_norms(X)
-        images = Pixels.of_images(ops.scale_rows(X, ops.reciprocal(norms)), self.image_shape)
+        norms = None
+        if self.units.is_homogeneous:
+            # No square then overflows or underflows.
+            norms = ops.row_norms(X)
+            X = ops.scale_rows(X, ops.reciprocal(norms))
+        images = Pixels.of_images(X, self.image_shape)
         pooled = out[:, first : first + self.n_components]
         ops.zero(out, first, first + self.n_components)
         for region in self._regions(ops, images.n_images):
@@ -88,7 +98,9 @@ class CNTKRecord(ImageRecord):
             wide = region.widened(self._reach, images.shape)
             self._pool(ops, self._through_layers(ops, images.within(ops, wide)), region, wide, pooled)
         share = 1 / images.per_image if self.pixel_signs is None else images.per_image**-0.5
-        ops.scale_rows_in_place(pooled, norms * share)
+        pooled *= share
+        if norms is not None:
+            ops.scale_rows_in_place(pooled, norms)
 
     def _regions(self, ops: Ops, n_images: int) -> Iterator[Region]:
         """Parts of the images small enough for the byte budget with the pixels that reach in."""
@@ -115,20 +127,29 @@ class CNTKRecord(ImageRecord):
 
     def _through_layers(self, ops: Ops, pixels: Pixels) -> LayerInput:
         """What enters the last layer."""
-        squares = pixels.carrying((pixels.rows * pixels.rows).sum(1)[:, None])
+        share = self._filter_size**-2
+
+        def windows(numbers: Array) -> Array:
+            return self.pixel_window.apply(ops, pixels.carrying(numbers[:, None]), slice(None))[:, 0]
+
+        variances = windows((pixels.rows * pixels.rows).sum(1))
         phi, eta = pixels.carrying(self.layers[0].window.prepare(ops, pixels.rows)), None
+        # The kernel's recursion for equal pixels, of which all lengths are known.
+        tangents = 0.0 * variances
         for before in range(len(self.layers)):
-            sums = self.pixel_window.apply(ops, squares, slice(None))
-            squares = squares.carrying(sums if before == 0 else sums * self._filter_size**-2)
-            entering = LayerInput(before, phi, eta, squares.rows[:, 0] ** 0.5)
+            roots = variances**0.5
+            moments = self.units.moments(ops, roots)
+            entering = LayerInput(before, self.units, phi, eta, roots, tangents**0.5, moments)
             if before < len(self.layers) - 1:
                 phi, eta = self._layer(ops, entering)
+                tangents = windows((tangents * moments.slope_energy + moments.energy) * share)
+                variances = windows(moments.energy * share)
         return entering  # pyright: ignore[reportPossiblyUnbound] -- there are two layers at least
 
     def _layer(self, ops: Ops, entering: LayerInput) -> tuple[Pixels, Pixels | None]:
         """phi_h and eta_h of all pixels, prepared for the windows of the following layer."""
         layer, following = self.layers[entering.before : entering.before + 2]
-        n_pixels, filter_size = entering.phi.rows.shape[0], self._filter_size
+        n_pixels, size = entering.phi.rows.shape[0], self._filter_size
         phi = ops.empty((n_pixels, following.window.stored_width))
         tangents = following.tangent_window
         eta = tangents and ops.empty((n_pixels, tangents.stored_width))
@@ -136,11 +157,11 @@ class CNTKRecord(ImageRecord):
         for start in range(0, n_pixels, step):
             part = slice(start, min(start + step, n_pixels))
             patch, psi = layer.patches(ops, entering, part)
-            values = layer.values(ops, patch, entering.roots[part] * (1 / filter_size))
+            values = layer.values(ops, entering, part, patch, size)
             phi[part] = following.window.prepare(ops, values)
             if tangents is not None and eta is not None:
                 _, products = layer.products(ops, entering, part, patch, psi)
-                eta[part] = tangents.prepare(ops, layer.tangents(ops, values, psi, products, filter_size))
+                eta[part] = tangents.prepare(ops, layer.tangents(ops, entering, part, values, psi, products, size))
         return entering.phi.carrying(phi), None if eta is None else entering.phi.carrying(eta)
 
     def _pool(self, ops: Ops, entering: LayerInput, region: Region, wide: Region, pooled: Array) -> None:
@@ -151,6 +172,7 @@ class CNTKRecord(ImageRecord):
         for part in entering.phi.parts(self._part_rows(ops)):
             patch, psi = layer.patches(ops, entering, part.rows)
             first, products = layer.products(ops, entering, part.rows, patch, psi)
+            ops.scale_rows_in_place(first, entering.moments.slope[part.rows])
             if self.pixel_signs is None:
                 # The sum over pixels comes first: rows of it are gathered, not of every pixel.
                 first, products = (ops.matmul(weights[part.pixels], part.by_image(Z)) for Z in (first, products))
@@ -163,12 +185,12 @@ class CNTKRecord(ImageRecord):
             pooled[part.images] += total * (1 / self._filter_size)
 
     def _side_by_side(self, ops: Ops, linear: Array, products: Array) -> Array:
-        """Features of psi_L from the linear part of kappa_0 and from its remainder."""
+        """Features of psi_L from degree 0 of the derivative's dual and from its other degrees."""
         features = ops.empty((linear.shape[0], self.n_components))
         if self.n_components == 1:
-            ops.copy(linear * 0.5**0.5 + products, features)
+            ops.copy(linear + products, features)
         else:
-            ops.copy(linear * 0.5**0.5, features)
+            ops.copy(linear, features)
             ops.copy(products, features, linear.shape[1])
         return features
 

@@ -22,8 +22,8 @@ from phimap.records import Record, of_floats, of_indices, of_number, of_signs
 from phimap.sketches.signs import fair_factors, fair_signs
 from phimap.sketches.transform_rows import balanced_rows, padded_width
 
-# Widest inputs of dense orthogonal directions: up to there a product is as quick as three Hadamard transforms.
-_WIDEST_DENSE = 64
+#: Widest inputs of dense orthogonal directions: up to there a product is as quick as three Hadamard transforms.
+WIDEST_DENSE = 64
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def draw_remainder(
     ``(|g| - c) / sqrt(2)`` or ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
     """
     scale = (2 * n_components) ** -0.5
-    if n_features > _WIDEST_DENSE:
+    if n_features > WIDEST_DENSE:
         directions = SORF(radii="fixed").sample(StandardGaussianLaw(n_features), n_components, rng)
         share = _share(padded_width(n_features))
     else:

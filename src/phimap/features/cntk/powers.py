@@ -18,11 +18,14 @@ _END_WEIGHT = 1e3
 
 
 def remainder_powers(
-    order: int, layer: int, degree: int, n_features: int, n_components: int, rng: np.random.Generator
+    order: int, layer: int, degree: int, fold: float, n_features: int, n_components: int, rng: np.random.Generator
 ) -> MapRecord | None:
-    """Sketches of the powers 2, ..., `degree` whose sum estimates kappa less its degrees 0 and 1; None for no power."""
-    weights = fitted_weights(order, layer, degree)
-    if not weights:
+    """Sketches of the powers 2, ..., `degree` whose sum estimates kappa less its degrees 0 and 1; None for no power.
+
+    Homogeneous units with a share `fold` of the absolute value have ``2 fold`` times what kappa leaves.
+    """
+    weights = {power: 2 * fold * weight for power, weight in fitted_weights(order, layer, degree, fold).items()}
+    if not weights or fold == 0:
         return None
     total = sum(weights.values())
     # The variance of a power's sketch is near its squared weight over its width, so widths go with weights.
@@ -30,13 +33,13 @@ def remainder_powers(
     return PolySketch(inner_components=n_components).sample_powers(n_features, widths, rng, weights)
 
 
-def fitted_weights(order: int, layer: int, degree: int) -> dict[int, float]:
+def fitted_weights(order: int, layer: int, degree: int, fold: float = 0.5) -> dict[int, float]:
     """Non-negative coefficients of the powers from 2 on, of kappa_1 (order 1) or kappa_0 (order 0) beyond degree 1.
 
     The first layer sees cosines in [-1, 1], where kappa is half of a line and an even or odd remainder; later ones see
-    kappa_1 of cosines, which are not negative.
+    kappa_1 of cosines, which are not negative; other units' are above ``2 fold - 1``.
     """
-    low = -1.0 if layer == 1 else 0.0
+    low = -1.0 if layer == 1 else min(0.0, 2 * fold - 1)
     nodes = low + (1.0 - low) * 0.5 * (1.0 - np.cos((np.arange(_N_NODES) + 0.5) * pi / _N_NODES))
     nodes = np.append(nodes, 1.0)
     angle = np.arccos(nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from phimap._validation import Shape, check_choice, check_integer
 from phimap.features.cntk.base import ConvolutionalFeatures, ImageRecord
 from phimap.features.cntk.layers import ConvolutionLayer
 from phimap.features.cntk.network import CNTKRecord
-from phimap.features.cntk.parts import ProductRecord, WindowRecord, draw_remainder
+from phimap.features.cntk.parts import ProductRecord, WindowRecord
 from phimap.features.cntk.powers import remainder_powers
 from phimap.features.cntk.published import PublishedCNTKRecord
+from phimap.features.cntk.units import FoldedUnits, Units, units_of
 from phimap.features.ntk.sketch_sizes import LayeredOptions
+from phimap.kernels.wide_layers import wide_layer
 from phimap.ops import Array
 from phimap.random_map import MapRecord
 from phimap.sketches.signs import fair_signs
@@ -50,6 +53,9 @@ class CNTKSketch(ConvolutionalFeatures):
         Output width m.
     pooling : {"gap", "flatten"}, default="gap"
         Global average pooling, or none.
+    activation : str or callable, default="relu"
+        The units' function, see `CNTK`; no model file can hold a callable. ReLU, leaky ReLU and abs alone have a
+        `degree`, the ReLU alone the published form.
     degree : int or None, default=None
         None: degrees beyond 1 of kappa_1 and kappa_0 come as random features, all at once. An integer of at least 2:
         as sketches of the powers up to `degree`, weighted by non-negative coefficients that are fitted on the cosines
@@ -128,6 +134,7 @@ class CNTKSketch(ConvolutionalFeatures):
         n_components: int = 1024,
         *,
         pooling: str = "gap",
+        activation: str | Callable[[Any], Any] = "relu",
         degree: int | None = None,
         hidden_components: int | None = None,
         construction: str = "improved",
@@ -145,6 +152,7 @@ class CNTKSketch(ConvolutionalFeatures):
         self.filter_size = filter_size
         self.n_components = n_components
         self.pooling = pooling
+        self.activation = activation
         self.degree = degree
         self.hidden_components = hidden_components
         self.construction = construction
@@ -184,9 +192,15 @@ class CNTKSketch(ConvolutionalFeatures):
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> ImageRecord:
         shape = self._set_kernel(X.shape[1])
+        units = units_of(wide_layer(self.activation), self.activation)
         if check_choice("construction", self.construction, ("improved", "published")) == "published":
+            if units != FoldedUnits(0.5):
+                raise ValueError(
+                    f"`activation` must be 'relu' for construction='published', got {self.activation!r}. "
+                    "Use construction='improved'."
+                )
             return self._draw_published(shape, streams["published"])
-        return self._draw_improved(shape, streams)
+        return self._draw_improved(shape, units, streams)
 
     def _draw_published(self, shape: Shape, rng: np.random.Generator) -> PublishedCNTKRecord:
         if self.pooling != "gap":
@@ -199,23 +213,28 @@ class CNTKSketch(ConvolutionalFeatures):
         sizes = self._published_options().sizes(shape[0] * shape[1])
         return PublishedCNTKRecord.draw(shape, int(self.depth), int(self.filter_size), sizes, rng)
 
-    def _draw_improved(self, shape: Shape, streams: dict[str, np.random.Generator]) -> CNTKRecord:
+    def _draw_improved(self, shape: Shape, units: Units, streams: dict[str, np.random.Generator]) -> CNTKRecord:
         if self.degree is not None:
             check_integer("degree", self.degree, least=2)
+            if not isinstance(units, FoldedUnits):
+                raise ValueError(
+                    f"`degree` must be None for activation={self.activation!r}, which is not homogeneous, got "
+                    f"{self.degree}. Leave it out."
+                )
         hidden = max(1, self.n_components // 4, min(self.n_components // 2, _LEAST_HIDDEN))
         if self.hidden_components is not None:
             hidden = check_integer("hidden_components", self.hidden_components, least=1)
         size = int(self.filter_size)
-        layers = self._layers(shape[2], hidden, streams)
+        layers = self._layers(shape[2], hidden, units, streams)
         plain = WindowRecord(size, 0, 1, np.ones((size**2, 1)), None)
         signs = None
         if check_choice("pooling", self.pooling, ("gap", "flatten")) == "flatten":
             rng = streams["pixels"]
             signs = tuple(fair_signs(rng, (length, self.n_components)) for length in shape[:2])
-        return CNTKRecord(shape, layers, plain, signs, self.n_components)  # pyright: ignore[reportArgumentType]
+        return CNTKRecord(shape, layers, plain, signs, self.n_components, units)  # pyright: ignore[reportArgumentType]
 
     def _layers(
-        self, channels: int, hidden: int, streams: dict[str, np.random.Generator]
+        self, channels: int, hidden: int, units: Units, streams: dict[str, np.random.Generator]
     ) -> tuple[ConvolutionLayer, ...]:
         """Draw the layers for images of that many channels."""
         size, depth = int(self.filter_size), int(self.depth)
@@ -232,9 +251,9 @@ class CNTKSketch(ConvolutionalFeatures):
             width, psi_width = window.n_components, (tangent_window or window).n_components
             relu = step = product = None
             if layer < depth:
-                relu = self._remainder(1, layer, width, hidden, rngs["relu"])
+                relu = self._remainder(units, 1, layer, width, hidden, rngs["relu"])
             if layer > 1:
-                step = self._remainder(0, layer, width, hidden, rngs["step"])
+                step = self._remainder(units, 0, layer, width, hidden, rngs["step"])
                 slopes = width + (step.n_components if step else 0)
                 n_products, n_linear = 2 * hidden, 0
                 if layer == depth:
@@ -246,9 +265,9 @@ class CNTKSketch(ConvolutionalFeatures):
         return tuple(layers)
 
     def _remainder(
-        self, order: int, layer: int, n_features: int, n_components: int, rng: np.random.Generator
+        self, units: Units, order: int, layer: int, n_features: int, n_components: int, rng: np.random.Generator
     ) -> MapRecord | None:
-        """Features of kappa_1 or kappa_0 beyond degree 1; None where the degree ends there."""
-        if self.degree is None:
-            return draw_remainder(order, n_features, n_components, rng)
-        return remainder_powers(order, layer, int(self.degree), n_features, n_components, rng)
+        """Features of the dual or of the derivative's beyond degree 1; None where the degree ends there."""
+        if self.degree is None or not isinstance(units, FoldedUnits):
+            return units.draw(order, n_features, n_components, rng)
+        return remainder_powers(order, layer, int(self.degree), units.fold, n_features, n_components, rng)

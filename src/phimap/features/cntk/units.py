@@ -1,0 +1,221 @@
+r"""The units of `CNTKSketch`: what a pixel's features of degree 0 and 1 are multiplied by, and features of the others.
+
+For inputs of a standard deviation r, of a pixel, Mehler's formula gives both duals of a pair of pixels,
+
+.. math:: c\, \mathbb{E}\, \sigma(u)\, \sigma(v) = \sum_k h_k(r)\, h_k(r') \cos^k, \quad
+          c\, \mathbb{E}\, \sigma'(u)\, \sigma'(v) = \sum_k d_k(r)\, d_k(r') \cos^k
+
+with the Hermite coefficients of :math:`\sqrt c\, \sigma(r z)` and :math:`\sqrt c\, \sigma'(r z)`. The degrees 0 and 1
+are the pixel's own numbers times a constant and times its unit patch, exactly. For a Gaussian direction w and the patch
+p of length r, :math:`\sqrt c\, \sigma(w \cdot p) - h_0(r) - h_1(r)\, w \cdot p / r` is a feature of all others.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from math import pi
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phimap.features.cntk.parts import WIDEST_DENSE, draw_remainder
+from phimap.kernels.spectral import StandardGaussianLaw
+from phimap.kernels.wide_layers import FoldedLayer, WideLayer
+from phimap.ops import Array, Ops
+from phimap.ops.activations import NAMES
+from phimap.projections import SORF, Orthogonal
+from phimap.projections.base import ProjectionRecord
+from phimap.random_map import MapRecord
+from phimap.records import Record, of_number, with_lengths
+
+# The rule for moments of an activation: points to 8 standard deviations, an even number, so that none is at a kink.
+_POINTS, _REACH = 128, 8.0
+# Slopes are central differences of this step, a power of two: of the function smoothed over it, by a 1e-5th.
+_STEP = 2.0**-7
+
+
+class Moments(NamedTuple):
+    """Numbers (r,) of each pixel, for its standard deviation.
+
+    Attributes
+    ----------
+    value, linear_value : array
+        h_0 and h_1.
+    slope, linear_slope : array
+        d_0 and d_1.
+    energy, slope_energy : array
+        The sums of all h_k^2, and of all d_k^2.
+    """
+
+    value: Array
+    linear_value: Array
+    slope: Array
+    linear_slope: Array
+    energy: Array
+    slope_energy: Array
+
+    def of(self, part: slice) -> Moments:
+        """Those of some pixels."""
+        return Moments(*(numbers[part] for numbers in self))
+
+
+class Units(Record):
+    """What the layers of a sketch know of an activation."""
+
+    #: Whether all features are multiplied by a number that the image is multiplied by.
+    is_homogeneous: bool
+
+    @abstractmethod
+    def moments(self, ops: Ops, roots: Array) -> Moments:
+        """The numbers of pixels whose patches have lengths `roots` (r,)."""
+
+    @abstractmethod
+    def entering(self, ops: Ops, patch: Array, roots: Array) -> Array:
+        """What remainders take, of unit patches (r, k) and their lengths."""
+
+    @abstractmethod
+    def scale_values(self, ops: Ops, features: Array, roots: Array) -> None:
+        """Give features (r, k) of the remainder of the dual the lengths that they have for such patches, in place."""
+
+    @abstractmethod
+    def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:
+        """Random features of the degrees from 2 on, of the dual (order 1) or of the derivative's (order 0)."""
+
+
+@dataclass(frozen=True)
+class FoldedUnits(Units):
+    """The root of ``1 - fold`` times t and that of `fold` times ``|t|``: 0.5 is the ReLU.
+
+    Attributes
+    ----------
+    fold : float
+    """
+
+    fold: float = field(metadata=of_number(least=0, most=1))
+
+    is_homogeneous = True
+
+    def moments(self, ops: Ops, roots: Array) -> Moments:
+        folded, linear = (2.0 * self.fold / pi) ** 0.5, (1.0 - self.fold) ** 0.5
+        ones = 0.0 * roots + 1.0
+        return Moments(roots * folded, roots * linear, ones * linear, ones * folded, roots * roots, ones)
+
+    def entering(self, ops: Ops, patch: Array, roots: Array) -> Array:
+        return patch
+
+    def scale_values(self, ops: Ops, features: Array, roots: Array) -> None:
+        ops.scale_rows_in_place(features, roots)
+
+    def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:
+        if self.fold == 0:
+            return None
+        record = draw_remainder(order, n_features, n_components, rng)
+        return replace(record, scale=record.scale * (2.0 * self.fold) ** 0.5)
+
+
+@dataclass(frozen=True)
+class PointwiseUnits(Units):
+    """Any function, known by its values.
+
+    Attributes
+    ----------
+    activation : str or callable
+        A callable cannot be written to a model file.
+    gain : float
+        The c of the duals.
+    """
+
+    activation: str | Callable[[Any], Any]
+    gain: float = field(metadata=of_number(above=0))
+
+    is_homogeneous = False
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.activation in NAMES, "an activation that has a name"
+
+    def values(self, ops: Ops, projected: Array) -> Array:
+        """The function times the root of the gain."""
+        function = ops.activations[self.activation] if isinstance(self.activation, str) else self.activation
+        return function(projected) * self.gain**0.5
+
+    def slopes(self, ops: Ops, projected: Array) -> Array:
+        """Its derivative."""
+        return (self.values(ops, projected + _STEP) - self.values(ops, projected - _STEP)) * (0.5 / _STEP)
+
+    def moments(self, ops: Ops, roots: Array) -> Moments:
+        found = ops.empty((roots.shape[0], 6))
+        step = max(1, ops.tile_bytes // (4 * _POINTS * ops.dtype.itemsize))
+        for first in range(0, roots.shape[0], step):
+            part = slice(first, first + step)
+            for column, function in enumerate((self.values, self.slopes)):
+                of_part = _hermite_moments(ops, lambda x, function=function: function(ops, x), roots[part])
+                found[part, 2 * column], found[part, 2 * column + 1], found[part, 4 + column] = of_part
+        return Moments(*(found[:, column] for column in range(6)))
+
+    def entering(self, ops: Ops, patch: Array, roots: Array) -> Array:
+        return ops.scale_rows(patch, roots)
+
+    def scale_values(self, ops: Ops, features: Array, roots: Array) -> None:
+        pass
+
+    def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:
+        # Up to there a product is as quick as three transforms, whose projections are Gaussian for many inputs alone.
+        projection = SORF() if n_features > WIDEST_DENSE else Orthogonal()
+        directions = projection.sample(StandardGaussianLaw(n_features), n_components, rng)
+        return PointwiseRemainderRecord(directions, self, order)
+
+
+def _hermite_moments(ops: Ops, function: Callable[[Array], Array], roots: Array) -> tuple[Array, Array, Array]:
+    """``E f(r z)``, ``E f(r z) z`` and ``E f(r z)^2`` of standard Gaussian z for r in `roots` (r,)."""
+    nodes = (np.arange(_POINTS) + 0.5) * (2.0 * _REACH / _POINTS) - _REACH
+    weights = np.exp(-0.5 * nodes**2)
+    weights /= weights.sum()
+    values = function(ops.matmul(roots[:, None], ops.constant(nodes[None])))
+    both = ops.matmul(values, ops.constant(np.stack([weights, weights * nodes], axis=1)))
+    return both[:, 0], both[:, 1], ops.matmul(values * values, ops.constant(weights[:, None]))[:, 0]
+
+
+@dataclass(frozen=True)
+class PointwiseRemainderRecord(MapRecord):
+    """``(f(g) - h_0(r) - h_1(r) g / r) / k^(1/2)`` for k projections g of rows of length r, and f or its derivative.
+
+    Attributes
+    ----------
+    projection : ProjectionRecord
+    units : PointwiseUnits
+    order : int
+        1 for the function, 0 for its derivative.
+    """
+
+    projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
+    units: PointwiseUnits
+    order: int = field(metadata=of_number(least=0, most=1))
+
+    @property
+    def n_features(self) -> int:
+        return self.projection.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.projection.n_directions
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_features + 3 * self.projection.scratch_width + 3 * _POINTS
+
+    def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
+        function = self.units.values if self.order else self.units.slopes
+        norms = ops.row_norms(X)
+        constant, linear, _ = _hermite_moments(ops, lambda x: function(ops, x), norms)
+        # Projections of rows of zeros are zero: they need no slope.
+        linear = linear * ops.reciprocal(norms)
+        for columns, projected in self.projection.blocks(ops, X):
+            values = function(ops, projected) - constant[:, None] - linear[:, None] * projected
+            ops.copy(values * self.n_components**-0.5, out, first + columns.start)
+
+
+def units_of(layer: WideLayer, activation: str | Callable[[Any], Any]) -> Units:
+    """The units of an activation and its layer."""
+    return FoldedUnits(layer.fold) if isinstance(layer, FoldedLayer) else PointwiseUnits(activation, layer.gain)
