@@ -12,7 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from phimap._progress import peak_memory
-from phimap.bench.cntk import DEPTH, load_images, run
+from phimap.bench.cntk import DEPTH, run
+from phimap.bench.images import load_images
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ import torch
 from scipy.optimize import nnls
 
 import phimap as pm
-from phimap.bench.cntk import load_images
+from phimap.bench.images import load_images
 from phimap.kernels import kappa0, kappa1
 
 DEPTH, FILTER_SIZE, WIDTH = 3, 3, 4096

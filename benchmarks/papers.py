@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from phimap._files import write_whole
-from phimap.bench import EXPERIMENTS
 from phimap.comparison.measure import machine
 
 TEMPLATE = Path(__file__).with_name("papers_page.md")
@@ -39,7 +38,33 @@ PAPERS = {
     "Ali et al. (2022)": "Random matrices in service of ML footprint: ternary random features",
 }
 #: What is run for the page: the words after ``phimap bench``, ``--data DIR`` aside.
-COMMANDS = tuple(f"{name}" for name in EXPERIMENTS)
+COMMANDS = (
+    "approximation --sets ijcnn1,EEG,magic04,letter,skin,a8a --repeats 10",
+    "approximation --sets letter,magic04 --kernels arccosine0,arccosine1,polynomial --repeats 10",
+    (
+        "approximation --sets MNIST --features 2000,20000 --projections gaussian,orthogonal,sorf,rom,fastfood,qmc,ssf "
+        "--repeats 3"
+    ),
+    "classification --sets magic04 --kernels gaussian,arccosine1,polynomial --features 40,160 --rows 2000 --repeats 2",
+    "data-dependent --rows 4000 --features 64,256,1024 --repeats 2",
+    "double-descent --sets sonar,gaussian,MNIST-7-9",
+    "theory",
+    "active-learning",
+    "spectra",
+    "footprint-path",
+    (
+        "footprint --sets 'a8a,ijcnn1,MNIST 7-9' --methods trf,lp-rff-1,lp-rff-8,nystroem,nystroem-16,rff "
+        "--features 64,256,1024 --rows 2000 --repeats 2"
+    ),
+    "ntk-function",
+    "ntk-spectral",
+    "ntk-error --repeats 1",
+    "ntk-mnist",
+    "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
+    "cntk-cifar10 --methods sketch,gradient,cnn",
+    "ntk-uci-classification --rows 150",
+    "ntk-uci-regression --sets protein --rows 4000 --features 2048",
+)
 
 
 def run(command: str, data: Path) -> dict[str, Any]:

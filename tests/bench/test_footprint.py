@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from dataclasses import replace
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import phimap as pm
 from phimap.bench import datasets, spectra
 from phimap.bench.footprint import accuracy, regularisation
 from phimap.cli.commands import app
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_two_bits_do_what_thirty_two_do_at_a_sixteenth_of_the_bytes():
@@ -33,16 +38,77 @@ def test_models_by_gradients_do_what_ridge_does():
 def test_path_of_a_mixture_is_that_of_fourier_features_once_regularised():
     """Degrees beyond the third act as regularisation, which is seen where there is little other."""
     data = datasets.load("digits", None)
-    kept, kept_test = np.isin(data.y, (7, 9)), np.isin(data.y_test, (7, 9))
-    two = replace(data, X=data.X[kept], y=data.y[kept], X_test=data.X_test[kept_test], y_test=data.y_test[kept_test])
-    rows = list(regularisation.run(two, n_components=10_000, draws=range(1)))
+    two = regularisation.of_classes("digits", data.X, data.y, 7, 9)
+    rows = list(regularisation.run(two, [10_000], draws=range(1)))
+    assert len(rows) == regularisation.STEPS
     errors = regularisation.means(rows)
     at = regularisation.REGULARISATION.index(2.0)
-    assert errors["trf-mixture 0.1"][at] < 1.1 * errors["rff"][at]
-    assert set(errors) == {"rff", *(f"{name} {eps}" for name in ("trf", "trf-mixture") for eps in (0.1, 0.5, 0.9))}
+    assert errors["trf-mixture 0.5"][at] < 1.1 * errors["rff"][at]
+    # At this width Fourier features are as good as their kernel.
+    assert errors["rff"][at] == pytest.approx(errors["kernel"][at], rel=0.1)
+    assert set(errors) == {"kernel", "rff", "trf-mixture 0.5", *(f"trf {eps}" for eps in (0.1, 0.3, 0.5, 0.7, 0.9))}
     assert all(path[-1] > path[at] for path in errors.values())
-    assert {row.bytes for row in rows} == {4 * 10_000, 10_000 // 64 * 16 + 16}
+    assert {row.bytes for row in rows if row.method != "kernel"} == {4 * 10_000, 10_000 // 64 * 16 + 16}
     assert all(row.seconds > 0 for row in rows)
+
+
+def test_features_reach_the_kernel_of_the_mixture_as_they_become_more(monkeypatch):
+    monkeypatch.setattr(regularisation, "_ROWS", 300)
+    rows = list(regularisation.run(regularisation.mixture(), [256, 4096], draws=range(1)))
+    least = {
+        width: {name: min(path) for name, path in regularisation.means(part).items()}
+        for width, part in ((w, [row for row in rows if row.n_components == w]) for w in (256, 4096))
+    }
+    assert least[256]["kernel"] == least[4096]["kernel"]
+    for method in ("rff", "trf 0.9"):
+        assert least[4096]["kernel"] < least[4096][method] < 0.8 * least[256][method]
+
+
+def test_half_precision_changes_next_to_nothing():
+    data = datasets.load("digits", None)
+    rows = list(accuracy.run(data, ["nystroem-16"], widths=[200], draws=range(1), models=["ridge"]))
+    assert rows[0].bytes == 400
+    assert rows[0].accuracy > 96.0
+    X = data.X[:300]
+    wide, half = (accuracy.METHODS[name][1](pm.kernels.Gaussian(3.0), 64, 0) for name in ("nystroem", "nystroem-16"))
+    np.testing.assert_allclose(half.fit_transform(X), wide.fit_transform(X), atol=1e-3)
+
+
+def test_sets_of_users_are_read_and_missing_ones_said(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "covtype.npz", covtype_X=rng.standard_normal((80, 5)), covtype_y=rng.integers(3, size=80))
+    options = ["--methods", "trf,rff", "--features", "32", "--repeats", "1", "--quiet", "--data", str(tmp_path)]
+    options += ["--output", str(tmp_path)]
+    done = CliRunner().invoke(app, ["bench", "footprint", "--sets", "Cov-Type", *options])
+    assert done.exit_code == 0, done.output
+    findings = json.loads((tmp_path / "footprint.json").read_text(encoding="utf-8"))["findings"]
+    assert {one["place"] for one in findings} == {
+        f"Figures 1 and 12, Cov-Type, {model}" for model in ("ridge", "logistic", "svm")
+    }
+    refused = CliRunner().invoke(app, ["bench", "footprint", "--sets", "Census", *options])
+    assert refused.exit_code != 0
+    assert "census.npz" in refused.stderr
+
+
+def test_converter_reads_idx_files(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import data_files
+
+    rng = np.random.default_rng(0)
+    written = {}
+    for part, prefix in data_files.IDX_FILES.items():
+        for key, kind, shape in (("X", "images-idx3", (4, 3, 2)), ("y", "labels-idx1", (4,))):
+            array = rng.integers(256, size=shape).astype(np.uint8)
+            head = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">i4").tobytes()
+            (tmp_path / f"{prefix}-{kind}-ubyte.gz").write_bytes(gzip.compress(head + array.tobytes()))
+            written[f"{key}_{part}"] = array
+    found = data_files.from_idx(tmp_path)
+    assert found.keys() == written.keys()
+    for key, array in written.items():
+        np.testing.assert_array_equal(found[key], array)
+    with pytest.raises(ValueError, match="must hold train-images"):
+        data_files.from_idx(tmp_path / "none")
+    sys.modules.pop("data_files")
 
 
 def test_spectrum_is_that_of_the_equivalent():

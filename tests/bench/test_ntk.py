@@ -10,10 +10,12 @@ from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
 
 import phimap as pm
+from phimap._progress import Stages
 from phimap.bench import datasets, uci
 from phimap.bench.exact_ridge import feature_predictions, fit_predict, kernel_predictions, predictions
-from phimap.bench.ntk import classification, error, mnist, regression, spectral
-from phimap.bench.ntk.methods import METHODS
+from phimap.bench.ntk import classification, error, function, low_shot, mnist, regression, spectral
+from phimap.bench.ntk.methods import METHODS, shared
+from phimap.bench.options import BenchOptions
 from phimap.cli.commands import app
 from phimap.io import DataError
 from phimap.kernels import NTK, Gaussian
@@ -162,13 +164,37 @@ def test_collection_leaves_out_what_cannot_be_used(collection):
         uci.load_collection(collection, ["nothing"])
 
 
-def test_depth_and_regularisation_are_tuned(collection):
+def test_depth_width_and_cost_are_tuned(collection):
     (data,) = uci.load_collection(collection, ["disc"])
-    rows = {row.method: row for row in classification.run(data, ["rbf", "ntk", "features"], depths=(1, 2), width=256)}
-    for row in rows.values():
-        assert row.accuracy > 80
-        assert row.choice in (classification.LENGTH_SCALES if row.method == "rbf" else (1, 2))
+    asked = {"depths": (1, 2), "widths": (10, 60)}
+    rows = {row.method: row for row in classification.run(data, ["rbf", "ntk", "features", "polynomial"], **asked)}
+    assert min(row.accuracy for row in rows.values()) > 80
+    # The sign of a product of two columns: no line tells it.
+    assert rows["polynomial"].choice.startswith(("degree 2", "degree 3"))
+    assert any(f"m = {width}, C" in rows["features"].choice for width in (10, 60))
+    assert rows["ntk"].choice.startswith(("depth 1, C", "depth 2, C"))
     assert abs(rows["features"].accuracy - rows["ntk"].accuracy) < 8
+
+
+def test_other_classifiers_are_tuned(collection):
+    (data,) = uci.load_collection(collection, ["disc"])
+    rows = {row.method: row for row in classification.run(data, ["forest", "adaboost", "neighbours"])}
+    assert min(rows["forest"].accuracy, rows["neighbours"].accuracy) > 75
+    # Stumps of one column each cannot tell the sign of a product, however many they are.
+    assert rows["adaboost"].accuracy < 70
+    assert rows["forest"].choice.removesuffix(" trees") in map(str, classification.ENSEMBLES)
+    assert 1 <= int(rows["neighbours"].choice.removeprefix("k = ")) <= 20
+
+
+def test_larger_costs_are_left_out_only_where_they_change_nothing(collection):
+    """The best of all costs is found by those that are tried."""
+    (data,) = uci.load_collection(collection, ["disc"])
+    (row,) = classification.run(data, ["rbf"])
+    candidates = classification._candidates("rbf", data, (1,), (10,), 0)
+    accuracies = [
+        classification._accuracy(model, K, data.y, ~data.validation, data.validation) for _, model, K in candidates
+    ]
+    assert row.validation == max(accuracies)
 
 
 def test_the_default_classifier_sees_no_row_that_it_is_judged_on(collection, monkeypatch):
@@ -184,12 +210,12 @@ def test_the_default_classifier_sees_no_row_that_it_is_judged_on(collection, mon
     (row,) = classification.run(data, ["default"])
     assert fitted == [int((~held).sum()) for held in (*data.tests, data.validation)]
     assert row.accuracy > 80
-    assert (row.choice, row.alpha) == (None, None)
+    assert row.choice == ""
 
 
 def test_figures_of_the_table():
     def row(dataset: str, method: str, accuracy: float) -> classification.Measurement:
-        return classification.Measurement(dataset, method, 1.0, 1.0, 0.0, accuracy)
+        return classification.Measurement(dataset, method, "", 0.0, accuracy)
 
     rows = [row("a", "x", 100.0), row("a", "y", 92.0), row("b", "x", 40.0), row("b", "y", 50.0)]
     found = classification.figures(rows, ["x", "y"])
@@ -198,7 +224,84 @@ def test_figures_of_the_table():
     np.testing.assert_allclose(found["y"], [71.0, 1.96 * 21, 100.0, 50.0, 96.0])
 
 
+def test_the_share_of_the_sketch_is_swept(digits):
+    rows = list(error.run("digits", digits.X, ["shares"], depths=(2,), widths=(200,), n_rows=50, draws=(0,)))
+    assert [row.share for row in rows] == list(error.SHARES)
+    assert {row.n_components for row in rows} == {200}
+    phi = shared(2, 200, 0.3, 0)
+    assert (phi.relu_components, phi.step_components, phi.hidden_components) == (140, 140, 140)
+
+
+def test_folds_of_the_papers_sets_are_consecutive():
+    """Rows that change from fold to fold cannot be told from others; random folds would tell them."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(np.eye(4), 25, axis=0) + 0.01 * rng.standard_normal((100, 4))
+    y = np.repeat([0.0, 1.0, 2.0, 3.0], 25)
+    apart = [row.mse for row in regression.run("CT", X, y, ["rbf"])]
+    mixed = [row.mse for row in regression.run("kin40k", X, y, ["rbf"])]
+    assert np.mean(apart) > 10 * np.mean(mixed)
+
+
+def test_large_sets_are_passed_over_or_asked_for(tmp_path):
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.standard_normal(60), rng.standard_normal((60, 3))])
+    np.savetxt(tmp_path / "protein.csv.gz", table, delimiter=",", header="rmsd,f1,f2,f3", comments="")
+    asked = {"data": tmp_path, "widths": [32], "methods": ["rff", "published"], "quiet": True}
+    found = regression.report(BenchOptions("ntk-uci-regression", **asked), Stages())
+    assert found.tables[-1].title == "sets that are not there"
+    assert [line[0] for line in found.tables[-1].lines] == ["MillionSongs", "WorkLoads", "CT", "SuperConduct"]
+    with pytest.raises(DataError, match=r"no file .*uci_large\.npz"):
+        regression.report(BenchOptions("ntk-uci-regression", sets=["CT"], **asked), Stages())
+    np.savez(tmp_path / "uci_large.npz", CT_X=table[:, 1:], CT_y=table[:, 0])
+    with pytest.raises(DataError, match="no set WorkLoads"):
+        uci.load_regression("WorkLoads", tmp_path)
+    found = regression.report(BenchOptions("ntk-uci-regression", sets=["CT"], **asked), Stages())
+    assert {one.place for one in found.findings} == {"Table 2, CT, RFF", "Table 2, CT, NTKRF"}
+    assert found.findings[0].published == "48.2, 15.2"
+
+
+def test_the_function_is_flat_and_its_polynomial_near():
+    levels = {depth: function.measure(depth) for depth in function.DEPTHS}
+    assert abs(levels[32].level - function.KNEE) < 0.02
+    # Shallow networks have no knee: the level is far below, and reached in few places.
+    assert levels[2].level < 0.2
+    assert all(one.least <= one.level <= one.most for one in levels.values())
+    rms, largest = function.fit_errors()
+    assert rms < 0.01
+    assert largest < 0.05
+
+
+def test_five_labels_of_each_class_teach(digits):
+    rows = list(low_shot.run(digits, ["linear", "ntk", "features"], widths=(400,), draws=range(2), most_rows=300))
+    assert {row.n_rows for row in rows} == {50}
+    for method in ("linear", "ntk", "features"):
+        chosen = low_shot.best([row for row in rows if row.method == method])
+        assert len(chosen) == 2
+        assert np.mean([row.accuracy for row in chosen]) > 75
+
+
+def test_embeddings_are_read(tmp_path):
+    assert [data.name for data in low_shot.load_embeddings(tmp_path, None, 0)] == ["digits"]
+    with pytest.raises(DataError, match=r"no file .*embeddings\.npz"):
+        low_shot.load_embeddings(tmp_path, ["CUB-200"], 0)
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 20)
+    X = np.eye(3, 8)[y] + 0.2 * rng.standard_normal((60, 8))
+    arrays = {"CUB-200_Xtr": X, "CUB-200_ytr": y, "CUB-200_Xte": X, "CUB-200_yte": y}
+    np.savez(tmp_path / "embeddings.npz", **arrays)
+    options = BenchOptions("ntk-low-shot", data=tmp_path, repeats=2, widths=[64], methods=["linear", "features"])
+    found = low_shot.report(options, Stages())
+    assert [(one.place, one.published) for one in found.findings] == [
+        ("Appendix D, Table 3, CUB-200, linear", "37.92"),
+        ("Appendix D, Table 3, CUB-200, features", "-"),
+    ]
+    with pytest.raises(DataError, match="no set VOC07"):
+        low_shot.load_embeddings(tmp_path, ["VOC07"], 0)
+
+
 COMMANDS = [
+    "ntk-function",
+    "ntk-low-shot --sets digits --features 64,128 --methods rff,features,forest --repeats 2",
     "ntk-error --sets digits --methods features,gradient --depths 1 --features 64 --rows 50 --repeats 2",
     "ntk-spectral --sets digits --features 40 --rows 50 --repeats 1",
     "ntk-mnist --sets digits --features 64 --rows 200",
@@ -213,7 +316,12 @@ def test_commands_print_tables_and_write_results(command, collection, tmp_path):
     arguments = ["bench", *command.split(), "--data", str(collection), "--output", str(tmp_path / "out"), "--quiet"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert json.loads((tmp_path / "out" / f"{name}.json").read_text())["rows"]
+    written = json.loads((tmp_path / "out" / f"{name}.json").read_text())
+    assert written["rows"]
+    # Findings of Figure 2a are those on MNIST, of Tables 2 those on the sets of the papers.
+    assert bool(written["findings"]) == (name not in ("ntk-mnist", "ntk-uci-regression"))
+    for figure in (tmp_path / "out").glob("*.png"):
+        assert figure.read_bytes().startswith(b"\x89PNG")
     assert "│" in result.output
 
 

@@ -17,7 +17,7 @@ from phimap.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 #: Experiments of our own, which stand beside no figure of the papers.
-OURS = {"tabular", "polynomial"}
+OURS = {"cntk-mnist", "polynomial", "tabular"}
 
 
 @pytest.fixture

@@ -23,7 +23,16 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import feature_predictions
-from phimap.bench.experiment import Report, Table, as_dicts, having, mean_and_standard_deviation, measured, values
+from phimap.bench.experiment import (
+    Finding,
+    Report,
+    Table,
+    as_dicts,
+    having,
+    mean_and_standard_deviation,
+    measured,
+    values,
+)
 from phimap.bench.figures import panels, save
 from phimap.bench.options import BenchOptions
 
@@ -116,7 +125,23 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         found += measured(stages, data.name, designs)
     by_set = {data.name: having(found, dataset=data.name) for data in loaded}
     figures = {f"active-learning_{name}.png": partial(_figure, name, part) for name, part in by_set.items()}
-    return Report(as_dicts(found), [_table(name, part) for name, part in by_set.items()], figures)
+    tables = [_table(name, part) for name, part in by_set.items()]
+    return Report(as_dicts(found), tables, figures, _findings(by_set.get("MNIST", ())))
+
+
+def _findings(found: Sequence[Measurement]) -> list[Finding]:
+    """Accuracy of both designs on MNIST at every size."""
+    findings = []
+    for size in sorted({one.n_labels for one in found}):
+        part = having(found, n_labels=size)
+        greedy, random = (values(having(part, design=design), "accuracy").mean() for design in ("greedy", "random"))
+        run = f"{part[0].n_rows:,} rows to pick from, m = {part[0].n_components:,}, depth {part[0].depth}"
+        run += f", {len({one.seed for one in part})} draws (paper: rows not stated, m = 10,000)"
+        place = f"Figure 3, {size:,} labels"
+        words = f"{greedy:.1f}; {random:.1f}"
+        quantity = "accuracy on MNIST (%), greedy; random"
+        findings.append(Finding("Han et al. (2021)", place, quantity, run, words, "greedy above random (a plot)"))
+    return findings
 
 
 def _table(dataset: str, found: Sequence[Measurement]) -> Table:

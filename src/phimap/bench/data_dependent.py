@@ -20,6 +20,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench import datasets, uci
 from phimap.bench.experiment import (
+    Finding,
     Report,
     Table,
     as_dicts,
@@ -200,7 +201,35 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             tables += [_table(task.name, scale, part, what) for what in ("error", "score", "seconds")]
             figures[f"data-dependent_{task.name}_{scale:g}.png"] = partial(_figure, task.name, scale, part)
         tables.append(equal_accuracy(task.name, having(found, dataset=task.name)))
-    return Report(as_dicts(found), tables, figures)
+    return Report(as_dicts(found), tables, figures, _findings(found))
+
+
+def _findings(found: Sequence[Measurement]) -> list[Finding]:
+    """The least error and the best score at the middle width, beside plain features; the survey prints none."""
+    findings = []
+    for (dataset,), of_set in grouped(found, "dataset").items():
+        widths = sorted({one.n_components for one in of_set})
+        width = widths[len(widths) // 2]
+        for scale in SCALES:
+            part = having(of_scale(of_set, scale), n_components=width)
+            means = {method: fits for (method,), fits in grouped(part, "method").items()}
+            draws = len({one.seed for one in part})
+            for what, choose in (("error", min), ("score", max)):
+                by_method = {name: float(values(fits, what).mean()) for name, fits in means.items()}
+                by_method = {name: mean for name, mean in by_method.items() if not np.isnan(mean)}
+                if "gaussian" not in by_method:
+                    continue
+                winner = choose(by_method, key=by_method.__getitem__)
+                findings.append(
+                    Finding(
+                        "Liu et al. (2021)",
+                        f"Sections 2.4 and 4, {dataset}, length scale {scale:g} medians",
+                        _WORDS[what],
+                        f"{width:,} features, {draws} draws",
+                        f"{by_method[winner]:.3g} ({winner}); plain features {by_method['gaussian']:.3g}",
+                    )
+                )
+    return findings
 
 
 def of_scale(found: Sequence[Measurement], scale: float) -> list[Measurement]:

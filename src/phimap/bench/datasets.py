@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +49,9 @@ SETS = {
     "skin": Source(MEDIUM, "skin", "minmax"),
     "a8a": Source(MEDIUM, "a8a", "none"),
     "adult": Source(MEDIUM, "adult", "minmax"),
+    "Cov-Type": Source("covtype.npz", "covtype", "minmax"),
+    "Census": Source("census.npz", "census", "mapstd"),
+    "Fashion-MNIST": Source("fashion_mnist.npz", "", "pixels"),
     "sonar": Source("uci_classification.npz", "sonar", "mapstd"),
     "MNIST": Source("mnist.npz", "", "pixels"),
     "digits": Source("", "", "pixels"),
@@ -113,8 +116,21 @@ def locate(file: str, folder: str | os.PathLike[str] | None) -> Path:
         )
     path = Path(folder) / file
     if not path.is_file():
-        raise DataError(f"there is no file {path}. Name the folder that holds {file} with --data.")
+        raise DataError(
+            f"there is no file {path}. Name the folder that holds {file} with --data, or make it as the "
+            "guide, Data files of the experiments, tells."
+        )
     return path
+
+
+def locate_first(files: Sequence[str], folder: str | os.PathLike[str] | None) -> Path:
+    """The path of the first of these files that is in the folder; `DataError` names all of them if none is."""
+    for file in files:
+        try:
+            return locate(file, folder)
+        except DataError:
+            continue
+    return locate(" or ".join(files), folder)
 
 
 def unit_rows(X: np.ndarray, centre: bool) -> np.ndarray:

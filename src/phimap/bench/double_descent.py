@@ -19,7 +19,7 @@ import numpy as np
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import load
-from phimap.bench.experiment import Report, Table, as_dicts, having, measured, values
+from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
 from phimap.bench.figures import panels, save
 from phimap.bench.options import BenchOptions
 from phimap.learn.search.length_scale import median_length_scale
@@ -28,6 +28,8 @@ from phimap.ops import single_threaded_blas
 #: Features over training rows; dense around 1, where the test error peaks.
 RATIOS = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 _SETS = ("sonar", "MNIST", "MNIST-7-9", "gaussian")
+# Features over rows before, at and past the peak; and from this regularisation on means are known from some draws.
+_PHASES, _COMPARED = (0.2, 1.0, 10.0), 1e-3
 _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS, _NOISE = 400, 200, 0.3
 
 
@@ -180,7 +182,42 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         found += measured(stages, one.name, run(one, draws=draws), len(RATIOS) * len(draws))
     by_set = {one.name: having(found, dataset=one.name) for one in tasks}
     figures = {f"double-descent_{name}.png": partial(_figure, name, part) for name, part in by_set.items()}
-    return Report(as_dicts(found), [_table(name, part) for name, part in by_set.items()], figures)
+    findings = [one for each in tasks for one in _findings(each, by_set[each.name])]
+    return Report(as_dicts(found), [_table(name, part) for name, part in by_set.items()], figures, findings)
+
+
+def _findings(data: Task, found: Sequence[Measurement]) -> list[Finding]:
+    """The three phases of the test error; where it has a mean worth the name, the theory's beside it."""
+    draws = len({one.seed for one in found})
+    size = f"{len(data.X)} rows of {data.X.shape[1]} columns, {draws} draws, regularisation {data.alpha:g}"
+    medians = (np.median(values(having(found, ratio=ratio), "test")) for ratio in _PHASES)
+    at = ", ".join(f"{ratio:g}" for ratio in _PHASES)
+    findings = [
+        Finding(
+            "Liu et al. (2021)",
+            f"Figure 5, {data.name}",
+            f"median test error at {at} features a row",
+            size,
+            ", ".join(f"{median:.3g}" for median in medians),
+            "falls, peaks at 1, falls again (a plot)",
+        )
+    ]
+    if data.alpha >= _COMPARED:
+        ratios = [
+            of_ratio[0].predicted_test / values(of_ratio, "test").mean()
+            for (_,), of_ratio in grouped(found, "ratio").items()
+        ]
+        findings.append(
+            Finding(
+                "Liu et al. (2021)",
+                f"Section 7 and Table 8, {data.name}",
+                "predicted over measured mean test error, least and most over all numbers of features",
+                size,
+                f"{min(ratios):.3f}, {max(ratios):.3f}",
+                "1, as rows and features grow",
+            )
+        )
+    return findings
 
 
 def _table(dataset: str, found: Sequence[Measurement]) -> Table:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from phimap.features import FeatureMap
 from phimap.kernels import Kernel
 from phimap.ops import single_threaded_blas
 
@@ -14,8 +15,16 @@ ALPHAS = tuple(10.0**k for k in range(-6, 4))
 _HELD_OUT = 0.1
 
 
+class Map(Protocol):
+    """What makes features of rows: a `FeatureMap`, or anything with its two methods."""
+
+    def fit(self, X: Any) -> Any: ...
+
+    def transform(self, X: Any) -> Any: ...
+
+
 def predictions(
-    similarity: Kernel | FeatureMap,
+    similarity: Kernel | Map,
     X: np.ndarray,
     Y: np.ndarray,
     X_test: np.ndarray,
@@ -25,7 +34,7 @@ def predictions(
 
     Parameters
     ----------
-    similarity : Kernel or FeatureMap
+    similarity : Kernel or Map
         A kernel is evaluated on all pairs; a map is fitted to `X`.
     X : ndarray of shape (n, d)
     Y : ndarray of shape (n, k)
@@ -78,9 +87,7 @@ def _solve(
     return found
 
 
-def fit_predict(
-    similarity: Kernel | FeatureMap, X: np.ndarray, Y: np.ndarray, X_test: np.ndarray, seed: int
-) -> np.ndarray:
+def fit_predict(similarity: Kernel | Map, X: np.ndarray, Y: np.ndarray, X_test: np.ndarray, seed: int) -> np.ndarray:
     """Predictions (t, k) with the regularisation of least squared error on a tenth of the rows held out."""
     order = np.random.default_rng(seed).permutation(len(X))
     held, kept = np.array_split(order, [max(1, int(_HELD_OUT * len(X)))])

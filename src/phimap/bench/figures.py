@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap._files import write_whole
+from phimap.bench.experiment import grouped, values
 
 
 def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Any, np.ndarray]:
@@ -45,3 +46,36 @@ def styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     for number, name in enumerate(others):
         chosen[name] = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
     return chosen
+
+
+def accuracies(title: str, found: Sequence[Any], path: Path) -> None:
+    """Accuracy of methods against their features and against their seconds, means over the draws.
+
+    The measurements have a `method`, `n_components`, `accuracy` and `seconds`; those without features, as of exact
+    kernels, are lines across.
+    """
+    figure, (axes,) = panels(9.6, 4.2, 1, 2, sharey=True)
+    widths = sorted({one.n_components for one in found if one.n_components})
+    for number, ((method,), of_method) in enumerate(grouped(found, "method").items()):
+        points = [
+            (width, values(fits, "seconds").min(), values(fits, "accuracy").mean())
+            for (width,), fits in sorted(grouped(of_method, "n_components").items())
+        ]
+        x, seconds, accuracy = np.array(points).T
+        style = {"color": f"C{number}", "label": method}
+        if x[0]:
+            axes[0].plot(x, accuracy, marker="o", markersize=3, **style)
+        else:
+            axes[0].axhline(accuracy[0], linestyle="--", **style)
+        axes[1].plot(seconds, accuracy, marker="o", markersize=3, **style)
+    if widths:
+        axes[0].set_xscale("log")
+        mark_widths(axes[0], widths)
+        axes[0].tick_params(axis="x", labelrotation=45)
+    axes[0].set(xlabel="features", ylabel="test accuracy (%)")
+    axes[1].set(xscale="log", xlabel="seconds of fit and prediction")
+    for axis in axes:
+        axis.grid(alpha=0.3)
+    figure.suptitle(title)
+    legend_below(figure, axes[0], 5)
+    save(figure, path)

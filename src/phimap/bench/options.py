@@ -22,6 +22,9 @@ class BenchOptions:
     projections: Annotated[
         Sequence[str] | None, Option("Projections, separated by commas. Default: all.", read=words)
     ] = None
+    kernels: Annotated[Sequence[str] | None, Option("Kernels, separated by commas. Default: gaussian.", read=words)] = (
+        None
+    )
     methods: Annotated[Sequence[str] | None, Option("Methods, separated by commas. Default: all.", read=words)] = None
     depths: Annotated[Sequence[int] | None, Option("Depths of networks, separated by commas.", read=numbers)] = None
     widths: Annotated[

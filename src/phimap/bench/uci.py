@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phimap._files import DataError
 from phimap.bench.datasets import locate
 
 _YANG, _EXTRA, _PROTEIN = "uci_regression.npz", "regression_extra.npz", "protein.csv.gz"
-_COLLECTION = "uci121.npz"
+_COLLECTION, _LARGE = "uci121.npz", "uci_large.npz"
 
 #: File of each regression set; diabetes ships with scikit-learn.
 REGRESSION = {
@@ -36,6 +37,10 @@ REGRESSION = {
     "delta_elevators": _EXTRA,
     "abalone": _EXTRA,
     "wind": _EXTRA,
+    "MillionSongs": _LARGE,
+    "WorkLoads": _LARGE,
+    "CT": _LARGE,
+    "SuperConduct": _LARGE,
     "diabetes": "",
 }
 # The last two columns of bike, casual and registered users, add up to the target.
@@ -60,6 +65,8 @@ def load_regression(name: str, folder: str | os.PathLike[str] | None) -> tuple[n
         table = np.loadtxt(path, delimiter=",", skiprows=1)
         return table[:, 1:], table[:, 0]
     with np.load(path, allow_pickle=False) as arrays:
+        if f"{name}_X" not in arrays:
+            raise DataError(f"there is no set {name} in {path}. benchmarks/data_files.py {name} puts it there.")
         X, y = arrays[f"{name}_X"], arrays[f"{name}_y"]
     return X[:, _KEPT.get(name, slice(None))].astype(np.float64), y.astype(np.float64)
 

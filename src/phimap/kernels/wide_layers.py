@@ -112,11 +112,13 @@ class WideLayer(ABC):
 
     def pair_covariance(self, of_x: list[np.ndarray], of_y: list[np.ndarray], cosine: np.ndarray) -> np.ndarray:
         """`covariance` of what `prepared` gave for planes of pairs, and of cosines (r, h, w); a new array."""
-        return self.covariance(*_contiguous(of_x, of_y), np.arccos(cosine))
+        x, y = _contiguous(of_x, of_y)
+        return self.covariance(x, y, np.arccos(cosine))
 
     def pair_slopes(self, of_x: list[np.ndarray], of_y: list[np.ndarray], cosine: np.ndarray) -> np.ndarray:
         """`slopes` of the same."""
-        return self.slopes(*_contiguous(of_x, of_y), np.arccos(cosine))
+        x, y = _contiguous(of_x, of_y)
+        return self.slopes(x, y, np.arccos(cosine))
 
     @property
     def norm_power(self) -> int | None:

@@ -7,6 +7,7 @@ primitives of `phimap.ops.primitives`.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "single_threaded_blas",
     "to_device",
     "to_host",
+    "torch_for",
 ]
 
 
@@ -74,3 +76,17 @@ def to_device(X: Any, device: str) -> Any:
             f"`device`={device!r} needs PyTorch, which is not installed. Install phimap[torch] or use device='auto'."
         ) from error
     return move(X, device)
+
+
+def torch_for(purpose: str) -> Any:
+    """The module torch, for what is no array operation: networks that are trained beside our maps.
+
+    Raises
+    ------
+    ImportError
+        If torch is not installed; the message names the purpose.
+    """
+    try:
+        return import_module("torch")
+    except ImportError as error:
+        raise ImportError(f"{purpose} needs PyTorch, which is not installed. Install phimap[torch].") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ import numpy as np
 from scipy import stats
 
 from phimap._progress import Stages
-from phimap.bench.approximation.measure import MOST_ROWS, MULTIPLES, Measurement, run
-from phimap.bench.datasets import SETS, Dataset, load
-from phimap.bench.experiment import Report, Table, as_dicts, grouped, having, measured, values
+from phimap.bench.approximation.families import FAMILIES
+from phimap.bench.approximation.measure import ERROR_ROWS, MOST_ROWS, MULTIPLES, Measurement, run
+from phimap.bench.datasets import Dataset, load
+from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
 from phimap.bench.figures import legend_below, mark_widths, panels, save, styles
 from phimap.bench.options import BenchOptions
-from phimap.projections import REGISTRY
 
 _LEVEL = 0.05
 #: The projections of the survey's experiment, without LS-RFF, which looks at the data.
@@ -46,29 +46,106 @@ _LOGARITHMIC = ("error", "seconds")
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
-    """Measure the sets and projections asked for: a table and a figure of each set, and the best of each."""
+    """Measure the sets, kernels and projections asked for: a table and a figure of each set, and the best of each."""
     draws = options.seeds(10, least=2)
-    projections = list(options.projections or sorted(REGISTRY))
-    for projection in projections:
-        if projection not in REGISTRY:
-            raise ValueError(f"--projections must be among {', '.join(sorted(REGISTRY))}, got {projection!r}.")
+    kernels = list(options.kernels or ("gaussian",))
+    for kernel in kernels:
+        if kernel not in FAMILIES:
+            raise ValueError(f"--kernels must be among {', '.join(FAMILIES)}, got {kernel!r}.")
+    methods = {kernel: _methods(kernel, options.projections) for kernel in kernels}
     widths = None if options.widths is None else [max(1, width // 2) for width in sorted(options.widths)]
     # Every set is read before the first is measured: a missing file shows at once.
-    names = options.sets or [name for name in SETS if name not in ("adult", "sonar", "digits")]
+    names = options.sets or [*PUBLISHED, "MNIST"]
     loaded = [load(name, options.data, options.seed) for name in names]
     classify = options.name == "classification"
     asked: dict[str, Any] = {"widths": widths, "draws": draws, "classify": classify}
-    total = len(projections) * len(widths or MULTIPLES) * len(draws)
-    found: list[Measurement] = []
-    for dataset in loaded:
-        part = run(dataset, projections, most_rows=options.rows or MOST_ROWS, **asked)
-        found += measured(stages, dataset.name, part, total)
     measures = ("error", "ridge", "liblinear") if classify else ("error",)
-    by_set = {dataset.name: summary(having(found, dataset=dataset.name)) for dataset in loaded}
-    tables = [_table(by_set[dataset.name], dataset, measure) for dataset in loaded for measure in measures]
-    tables.append(_best_table(found, loaded))
-    figures = {f"{options.name}_{name}.png": partial(_figure, entries, name) for name, entries in by_set.items()}
-    return Report(as_dicts(found), tables, figures)
+    found: list[Measurement] = []
+    tables, figures, findings = [], {}, []
+    for kernel in kernels:
+        of_kernel: list[Measurement] = []
+        for dataset in loaded:
+            total = len(methods[kernel]) * len(widths or MULTIPLES) * len(draws)
+            fits = run(dataset, methods[kernel], most_rows=options.rows or MOST_ROWS, family=kernel, **asked)
+            of_kernel += measured(stages, f"{dataset.name}, {kernel}", fits, total)
+        by_set = {dataset.name: summary(having(of_kernel, dataset=dataset.name)) for dataset in loaded}
+        tables += [_table(by_set[dataset.name], dataset, kernel, measure) for dataset in loaded for measure in measures]
+        tables.append(_best_table(of_kernel, loaded, kernel))
+        for name, entries in by_set.items():
+            figures[f"{options.name}_{name}_{kernel}.png"] = partial(_figure, entries, name, kernel)
+        findings += _accuracy_findings(of_kernel) if classify else _error_findings(of_kernel, loaded)
+        found += of_kernel
+    return Report(as_dicts(found), tables, figures, findings)
+
+
+def _methods(kernel: str, asked: Sequence[str] | None) -> list[str]:
+    known = FAMILIES[kernel].methods
+    for method in asked or ():
+        if method not in known:
+            raise ValueError(f"--projections must be among {', '.join(known)} for {kernel}, got {method!r}.")
+    return list(asked or known)
+
+
+_PAPER = "Liu et al. (2021)"
+
+
+def _place(dataset: str, kernel: str) -> str:
+    """Where the survey has the errors of a set: the images are in a figure, other kernels in its appendix."""
+    if kernel != "gaussian":
+        return f"Section 6.1, {kernel}, {dataset}"
+    return f"Figure 4, {dataset}" if dataset == "MNIST" else f"Table 7, {dataset}"
+
+
+def _error_findings(found: Sequence[Measurement], loaded: Sequence[Dataset]) -> list[Finding]:
+    """Table 7, a line for each set and regime; for other kernels, whose figures are not printed, the least error."""
+    findings = []
+    for dataset in loaded:
+        of_set = having(found, dataset=dataset.name)
+        if not of_set:
+            continue
+        kernel, draws = of_set[0].kernel, len({one.seed for one in of_set})
+        gaussian = kernel == "gaussian"
+        of_survey = [one for one in of_set if one.projection in SURVEY]
+        for part, chosen, published in _regimes(of_set, dataset):
+            regime = f"s = {' and '.join(_width(width, dataset) for width in chosen)}"
+            quantity = "least error, its ratio to independent draws" if kernel != "polynomial" else "least error"
+            size = f"{ERROR_ROWS:,} rows, {draws} draws"
+            findings.append(
+                Finding(
+                    _PAPER,
+                    f"{_place(dataset.name, kernel)}, {regime}",
+                    quantity,
+                    size if draws == 10 else f"{size} (paper: 10)",
+                    f"{_best_of(of_survey if gaussian else of_set, chosen)}"
+                    + (f"; of all {_best_of(of_set, chosen)}" if gaussian else ""),
+                    "-" if published is None else ", ".join(published[part]) or "no difference",
+                )
+            )
+    return findings
+
+
+def _accuracy_findings(found: Sequence[Measurement]) -> list[Finding]:
+    """Accuracies of the least and the best method at the largest width: the survey finds hardly a difference."""
+    findings = []
+    for (dataset, kernel), of_set in grouped(found, "dataset", "kernel").items():
+        width = max(one.n_directions for one in of_set)
+        for measure in ("ridge", "liblinear"):
+            means = {
+                method: float(values(part, measure).mean())
+                for (method,), part in grouped(having(of_set, n_directions=width), "projection").items()
+            }
+            least, most = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+            findings.append(
+                Finding(
+                    _PAPER,
+                    f"Section 6.2 and Figure 4, {dataset}, {kernel}, {_TITLES[measure].removesuffix(' (%)')}",
+                    "least to best of the methods (%)",
+                    f"{width:,} directions, {len({one.seed for one in of_set})} draws (paper: 10)",
+                    f"{means[least]:.1f} ({least}) to {means[most]:.1f} ({most})",
+                    "no difference between most",
+                )
+            )
+    return findings
 
 
 def summary(found: Sequence[Measurement]) -> list[dict[str, Any]]:
@@ -116,7 +193,7 @@ def _averages(found: Sequence[Measurement], widths: Sequence[int]) -> dict[str, 
     return averages
 
 
-def _table(entries: Sequence[dict[str, Any]], dataset: Dataset, measure: str) -> Table:
+def _table(entries: Sequence[dict[str, Any]], dataset: Dataset, kernel: str, measure: str) -> Table:
     by_key = {(entry["projection"], entry["n_directions"]): entry for entry in entries}
     widths = sorted({width for _, width in by_key})
     lines = []
@@ -127,7 +204,7 @@ def _table(entries: Sequence[dict[str, Any]], dataset: Dataset, measure: str) ->
             cells.append(f"{entry[measure]:.4g} ± {entry[f'{measure}_standard_deviation']:.1g}" if entry else "-")
         lines.append((projection, *cells))
     columns = ("projection", *(f"s = {_width(width, dataset)}" for width in widths))
-    return Table(f"{dataset.name}: {_TITLES[measure]}", columns, lines)
+    return Table(f"{dataset.name}, {kernel}: {_TITLES[measure]}", columns, lines)
 
 
 def _width(width: int, dataset: Dataset) -> str:
@@ -136,40 +213,52 @@ def _width(width: int, dataset: Dataset) -> str:
     return f"{width:,}" if over else f"{multiple}d"
 
 
-def _best_table(found: Sequence[Measurement], loaded: Sequence[Dataset]) -> Table:
+def _regimes(
+    found: Sequence[Measurement], dataset: Dataset
+) -> Iterator[tuple[int, list[int], tuple[list[str], list[str]] | None]]:
+    """The small and the large widths of a set: which of the two, the widths, and the published entry for them."""
+    widths = sorted({one.n_directions for one in found})
+    for part, chosen in enumerate((widths[:2], widths[-2:])):
+        multiples = MULTIPLES[-2:] if part else MULTIPLES[:2]
+        as_published = chosen == [multiple * dataset.X.shape[1] for multiple in multiples]
+        gaussian = bool(found) and found[0].kernel == "gaussian"
+        yield part, chosen, PUBLISHED.get(dataset.name) if as_published and gaussian else None
+
+
+def _best_table(found: Sequence[Measurement], loaded: Sequence[Dataset], kernel: str) -> Table:
     """Table 7 of the survey: best methods by error, ours beside the published."""
     lines = []
     for dataset in loaded:
         of_set = having(found, dataset=dataset.name)
         of_survey = [one for one in of_set if one.projection in SURVEY]
-        widths = sorted({one.n_directions for one in of_set})
-        for part, chosen in enumerate((widths[:2], widths[-2:])):
-            multiples = MULTIPLES[-2:] if part else MULTIPLES[:2]
-            as_published = chosen == [multiple * dataset.X.shape[1] for multiple in multiples]
-            published = PUBLISHED.get(dataset.name) if as_published else None
+        for part, chosen, published in _regimes(of_set, dataset):
             lines.append(
                 (
                     "" if part else dataset.name,
                     ", ".join(_width(width, dataset) for width in chosen),
                     "" if published is None else ", ".join(published[part]) or "-",
-                    _best_of(of_survey, chosen),
+                    _best_of(of_survey, chosen) if of_survey else "",
                     _best_of(of_set, chosen),
                 )
             )
     columns = ("data set", "directions", "published", "the survey's projections", "all")
-    return Table("least error (over that of gaussian), with ties within the noise; - where most tie", columns, lines)
+    title = f"{kernel}: least error (over that of gaussian), with ties within the noise"
+    return Table(title, columns, lines)
 
 
 def _best_of(found: Sequence[Measurement], widths: Sequence[int]) -> str:
+    """The best methods, and their error over that of independent directions where these were measured."""
     averages = _averages(found, widths)
-    named = ", ".join(best(found, widths)) or "-"
-    if "gaussian" not in averages:
-        return named
+    if not averages:
+        return ""
+    named = ", ".join(best(found, widths)) or "most tie"
     least = min(errors.mean() for errors in averages.values())
+    if "gaussian" not in averages:
+        return f"{named} (error {least:.2g})"
     return f"{named} ({least / averages['gaussian'].mean():.2f})"
 
 
-def _figure(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None:
+def _figure(entries: Sequence[dict[str, Any]], dataset: str, kernel: str, path: Path) -> None:
     """Error, time and accuracy against the number of directions, with bands of one standard deviation."""
     measures = [name for name in _AXES if np.isfinite([entry[name] for entry in entries]).any()]
     lines = styles(list(dict.fromkeys(entry["projection"] for entry in entries)))
@@ -191,6 +280,6 @@ def _figure(entries: Sequence[dict[str, Any]], dataset: str, path: Path) -> None
             axis.set_yscale("log")
         mark_widths(axis, sorted({entry["n_directions"] for entry in entries}))
         axis.grid(alpha=0.3)
-    figure.suptitle(f"{dataset}, Gaussian kernel at the median distance")
+    figure.suptitle(f"{dataset}, {kernel}" + (" kernel at the median distance" if kernel == "gaussian" else ""))
     legend_below(figure, axes[0], min(6, len(lines)))
     save(figure, path)

@@ -16,6 +16,14 @@ def published(depth: int, width: int, *, seed: int, **options: object) -> Featur
     return pm.NTKFeatures(depth, width, random_state=seed, **options)  # pyright: ignore[reportArgumentType]
 
 
+def shared(depth: int, width: int, share: float, seed: int) -> FeatureMap:
+    """The map of Han et al. (2021) with that share of the width for the sketch, and the rest for each layer."""
+    sketched = min(max(1, round(share * width)), width - 1)
+    rest = width - sketched
+    layers = {"relu_components": rest, "step_components": rest, "hidden_components": rest}
+    return published(depth, width, seed=seed, sketch="countsketch", **layers)
+
+
 def gradient(depth: int, width: int, n_features: int, seed: int) -> FeatureMap:
     """Gradients of the network whose parameters are nearest to `width` in number."""
     # The root of (L - 1) w^2 + (d + 1) w = width, in the form that holds at L = 1.
@@ -28,7 +36,9 @@ def gradient(depth: int, width: int, n_features: int, seed: int) -> FeatureMap:
 METHODS: dict[str, Callable[[int, int, int, int], FeatureMap]] = {
     "published": lambda depth, width, _, seed: published(depth, width, seed=seed),
     "published-countsketch": lambda depth, width, _, seed: published(depth, width, seed=seed, sketch="countsketch"),
-    "published-gibbs": lambda depth, width, _, seed: published(depth, width, seed=seed, sampling="gibbs"),
+    "published-gibbs": lambda depth, width, _, seed: published(
+        depth, width, seed=seed, sketch="countsketch", sampling="gibbs"
+    ),
     "features": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, random_state=seed),
     "features-fixed": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, adaptive=False, random_state=seed),
     "layers": lambda depth, width, _, seed: pm.NTKFeatures(depth, width, exact_degrees=(), random_state=seed),

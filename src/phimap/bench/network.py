@@ -1,0 +1,64 @@
+"""A plain convolutional network, trained by torch: what the convolutional maps are compared with.
+
+No part of the library: nothing but the experiments imports it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from phimap.ops import torch_for
+
+#: Channels of each layer, passes over the images, images a step, first step size.
+CHANNELS, EPOCHS, BATCH, RATE = 64, 30, 64, 2e-3
+
+
+def network_labels(
+    X: np.ndarray,
+    y: np.ndarray,
+    X_test: np.ndarray,
+    *,
+    depth: int,
+    filter_size: int,
+    seed: int,
+    channels: int = CHANNELS,
+    epochs: int = EPOCHS,
+) -> np.ndarray:
+    """Labels (t,) of images (t, h, w, c) by a network trained on images (n, h, w, c).
+
+    `depth` convolutions with rectified units, the mean over all pixels and a linear output: the network whose tangent
+    kernel the maps estimate, of finite width and trained as a whole. Cross-entropy, Adam, a step size that falls to
+    zero along half a cosine; no augmentation, no normalisation, no choice by held-out images. On a GPU where there is
+    one; there, the same seed does not promise the same bits.
+
+    Raises
+    ------
+    ImportError
+        If torch is not installed.
+    """
+    torch = torch_for("the network of the method cnn")
+    nn = torch.nn
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    classes, numbers = np.unique(y, return_inverse=True)
+    images, targets = torch.from_numpy(np.moveaxis(X, -1, 1).copy()).to(device), torch.from_numpy(numbers).to(device)
+    # The generator of torch is global: what others drew from it stays as it was.
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layers: list[object] = []
+        for inputs in (images.shape[1], *[channels] * (depth - 1)):
+            layers += [nn.Conv2d(inputs, channels, filter_size, padding=filter_size // 2), nn.ReLU()]
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, len(classes))]
+        model = nn.Sequential(*layers).to(device)
+        optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
+        steps = epochs * -(-len(images) // BATCH)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+        for _ in range(epochs):
+            for rows in torch.randperm(len(images)).to(device).split(BATCH):
+                optimiser.zero_grad()
+                nn.functional.cross_entropy(model(images[rows]), targets[rows]).backward()
+                optimiser.step()
+                schedule.step()
+    with torch.no_grad():
+        parts = torch.from_numpy(np.moveaxis(X_test, -1, 1).copy()).split(1000)
+        found = [model(part.to(device)).argmax(dim=1).cpu().numpy() for part in parts]
+    return classes[np.concatenate(found)]

@@ -1,0 +1,108 @@
+"""The normalised function of the neural tangent kernel, depth by depth, and its polynomial of degree 8.
+
+Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
+Section 2, Figure 1 and Remark 1: the tangent kernel of rectified units is ``|x||y| K_L(a)`` in the cosine ``a``. On the
+left ``K_L(a) / (L + 1)`` for L = 2, 4, 8, 16, 32; on the right the polynomial of degree 8 for L = 3. Nothing is drawn
+at random, and nothing is smaller than in the publication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from phimap._progress import Stages
+from phimap.bench.experiment import Finding, Report, Table, as_dicts
+from phimap.bench.figures import panels, save
+from phimap.bench.options import BenchOptions
+from phimap.kernels import NTK
+from phimap.kernels.expansion import fitted_coefficients
+
+DEPTHS = (2, 4, 8, 16, 32)
+FITTED_DEPTH, DEGREE = 3, 8
+COSINES = np.linspace(-1.0, 1.0, 2001)
+#: Section 2: "a nearly constant value of roughly 0.3 (L + 1) on the interval [-1, 1 - O(1 / L)]".
+KNEE = 0.3
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The function at one depth.
+
+    Attributes
+    ----------
+    depth : int
+    level, least, most : float
+        Median, minimum and maximum of ``K_L(a) / (L + 1)`` on [-1, 1 - 1 / L].
+    """
+
+    depth: int
+    level: float
+    least: float
+    most: float
+
+
+def measure(depth: int) -> Measurement:
+    """Where the function is nearly constant, and how nearly."""
+    flat = NTK(depth).kappa(np.linspace(-1.0, 1.0 - 1.0 / depth, len(COSINES))) / (depth + 1)
+    return Measurement(depth, float(np.median(flat)), float(flat.min()), float(flat.max()))
+
+
+def fit_errors() -> tuple[float, float]:
+    """Root mean square and largest error of the polynomial over [-1, 1], in units of K(1) = L + 1.
+
+    The polynomial is that of `phimap.NTKSketch`: of least squares over Chebyshev nodes, no coefficient negative.
+    """
+    kappa = NTK(FITTED_DEPTH).kappa
+    polynomial = np.polynomial.polynomial.polyval(COSINES, fitted_coefficients(kappa, DEGREE))
+    errors = np.abs(polynomial - kappa(COSINES)) / (FITTED_DEPTH + 1)
+    return float(np.sqrt(np.square(errors).mean())), float(errors.max())
+
+
+def report(options: BenchOptions, stages: Stages) -> Report:
+    """Tables of both sides of the figure, and the figure."""
+    depths = options.depths or DEPTHS
+    found = [measure(depth) for depth in depths]
+    rms, largest = fit_errors()
+    lines = [(str(one.depth), f"{one.level:.3f}", f"{one.least:.3f}", f"{one.most:.3f}") for one in found]
+    fit = f"degree {DEGREE}, L = {FITTED_DEPTH}: error in units of K(1)"
+    tables = [
+        Table("K_L(a) / (L + 1) on [-1, 1 - 1 / L]", ("depth", "median", "least", "most"), lines),
+        Table(f"polynomial of {fit}", ("", "error"), [("mean square", f"{rms:.4f}"), ("largest", f"{largest:.4f}")]),
+    ]
+    paper = "Zandieh et al. (2021)"
+    findings = [
+        Finding(
+            paper,
+            f"Section 2 and Figure 1, left, L = {one.depth}",
+            "median of K_L(a) / (L + 1) on [-1, 1 - 1/L], and its range",
+            "as published",
+            f"{one.level:.2f} ({one.least:.2f} to {one.most:.2f})",
+            f"about {KNEE:g}, for large L",
+        )
+        for one in found
+    ]
+    words = f"{rms:.4f}; {largest:.4f}"
+    place = "Figure 1, right, and Remark 1"
+    findings.append(Finding(paper, place, f"{fit}, mean square; largest", "as published", words, "tight (a plot)"))
+    return Report(as_dicts(found), tables, {"ntk-function.png": partial(_figure, depths)}, findings)
+
+
+def _figure(depths: Sequence[int], path: Path) -> None:
+    figure, (axes,) = panels(9.6, 4.2, 1, 2)
+    for depth in depths:
+        axes[0].plot(COSINES, NTK(depth).kappa(COSINES) / (depth + 1), label=f"L = {depth}")
+    axes[0].set(xlabel="cosine a", ylabel="K_L(a) / (L + 1)", title="the function of the tangent kernel")
+    kappa = NTK(FITTED_DEPTH).kappa
+    polynomial = np.polynomial.polynomial.polyval(COSINES, fitted_coefficients(kappa, DEGREE))
+    axes[1].plot(COSINES, kappa(COSINES), label=f"K_{FITTED_DEPTH}(a)")
+    axes[1].plot(COSINES, polynomial, linestyle="--", label=f"polynomial of degree {DEGREE}")
+    axes[1].set(xlabel="cosine a", title=f"L = {FITTED_DEPTH}")
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False)
+    save(figure, path)

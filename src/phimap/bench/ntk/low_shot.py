@@ -1,0 +1,266 @@
+"""Accuracy from five labels of each class, on embeddings that a network trained elsewhere gives.
+
+Han, Avron, Shoham, Kim, Shin (2021), *Random features for the neural tangent kernel*, Appendix D, Table 3 and Figure 4:
+rows are embeddings of images, of dimension 512 from the last layer but one of a pretrained ResNet18; five random
+training rows of each class have labels, all test rows judge. Random features of depth 2 and 4,000 components are
+divided by their norms and serve a linear classifier; kernels serve support vector machines; five other classifiers
+stand beside them. As there, each method has the setting whose mean accuracy over all draws is best, on the test rows.
+
+Embeddings are read from `embeddings.npz`, which users make with a network of theirs: no network comes with the library.
+Without the file the pixels of digits take their place (``--sets MNIST``: those of MNIST); no figure is published for
+them.
+
+What differs: ten draws of the training rows for every set, where the publication has 50 for CIFAR-10 and VOC07
+(``--repeats 50``), and at most 10,000 test rows, the first ones (``--rows`` changes that); linear classifiers are
+logistic regressions with a penalty from a grid, fitted to the end, in place of 500 epochs of stochastic gradients at 12
+settings; the sketch has half of the width, where the publication tunes its share.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.svm import SVC
+
+import phimap as pm
+from phimap._files import DataError
+from phimap._progress import Stages
+from phimap.bench.datasets import SETS, Dataset, load, locate, unit_rows
+from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
+from phimap.bench.figures import legend_below, mark_widths, panels, save, styles
+from phimap.bench.ntk.methods import METHODS as MAPS
+from phimap.bench.options import BenchOptions
+from phimap.features import FeatureMap
+from phimap.kernels import NTK, Gaussian
+
+FILE = "embeddings.npz"
+DEPTH, SHOTS, WIDTH, MOST_ROWS = 2, 5, 4000, 10_000
+#: Penalties of logistic regression, and costs of support vector machines, on features of norm 1 and kernels of diagonal
+#: of order 1.
+COSTS = tuple(10.0**power for power in range(-2, 5))
+ENSEMBLES, NEIGHBOURS = (50, 100, 200, 500), (1, 2, 3, 5, 10)
+RANDOM = ("rff", "published-countsketch", "published-gibbs", "features")
+METHODS = ("linear", "neighbours", "adaboost", "forest", "linear-svm", "rbf", "ntk", *RANDOM)
+#: Table 3, mean accuracies in percent, in the order of the sets.
+PUBLISHED_SETS = ("CIFAR-10", "CIFAR-100", "VOC07", "Caltech-101", "CUB-200", "Dog-120", "Flower-102", "Food-101")
+PUBLISHED = {
+    "linear": (59.97, 37.61, 59.91, 82.41, 37.92, 66.09, 73.56, 29.04),
+    "neighbours": (47.64, 26.09, 50.32, 73.37, 24.78, 54.33, 56.36, 18.59),
+    "adaboost": (32.09, 9.56, 31.56, 26.41, 7.01, 22.72, 20.87, 6.20),
+    "forest": (56.79, 30.09, 56.16, 75.70, 29.71, 61.31, 64.49, 22.47),
+    "linear-svm": (58.59, 35.74, 60.63, 81.39, 36.68, 66.32, 70.94, 28.44),
+    "rbf": (59.16, 36.42, 60.79, 82.14, 36.67, 66.49, 71.41, 29.03),
+    "rff": (59.63, 37.74, 60.95, 82.17, 37.50, 67.38, 72.83, 30.02),
+    "ntk": (60.48, 37.53, 61.19, 82.83, 37.95, 67.72, 72.32, 29.63),
+    "published-countsketch": (60.63, 38.53, 61.44, 82.65, 38.11, 68.06, 73.62, 30.49),
+    "published-gibbs": (60.66, 38.49, 61.48, 82.67, 38.22, 68.07, 73.67, 30.50),
+}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One setting of one method on one draw of the training rows.
+
+    Attributes
+    ----------
+    dataset, method, setting : str
+    width, seed, n_rows : int
+        `width` is 0 for methods without features; `n_rows` have labels.
+    accuracy : float
+        On the test rows, in percent.
+    """
+
+    dataset: str
+    method: str
+    setting: str
+    width: int
+    seed: int
+    n_rows: int
+    accuracy: float
+
+
+def load_embeddings(folder: Any, names: Sequence[str] | None, seed: int) -> list[Dataset]:
+    """Sets of the file of embeddings, rows in float32; those that need no such file where it is not there.
+
+    Raises
+    ------
+    DataError
+        If a set of the file is named and the file is not there, or does not hold it.
+    """
+    known = [name for name in names or () if name not in SETS]
+    found = [load(name, folder, seed) for name in names or () if name in SETS]
+    try:
+        path = locate(FILE, folder)
+    except DataError:
+        if known:
+            raise
+        return found or [load("digits", folder, seed)]
+    with np.load(path, allow_pickle=False) as arrays:
+        there = [key.removesuffix("_Xtr") for key in arrays.files if key.endswith("_Xtr")]
+        for name in known or (there if not names else ()):
+            if name not in there:
+                raise DataError(f"there is no set {name} in {path}, which has {', '.join(there)}.")
+            X, y, X_test, y_test = (arrays[f"{name}_{key}"] for key in ("Xtr", "ytr", "Xte", "yte"))
+            found.append(Dataset(name, X.astype(np.float32), y, X_test.astype(np.float32), y_test))
+    return found
+
+
+def run(
+    data: Dataset,
+    methods: Sequence[str],
+    *,
+    widths: Sequence[int] = (WIDTH,),
+    depth: int = DEPTH,
+    draws: Sequence[int] = range(10),
+    most_rows: int = MOST_ROWS,
+) -> Iterator[Measurement]:
+    """Fit every setting of every method to `SHOTS` rows of each class, drawn by the seeds `draws`.
+
+    Methods are those of `METHODS`; random features have each of the `widths`.
+    """
+    X_test, y_test = data.X_test[:most_rows], data.y_test[:most_rows]
+    for draw in draws:
+        rng = np.random.default_rng(draw)
+        rows = [rng.permutation(np.flatnonzero(data.y == label))[:SHOTS] for label in np.unique(data.y)]
+        chosen = np.concatenate(rows)
+        X, y = data.X[chosen], data.y[chosen]
+        for method in methods:
+            for width in widths if method in RANDOM else (0,):
+                inputs, settings = _prepared(method, X, X_test, depth, width, draw)
+                for setting, model in settings:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore", ConvergenceWarning)
+                        model.fit(inputs[0], y)
+                    accuracy = 100.0 * float((model.predict(inputs[1]) == y_test).mean())
+                    yield Measurement(data.name, method, setting, width, draw, len(X), accuracy)
+
+
+def _prepared(
+    method: str, X: np.ndarray, X_test: np.ndarray, depth: int, width: int, seed: int
+) -> tuple[tuple[np.ndarray, np.ndarray], Iterator[tuple[str, Any]]]:
+    """What a method takes of the training and of the test rows, and its settings with a classifier each."""
+    if method in RANDOM:
+        phi = make_pipeline(_feature_map(method, X, depth, width, seed), Normalizer())
+        return (np.asarray(phi.fit_transform(X)), np.asarray(phi.transform(X_test))), _each(
+            LogisticRegression, COSTS, max_iter=1000
+        )
+    if method in ("rbf", "ntk"):
+        # The publication's first width, gamma = 1 / d on columns of variance 1, for rows of any scale.
+        kernel = NTK(depth) if method == "ntk" else Gaussian(_scale(X))
+        K, K_test = kernel(X.astype(np.float64)), kernel(X_test.astype(np.float64), X.astype(np.float64))
+        unit = float(K.trace()) / len(K) or 1.0
+        return (K / unit, K_test / unit), _each(SVC, COSTS, kernel="precomputed")
+    if method == "linear":
+        return (unit_rows(X, False), unit_rows(X_test, False)), _each(LogisticRegression, COSTS, max_iter=1000)
+    if method == "linear-svm":
+        return (unit_rows(X, False), unit_rows(X_test, False)), _each(SVC, COSTS, kernel="linear")
+    if method == "neighbours":
+        models = ((f"k = {k}", KNeighborsClassifier(k)) for k in NEIGHBOURS if k <= len(X) // 2)
+        return (X, X_test), models
+    ensemble = AdaBoostClassifier if method == "adaboost" else RandomForestClassifier
+    return (X, X_test), ((f"{n} trees", ensemble(n_estimators=n, random_state=seed)) for n in ENSEMBLES)
+
+
+def _each(make: Callable[..., Any], costs: Sequence[float], **options: Any) -> Iterator[tuple[str, Any]]:
+    return ((f"C = {cost:g}", make(C=cost, **options)) for cost in costs)
+
+
+def _scale(X: np.ndarray) -> float:
+    return float(np.sqrt(X.shape[1] * X.var(dtype=np.float64) / 2)) or 1.0
+
+
+def _feature_map(method: str, X: np.ndarray, depth: int, width: int, seed: int) -> FeatureMap:
+    if method == "rff":
+        return pm.FourierFeatures(Gaussian(_scale(X)), width, random_state=seed)
+    return MAPS[method](depth, width, X.shape[1], seed)
+
+
+def best(found: Sequence[Measurement]) -> list[Measurement]:
+    """The measurements of the setting whose mean accuracy is best, of one method at one width on one set."""
+    return max(grouped(found, "setting").values(), key=lambda draws: values(draws, "accuracy").mean())
+
+
+def report(options: BenchOptions, stages: Stages) -> Report:
+    """Fit the methods asked for: a table and a figure of each set."""
+    draws, methods = options.seeds(10), options.chosen(METHODS)
+    depth, widths = (options.depths or (DEPTH,))[0], sorted(options.widths or (WIDTH,))
+    asked: dict[str, Any] = {"depth": depth, "widths": widths, "draws": draws, "most_rows": options.rows or MOST_ROWS}
+    loaded = load_embeddings(options.data, options.sets, options.seed)
+    found: list[Measurement] = []
+    for data in loaded:
+        found += measured(stages, data.name, run(data, methods, **asked))
+    by_set = {data.name: having(found, dataset=data.name) for data in loaded}
+    tables = [_table(name, part, depth) for name, part in by_set.items()]
+    if not set(by_set) & set(PUBLISHED_SETS):
+        tables.append(
+            Table("embeddings", ("set", "why"), [(", ".join(PUBLISHED_SETS), f"not among the sets of {FILE}")])
+        )
+    figures = {}
+    if len(widths) > 1:
+        figures = {f"low-shot_{name}.png": partial(_figure, name, part) for name, part in by_set.items()}
+    findings = [one for name, part in by_set.items() for one in _findings(name, part, depth)]
+    return Report(as_dicts(found), tables, figures, findings)
+
+
+def _interval(draws: Sequence[Measurement]) -> str:
+    accuracies = values(draws, "accuracy")
+    half = 1.96 * accuracies.std(ddof=1) / len(accuracies) ** 0.5 if len(accuracies) > 1 else 0.0
+    return f"{accuracies.mean():.2f} ± {half:.2f}"
+
+
+def _table(dataset: str, found: Sequence[Measurement], depth: int) -> Table:
+    lines = []
+    for (method, width), fits in grouped(found, "method", "width").items():
+        chosen = best(fits)
+        lines.append((method, f"{width:,}" if width else "-", _interval(chosen), chosen[0].setting))
+    title = f"{dataset}, {found[0].n_rows:,} labels, tangent kernels of depth {depth}: test accuracy (%), 95 % interval"
+    return Table(title, ("method", "features", "accuracy", "setting"), lines)
+
+
+def _findings(dataset: str, found: Sequence[Measurement], depth: int) -> list[Finding]:
+    """Accuracies beside Table 3; of the widths the one that is nearest to the publication's."""
+    findings, nearest = [], min({one.width for one in found if one.width} or {0}, key=lambda width: abs(width - WIDTH))
+    for (method, width), fits in grouped(found, "method", "width").items():
+        if width not in (0, nearest):
+            continue
+        compared = dataset in PUBLISHED_SETS and method in PUBLISHED
+        known = f"{PUBLISHED[method][PUBLISHED_SETS.index(dataset)]:.2f}" if compared else "-"
+        size = f"{found[0].n_rows:,} labels, {len(best(fits))} draws"
+        size += f", m = {width:,}" if width else ""
+        size += f", depth {depth}" if method in ("ntk", *MAPS) else ""
+        size += "" if dataset in PUBLISHED_SETS else " (paper: eight sets of embeddings, none of them this one)"
+        place = f"Appendix D, Table 3, {dataset}, {method}"
+        findings.append(Finding("Han et al. (2021)", place, "accuracy (%)", size, _interval(best(fits)), known))
+    return findings
+
+
+def _figure(dataset: str, found: Sequence[Measurement], path: Path) -> None:
+    """Accuracy against the number of features, those of methods without any across: Figure 4."""
+    figure, ((axis,),) = panels(6.4, 4.4)
+    by_method = {method: part for (method,), part in grouped(found, "method").items()}
+    for method, style in styles(list(by_method)).items():
+        points = {
+            width: values(best(fits), "accuracy").mean()
+            for (width,), fits in grouped(by_method[method], "width").items()
+        }
+        if 0 in points:
+            axis.axhline(points[0], linestyle=":", color=style["color"], label=method)
+        else:
+            axis.plot(list(points), list(points.values()), marker="o", markersize=3, label=method, **style)
+    axis.set(xscale="log", xlabel="features", ylabel="test accuracy (%)", title=f"{dataset}: five labels a class")
+    mark_widths(axis, sorted({one.width for one in found if one.width}))
+    axis.grid(alpha=0.3)
+    legend_below(figure, axis, 4)
+    save(figure, path)

@@ -1,0 +1,269 @@
+"""The papers' variances and bounds beside what draws of features give.
+
+Liu et al. (2021), Section 3.1: the variance of an estimate at one pair of points, and its bias where there is one.
+Han et al. (2021), Theorems 2 and 3 (Zandieh et al. (2021), Theorems 6 and 7), Lemma 4, and the survey's Table 3: the
+number of features with which ``K + alpha I`` is known to a factor of 1 +- epsilon, on rows that are meant to break it:
+on half a circle, in three tight clusters, and equal. Lemma 3 of either: products of sketches, Taylor polynomials.
+
+What differs: the sources state bounds and test none of them. 12 rows, since the promised numbers grow with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import phimap as pm
+
+EPSILON, DELTA, ALPHA = 0.5, 0.1, 0.2
+ROWS, _LENGTH_SCALE = 12, 0.5
+# Of a variance: columns, directions, distances in length scales, and draws, which know it to 4 %.
+COLUMNS, DIRECTIONS, TAUS, DRAWS = 16, 32, (0.5, 1.0, 2.0), 2000
+# Draws of each promised number of features, and features of a piece.
+_BOUND_DRAWS, _PIECE = 15, 100_000
+# Of the bias of normalised features: draws that know it to 5 %, and draws of a piece; of SORF's, where its bound tells.
+_BIAS_DRAWS, _BIAS_PIECE = 1_600_000, 20_000
+SORF_COLUMNS, SORF_TAUS, _SORF_DRAWS = 256, (0.2, 0.8), 200
+# Of sketched products: columns of a pair and of the matrix, the draws of a pair, and alpha of the matrix.
+_FLAT_COLUMNS, _WIDE_COLUMNS, _SKETCH_DRAWS, SKETCH_ALPHA = 8, 64, 200, 0.5
+
+#: Methods of `phimap.theory.estimator_variance`: the name in the survey, and the options of the map.
+VARIANCES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gaussian": ("RFF", {"projection": "gaussian"}),
+    "gaussian-offset": ("RFF with offsets", {"projection": "gaussian", "pairing": "offset"}),
+    "gaussian-normalized": (
+        "NRFF",
+        {"projection": "gaussian", "pairing": "offset", "normalize_output": True},
+    ),
+    "orthogonal": ("ORF", {"projection": "orthogonal"}),
+    "orthogonal-offset": ("ORF with offsets", {"projection": "orthogonal", "pairing": "offset"}),
+    "fastfood": ("Fastfood (an upper bound)", {"projection": "fastfood"}),
+}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One figure of theory, and its simulation.
+
+    Attributes
+    ----------
+    name : str
+        Of the variance's method or of the bound.
+    setting : str
+        The distance in length scales, or the rows.
+    predicted, measured : float
+        Variances; of a bound epsilon, and the mean over draws of what it bounds.
+    n_components : int
+        Directions of a variance, or the number that a bound promises to be enough.
+    failures : int
+        Draws that missed epsilon.
+    draws : int
+    printed : int or None
+        The number by the source's printed formula, where its proof gives another.
+    """
+
+    name: str
+    setting: str
+    predicted: float
+    measured: float
+    n_components: int
+    failures: int
+    draws: int
+    printed: int | None = None
+
+
+def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[Measurement]:
+    """Every variance at every distance, by the library's features."""
+    for method, (_, options) in VARIANCES.items():
+        for tau in TAUS:
+            # In no direction that a structured projection prefers.
+            difference = np.random.default_rng(seed).standard_normal(COLUMNS)
+            rows = np.stack([np.zeros(COLUMNS), tau * difference / np.linalg.norm(difference)]) + 0.3
+            width = DIRECTIONS if "pairing" in options else 2 * DIRECTIONS
+            found = np.empty(draws)
+            for draw in range(draws):
+                stream = np.random.SeedSequence([seed, draw])
+                phi = pm.FourierFeatures(pm.kernels.Gaussian(), width, random_state=stream, **options)
+                first, second = phi.fit_transform(rows)
+                found[draw] = first @ second
+            predicted = pm.theory.estimator_variance(method, tau, DIRECTIONS, COLUMNS)
+            yield Measurement(method, f"{tau:g}", predicted, float(found.var(ddof=1)), DIRECTIONS, 0, draws)
+
+
+def biases(seed: int = 0) -> Iterator[Measurement]:
+    """The mean error of normalised features beside its leading order, and that of SORF below its bound."""
+    rng = np.random.default_rng(seed)
+    for tau in TAUS[:2]:
+        # The offset makes w.x + b uniform: of the rows the distance alone matters.
+        errors = []
+        for _ in range(_BIAS_DRAWS // _BIAS_PIECE):
+            b = rng.uniform(0, 2 * np.pi, (_BIAS_PIECE, DIRECTIONS))
+            f, g = np.cos(b), np.cos(b + tau * rng.standard_normal(b.shape))
+            norms = np.sqrt(np.square(f).sum(axis=1) * np.square(g).sum(axis=1))
+            errors.append(np.mean((f * g).sum(axis=1) / norms) - np.exp(-(tau**2) / 2))
+        predicted = pm.theory.estimator_bias("gaussian-normalized", tau, DIRECTIONS)
+        found = float(np.mean(errors))
+        yield Measurement("gaussian-normalized", f"{tau:g}", predicted, found, DIRECTIONS, 0, _BIAS_DRAWS)
+    for tau in SORF_TAUS:
+        rows = np.zeros((2, SORF_COLUMNS))
+        # Two columns: far from the Gaussian directions for which SORF has no bias.
+        rows[1, :2] = 0.6 * tau, -0.8 * tau
+        found = np.empty(_SORF_DRAWS)
+        for draw in range(_SORF_DRAWS):
+            stream = np.random.SeedSequence([seed, draw])
+            phi = pm.FourierFeatures(pm.kernels.Gaussian(), 2 * SORF_COLUMNS, projection="sorf", random_state=stream)
+            first, second = phi.fit_transform(rows)
+            found[draw] = first @ second
+        predicted = pm.theory.estimator_bias("sorf", tau, SORF_COLUMNS, SORF_COLUMNS)
+        bias = abs(float(found.mean()) - np.exp(-(tau**2) / 2))
+        yield Measurement("sorf", f"{tau:g}", predicted, bias, SORF_COLUMNS, 0, _SORF_DRAWS)
+
+
+def _unit(X: np.ndarray) -> np.ndarray:
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def hard_rows(n: int = ROWS, seed: int = 0) -> dict[str, np.ndarray]:
+    """Rows of norm 1 on which bounds are tight or break."""
+    angle = np.linspace(0, np.pi, n)
+    centres = np.eye(4)[np.minimum(np.arange(n) // (n // 2 - 1), 2)]
+    return {
+        "half a circle": np.stack([np.cos(angle), np.sin(angle)], axis=1),
+        "three clusters": _unit(centres + 0.01 * np.random.default_rng(seed).standard_normal((n, 4))),
+        "equal rows": np.tile([0.6, 0.8], (n, 1)),
+    }
+
+
+def _steps(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
+    return np.sqrt(2 / m) * (X @ rng.standard_normal((X.shape[1], m)) > 0)
+
+
+def _modified_relu(X: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
+    """Rectified features for directions by the modified law, whose lengths do not count."""
+    W = rng.standard_normal((X.shape[1], m))
+    return np.sqrt(2 * X.shape[1] / m) * np.maximum(X @ (W / np.linalg.norm(W, axis=0)), 0)
+
+
+def _pairs(X: np.ndarray, s: int, rng: np.random.Generator) -> np.ndarray:
+    projected = X @ rng.standard_normal((X.shape[1], s)) / _LENGTH_SCALE
+    return np.concatenate([np.cos(projected), np.sin(projected)], axis=1) / np.sqrt(s)
+
+
+#: Bounds: papers and places, features (rows, number, generator), and the kernel.
+BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], Any]] = {
+    "arccosine0-spectral": (
+        (("Han et al. (2021)", "Theorem 2"), ("Zandieh et al. (2021)", "Theorem 6")),
+        _steps,
+        pm.kernels.ArcCosine(order=0),
+    ),
+    "arccosine1-spectral": (
+        (("Han et al. (2021)", "Theorem 3"), ("Zandieh et al. (2021)", "Theorem 7")),
+        _modified_relu,
+        pm.kernels.ArcCosine(order=1),
+    ),
+    "fourier-spectral": (
+        (("Liu et al. (2021)", "Table 3, spectral approximation"),),
+        _pairs,
+        pm.kernels.Gaussian(_LENGTH_SCALE),
+    ),
+}
+
+
+def bounds(draws: int = _BOUND_DRAWS) -> Iterator[Measurement]:
+    """The promised number of features of every bound, on every hard set."""
+    for name, (_, features, kernel) in BOUNDS.items():
+        for rows, X in hard_rows().items():
+            K = kernel(X)
+            given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "alpha": ALPHA}
+            given["statistical_dimension"] = pm.metrics.statistical_dimension(K, ALPHA)
+            if name == "arccosine1-spectral":
+                given |= {"d": X.shape[1], "operator_norm": float(np.linalg.norm(X, 2))}
+            else:
+                given["n"] = len(X)
+            promised = pm.theory.required_features(name, **given)
+            found = [_deviation(_estimate(features, X, promised.value, seed), K) for seed in range(draws)]
+            yield _bound(name, rows, promised, found)
+
+
+def _bound(name: str, setting: str, promised: Any, found: Sequence[float]) -> Measurement:
+    """Draws of what is bounded by epsilon, with the promised number."""
+    failures = sum(one > EPSILON for one in found)
+    mean = float(np.mean(found))
+    return Measurement(name, setting, EPSILON, mean, promised.value, failures, len(found), promised.printed)
+
+
+def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[Measurement]:
+    """Sketches of products at a pair and as a matrix, and the largest error of the Taylor polynomials."""
+    given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
+    promised = pm.theory.required_features("tensor-countsketch", **given)
+    # A flat vector, whose products collide most: one basis vector is sketched without error.
+    flat = np.full((1, _FLAT_COLUMNS), _FLAT_COLUMNS**-0.5)
+    found = []
+    for seed in range(_SKETCH_DRAWS):
+        (z,) = _squares(flat, promised.value, seed)
+        found.append(abs(float(z @ z) - 1))
+    yield _bound("tensor-countsketch", "a flat vector", promised, found)
+    # The rows in general position of a wider space: products of two or four columns would hardly collide.
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((_WIDE_COLUMNS, _WIDE_COLUMNS)))[0]
+    for rows, narrow in hard_rows().items():
+        X = narrow @ rotation[: narrow.shape[1]]
+        K = np.square(X @ X.T)
+        dimension = pm.metrics.statistical_dimension(K, SKETCH_ALPHA)
+        promised = pm.theory.required_features("tensor-countsketch-spectral", **given, statistical_dimension=dimension)
+        sketches = (_squares(X, promised.value, seed) for seed in range(draws))
+        found = [_deviation(Z @ Z.T, K, SKETCH_ALPHA) for Z in sketches]
+        yield _bound("tensor-countsketch-spectral", rows, promised, found)
+    for name, (remainder, epsilons) in _TAYLOR.items():
+        for epsilon in epsilons:
+            p = pm.theory.required_features(name, epsilon=epsilon).value
+            error = remainder(p)
+            yield Measurement(name, f"{epsilon:g}", epsilon, error, p, int(error > epsilon), 1)
+
+
+def _squares(X: np.ndarray, m: int, seed: int) -> np.ndarray:
+    return pm.sketches.TensorSketch(m, degree=2, random_state=seed).fit_transform(X)
+
+
+def _coefficients(p: int) -> tuple[np.ndarray, np.ndarray]:
+    """``(2 i)! / (4^i i!^2) / pi`` and i, for i = 0, ..., p."""
+    i = np.arange(p + 1)
+    ratios = np.concatenate([[1.0], (2 * i[1:] - 1) / (2 * i[1:])])
+    return np.cumprod(ratios) / np.pi, i
+
+
+def _remainder0(p: int) -> float:
+    """Largest error on [-1, 1] of the Taylor polynomial of kappa0 with terms up to p: all are positive, so at 1."""
+    c, i = _coefficients(p)
+    return float(1 / 2 - (c / (2 * i + 1)).sum())
+
+
+def _remainder1(p: int) -> float:
+    """The same of kappa1, whose terms are integrals of those of kappa0."""
+    c, i = _coefficients(p)
+    return float(1 / 2 - 1 / np.pi - (c / ((2 * i + 1) * (2 * i + 2))).sum())
+
+
+_TAYLOR: dict[str, tuple[Callable[[int], float], Sequence[float]]] = {
+    "taylor-arccosine1": (_remainder1, (0.1, 1e-3, 1e-5)),
+    "taylor-arccosine0": (_remainder0, (0.1, 0.01, 1e-3)),
+}
+
+
+def _estimate(features: Callable[..., np.ndarray], X: np.ndarray, m: int, seed: int) -> np.ndarray:
+    """``Z Z^T`` in pieces of bounded size."""
+    rng, total = np.random.default_rng(seed), np.zeros((len(X), len(X)))
+    for start in range(0, m, _PIECE):
+        piece = min(m - start, _PIECE)
+        Z = features(X, piece, rng)
+        total += Z @ Z.T * (piece / m)
+    return total
+
+
+def _deviation(A: np.ndarray, K: np.ndarray, alpha: float = ALPHA) -> float:
+    """The least epsilon of the guarantee: the largest ``|eigenvalue - 1|`` of A + alpha against K + alpha."""
+    eigenvalues, vectors = np.linalg.eigh(K)
+    root = vectors / np.sqrt(np.maximum(eigenvalues, 0) + alpha)
+    return float(np.abs(np.linalg.eigvalsh(root.T @ (A - K) @ root)).max())
