@@ -13,7 +13,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench import datasets, uci
 from phimap.bench.exact_ridge import feature_predictions, fit_predict, kernel_predictions, predictions
-from phimap.bench.ntk import classification, error, function, low_shot, mnist, regression, spectral
+from phimap.bench.ntk import activations, classification, error, function, low_shot, mnist, regression, spectral
 from phimap.bench.ntk.methods import METHODS, shared
 from phimap.bench.options import BenchOptions
 from phimap.cli.commands import app
@@ -299,8 +299,25 @@ def test_embeddings_are_read(tmp_path):
         low_shot.load_embeddings(tmp_path, ["VOC07"], 0)
 
 
+@pytest.mark.parametrize("activation", ["relu", "gelu", "leaky-relu", "sin"])
+def test_kernels_are_those_of_wide_networks(activation, digits):
+    options = {"depths": (1, 2), "n_rows": 100, "widths": (1024,)}
+    found = list(activations.run("digits", digits.X, [activation], activations.METHODS, **options))
+    assert [(one.depth, one.method) for one in found] == [(L, m) for L in (1, 2) for m in activations.METHODS]
+    for one in found:
+        # Means of 20 networks of width 1,024 err by about (some depth / 20,480)^(1/2), maps by a hundredth.
+        assert one.error < 0.05
+        assert abs(one.ratio - 1) < 0.05
+    rows = digits.X[:8] / np.linalg.norm(digits.X[:8], axis=1)[:, None]
+    mean = activations.network_kernel(rows, 2, activation, 1024, range(20))
+    # Mutants: another depth, and another activation.
+    for other in (NTK(1, activation), NTK(2, "abs")):
+        assert np.linalg.norm(mean - other(rows)) > 0.05 * np.linalg.norm(mean)
+
+
 COMMANDS = [
     "ntk-function",
+    "ntk-activations --sets digits --kernels gelu,abs --features 64 --depths 1,2 --rows 60 --repeats 2",
     "ntk-low-shot --sets digits --features 64,128 --methods rff,features,forest --repeats 2",
     "ntk-error --sets digits --methods features,gradient --depths 1 --features 64 --rows 50 --repeats 2",
     "ntk-spectral --sets digits --features 40 --rows 50 --repeats 1",

@@ -26,6 +26,10 @@ EXPERIMENTS = {
         "ntk.function",
         "Zandieh et al. (2021), Figure 1: the function of the tangent kernel, and its polynomial of degree 8",
     ),
+    "ntk-activations": (
+        "ntk.activations",
+        "Zandieh et al. (2021), Equations 18 to 20: tangent kernels of other activations, their maps and networks",
+    ),
     "ntk-error": (
         "ntk.error",
         "Han et al. (2021), Figure 2: error of neural tangent maps by width, on 1,000 rows of its 10,000",

@@ -154,7 +154,7 @@ def test_lengths_are_exact(depth, activation):
     options = {"n_components": 1024, "hidden_components": 64, "random_state": 0}
     phi = pm.CNTKSketch(depth, 1, activation=activation, **options)
     Z = phi.fit_transform(X)
-    # Slopes of others are those of a function smoothed over a 128th.
+    # Slopes of others are those of a function smoothed over a 64th.
     tolerance = 1e-9 if activation in ("relu", "abs") else 1e-4
     np.testing.assert_allclose(np.square(Z).sum(axis=1), phi.kernel_.diag(X), rtol=tolerance)
     assert relative_error(phi, X) > 1e-3
@@ -261,7 +261,7 @@ def test_remainder_features_are_kappa_beyond_degree_one(order, kappa):
 @pytest.mark.parametrize("order", [0, 1])
 @pytest.mark.parametrize("activation", ["abs", LeakyReLU(0.3), "erf", "gelu", "cos"])
 def test_remainder_features_of_units_are_their_duals_beyond_degree_one(activation, order):
-    """Six standard errors, beyond the bias of slopes smoothed over a 128th; mutant: a factor."""
+    """Six standard errors, beyond the bias of slopes smoothed over a 64th; mutant: a factor."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6, 16))
     lengths = np.linspace(0.3, 2.0, 6)

@@ -41,7 +41,7 @@ def test_semidefinite_fit_finds_what_there_is_and_never_less_than_nothing(rng):
 @pytest.mark.parametrize("kernel", [NTK(1, "gelu"), NTK(3, "erf"), NTK(2, "softplus"), NNGP(2, "cos"), NTK(2, np.tanh)])
 def test_fits_are_the_kernel_at_all_norms(kernel, rng):
     rows = rng.standard_normal((300, 6)) * np.geomspace(0.3, 2, 300)[:, None] / 6**0.5
-    fit = NormFit(kernel, 6, rows, np.linspace(-0.9, 0.9, 200))
+    fit = NormFit.of(kernel, 6, rows, np.linspace(-0.9, 0.9, 200))
     series = fit.of_degree(32)
     norms, cosines = np.geomspace(0.2, 3, 7), np.linspace(-0.9, 0.9, 9)
     angle = np.broadcast_to(np.arccos(cosines), (7, 7, 9)).copy()

@@ -32,7 +32,7 @@ from phimap.records import Record, of_number, with_lengths
 
 # The rule for moments of an activation: points to 8 standard deviations, an even number, so that none is at a kink.
 _POINTS, _REACH = 128, 8.0
-# Slopes are central differences of this step, a power of two: of the function smoothed over it, by a 1e-5th.
+# Slopes are central differences over twice this step, a power of two: they err by about 1e-5.
 _STEP = 2.0**-7
 
 

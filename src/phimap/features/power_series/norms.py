@@ -11,6 +11,7 @@ is positive semidefinite where the matrices of the M_j at the nodes are, and the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ _TESTED, _COSINES = 9, np.array([-1.0, -0.5, 0.0, 0.5, 0.9, 1.0])
 # Norms of rows to come are up to this many times those of the sample, and without one up to so many times the root of
 # the number of features.
 _MARGIN, _REACH = 1.1, 4.0
+# Fits that are remembered, of a few megabytes each: maps of one data set differ in width or in seed.
+_REMEMBERED = 4
 # Factors below this share of the largest matrix's trace are rounding.
 _ROUNDING = 1e-10
 
@@ -107,27 +110,45 @@ class NormSeries:
 class NormFit:
     """Fits of a kernel by powers of the cosine, over the norms of a sample."""
 
+    @classmethod
+    def of(
+        cls, kernel: RotationInvariantKernel, n_features: int, rows: Any = None, cosines: np.ndarray | None = None
+    ) -> NormFit:
+        """The fit for rows of a sample, or for unknown ones: the same as before where kernel, norms and cosines are."""
+        norms = None if rows is None else row_norms(rows)
+        options = tuple(sorted(kernel.get_params(deep=False).items()))
+        if not all(isinstance(value, str | int | float) for _, value in options):
+            # What a function gives may change between two calls.
+            return cls(kernel, n_features, norms, cosines)
+        known = (None if numbers is None else np.asarray(numbers, np.float64).tobytes() for numbers in (norms, cosines))
+        return _fit_of(type(kernel), options, n_features, *known)
+
     def __init__(
-        self, kernel: RotationInvariantKernel, n_features: int, rows: Any = None, cosines: np.ndarray | None = None
+        self,
+        kernel: RotationInvariantKernel,
+        n_features: int,
+        norms: np.ndarray | None = None,
+        cosines: np.ndarray | None = None,
     ):
         power = kernel.norm_power
         assert power is not None  # others have no such series
         self._kernel, self._power = kernel, power
         # Unknown norms: between 1, of rows that were divided by them, and the root of d, of standardised columns.
-        norms = np.full(2, n_features**0.25) if rows is None else row_norms(rows)
+        known = norms is not None
+        norms = norms if known else np.full(2, n_features**0.25)
         positive = norms[norms > 0]
         centre = float(np.sqrt(np.square(positive).mean())) if positive.size else 1.0
-        low, high = (0.0, _REACH * centre**2) if rows is None else (centre / _MARGIN, centre * _MARGIN)
-        if rows is not None and positive.size:
+        low, high = (centre / _MARGIN, centre * _MARGIN) if known else (0.0, _REACH * centre**2)
+        if known and positive.size:
             low, high = positive.min() / _MARGIN, positive.max() * _MARGIN
         if power == 0:
             # Such a kernel is not 0 at rows of zeros.
             low = 0.0
         ends = ((low - centre) / (low + centre), (high - centre) / (high + centre))
         # Errors count as they do in a kernel matrix, those of long rows more; where no norm is known they count alike.
-        self._weight = 0 if rows is None else power
+        self._weight = power if known else 0
         self._judges = np.quantile(positive if positive.size else [centre], (np.arange(_JUDGES) + 0.5) / _JUDGES)
-        if rows is None:
+        if not known:
             places = ends[0] + (ends[1] - ends[0]) * (np.arange(_JUDGES) + 0.5) / _JUDGES
             self._judges = centre * (1.0 + places) / (1.0 - places)
         # Between the ends, where the kernel may have no value: at a norm of 0.
@@ -137,16 +158,23 @@ class NormFit:
             if self._interpolation_error(tested) < _TOLERANCE:
                 break
         self._cosines, (self._places, self._weights) = cosines, fitting_nodes(cosines)
-        self._at_nodes = self._divided(self.functions.nodes(), self.functions.nodes(), self._places)
-        self._at_judges = self._divided(self._judges, self._judges, self._places)
+        self._at_nodes = _mirrored(self._at_pairs(self.functions.nodes(), self._places))
+        self._at_judges = self._at_pairs(self._judges, self._places)
         self._values = self.functions.columns(host(), norms) * self._sizes(norms)[:, None]
+        self._found: dict[int, NormSeries] = {}
 
     def of_degree(self, degree: int) -> NormSeries:
         """The series of powers up to a degree: those that serve some of the norms, with matrices fitted to all."""
+        if degree not in self._found:
+            self._found[degree] = self._fitted(degree)
+        return self._found[degree]
+
+    def _fitted(self, degree: int) -> NormSeries:
         nodes = self.functions.nodes()
         coefficients = np.zeros(degree + 1)
-        for i in range(0, len(self._judges), len(self._judges) // _SUPPORTS):
-            found = fitted_coefficients(lambda _, own=self._at_judges[i, i]: own, degree, self._cosines)
+        first, second = np.triu_indices(len(self._judges))
+        for own in self._at_judges[first == second][:: len(self._judges) // _SUPPORTS]:
+            found = fitted_coefficients(lambda _, own=own: own, degree, self._cosines)
             coefficients = np.maximum(coefficients, found)
         powers = np.flatnonzero(coefficients > _LEAST_COEFFICIENT * coefficients.sum())
         to_nodes = np.linalg.inv(self.functions.columns(host(), nodes))
@@ -181,28 +209,57 @@ class NormFit:
         """The weights (n,) of rows of these norms."""
         return (norms / self.functions.centre) ** self._weight
 
-    def _divided(self, x: Any, y: Any, cosines: np.ndarray) -> np.ndarray:
-        """The kernel (n, m, k) of norms (n,), (m,) and cosines (k,), divided by the power of the norms."""
-        x, y = np.atleast_1d(x), np.atleast_1d(y)
-        angle = np.broadcast_to(np.arccos(cosines), (x.size, y.size, cosines.size)).copy()
-        values = self._kernel._of_polar(x[:, None, None], y[:, None], angle)
-        return values / np.multiply.outer(x, y)[:, :, None] ** self._power
+    def _at_pairs(self, norms: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+        """The kernel (n (n + 1) / 2, k) of pairs of norms (n,), row by row of the upper triangle, and cosines (k,).
+
+        It is divided by the power of the norms.
+        """
+        first, second = np.triu_indices(norms.size)
+        x, y = norms[first][:, None], norms[second][:, None]
+        angle = np.broadcast_to(np.arccos(cosines), (first.size, cosines.size)).copy()
+        values = self._kernel._of_polar(x, y, angle)
+        return values / (x * y) ** self._power
 
     def _interpolation_error(self, norms: np.ndarray) -> float:
         nodes, ops = self.functions.nodes(), host()
         lagrange = self.functions.columns(ops, norms) @ np.linalg.inv(self.functions.columns(ops, nodes))
-        exact = self._divided(norms, norms, _COSINES)
-        found = np.einsum("ra,abk,sb->rsk", lagrange, self._divided(nodes, nodes, _COSINES), lagrange)
+        exact, at_nodes = (_mirrored(self._at_pairs(places, _COSINES)) for places in (norms, nodes))
+        found = np.einsum("ra,abk,sb->rsk", lagrange, at_nodes, lagrange, optimize=True)
         roots = np.sqrt(np.diagonal(exact[:, :, -1]))
         return float(np.abs((found - exact) / np.multiply.outer(roots, roots)[:, :, None]).max())
 
     def _fit_error(self, coefficients: np.ndarray, factors: list[np.ndarray]) -> float:
-        columns = self.functions.columns(host(), self._judges)
-        sizes = self._sizes(self._judges)
-        error = self._at_judges.copy()
-        for power in np.flatnonzero(coefficients):
-            values = columns @ factors[power]
-            error -= coefficients[power] * np.multiply.outer(values @ values.T, self._places**power)
-        error *= np.multiply.outer(sizes, sizes)[:, :, None]
-        distances = np.sqrt(np.square(error).mean(axis=(0, 1)))
+        sized = self.functions.columns(host(), self._judges) * self._sizes(self._judges)[:, None]
+        first, second = np.triu_indices(len(self._judges))
+        powers = np.flatnonzero(coefficients)
+        values = [sized @ factors[power] for power in powers]
+        matrices = np.array([(own @ own.T)[first, second] for own in values]).reshape(len(powers), first.size)
+        weights = np.prod(self._sizes(self._judges)[np.array([first, second])], axis=0)
+        error = self._at_judges * weights[:, None]
+        error -= (matrices.T * coefficients[powers]) @ self._places ** powers[:, None]
+        # Pairs of two judges count twice.
+        counts = np.where(first == second, 1.0, 2.0) / len(self._judges) ** 2
+        distances = np.sqrt(counts @ np.square(error, out=error))
         return root_mean_square(lambda _: distances, self._cosines)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _fit_of(
+    kernel: type[RotationInvariantKernel],
+    options: tuple[tuple[str, Any], ...],
+    n_features: int,
+    norms: bytes | None,
+    cosines: bytes | None,
+) -> NormFit:
+    """The fit of a kernel with such parameters, for norms and cosines in float64."""
+    known = (None if numbers is None else np.frombuffer(numbers) for numbers in (norms, cosines))
+    return NormFit(kernel(**dict(options)), n_features, *known)
+
+
+def _mirrored(pairs: np.ndarray) -> np.ndarray:
+    """Symmetric matrices (n, n, k) of the rows (n (n + 1) / 2, k) of their upper triangles."""
+    n = int((2 * len(pairs)) ** 0.5)
+    whole = np.empty((n, n, pairs.shape[1]))
+    first, second = np.triu_indices(n)
+    whole[first, second] = whole[second, first] = pairs
+    return whole

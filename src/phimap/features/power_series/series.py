@@ -21,6 +21,8 @@ from phimap.kernels.expansion import fit_error, fitted_coefficients
 
 # Degrees of the polynomial fitted to a function of the cosine. Few of its coefficients are not 0, whatever the degree.
 _FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
+# Up to this degree a step that does not pay says nothing: it adds one more power, and an odd kernel has no even one.
+_LEAST_LAST = 2
 # Share of the error that is left, at most, where twice the degree is worth it.
 _GAIN = 0.95
 
@@ -85,7 +87,7 @@ class SeriesPlan:
         fit = (
             None
             if kernel.is_homogeneous
-            else NormFit(kernel, n_features, None if known is None else known.rows, cosines)
+            else NormFit.of(kernel, n_features, None if known is None else known.rows, cosines)
         )
         best = None
         for degree in _FITTED_DEGREES if options.degree is None else (options.degree,):
@@ -96,9 +98,10 @@ class SeriesPlan:
                 series = fit.of_degree(degree)
                 found = plan(series.coefficients, series.fit_error, series)
             # A higher degree costs time: it has to pay.
-            if best is not None and found.predicted_error() >= _GAIN * best.predicted_error():
+            if best is None or found.predicted_error() < _GAIN * best.predicted_error():
+                best = found
+            elif degree > _LEAST_LAST:
                 break
-            best = found
         assert best is not None  # there is a degree
         return best
 

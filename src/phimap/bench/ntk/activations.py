@@ -1,0 +1,185 @@
+"""Tangent kernels of other activations: error of the maps, and the kernel beside gradients of finite networks.
+
+Zandieh, Han, Avron, Shoham, Kim, Shin (2021), *Scaling neural tangent kernels via sketching and random features*,
+Equations 18 to 20: the recursion of the tangent kernel for any activation, with its dual functions. The publication
+has no experiment on others than the ReLU. Here: relative Frobenius errors of `NTKFeatures` and `NTKSketch` on rows of
+norm 1, and that of the mean gradient kernel of finite networks, whose distance from the kernel shrinks with the width
+and with the number of networks.
+
+By default 1,000 rows, 8,192 features and one draw; 20 networks of width 1,024 on 8 of the rows. ``--kernels`` names
+the activations, ``--features`` the widths of maps and networks: ``--methods networks --features 8192`` takes minutes
+an activation and some 2 GB.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import phimap as pm
+from phimap._progress import Stages
+from phimap.bench.datasets import load, unit_rows
+from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, mean_and_standard_deviation, measured
+from phimap.bench.options import BenchOptions
+from phimap.kernels import NTK
+from phimap.kernels.wide_layers import tangent_layer
+from phimap.ops.activations import FUNCTIONS, RECTIFIED
+
+ACTIVATIONS = ("erf", "gelu", "sin", "leaky-relu")
+DEPTHS = (1, 2, 3)
+MAPS = {"features": pm.NTKFeatures, "sketch": pm.NTKSketch}
+METHODS = (*MAPS, "networks")
+WIDTH, ROWS, DRAWS = 8192, 1000, 1
+NETWORK_WIDTH, NETWORK_ROWS, NETWORKS = 1024, 8, 20
+PAPER = "Zandieh et al. (2021)"
+# Slopes are central differences, which err by less than float32 does.
+_STEP = 1e-4
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One draw of a map, or the mean of some networks.
+
+    Attributes
+    ----------
+    dataset : str
+    n_rows : int
+    activation : str
+    depth : int
+    method : str
+    width : int
+        Features of a map, units of each layer of a network.
+    draws : int
+        Networks that the mean is of; 1 for maps.
+    seed : int
+    error : float
+        Relative Frobenius error.
+    ratio : float
+        Factor of the exact kernel that is nearest to the estimate, 1 without a bias in scale.
+    seconds : float
+    """
+
+    dataset: str
+    n_rows: int
+    activation: str
+    depth: int
+    method: str
+    width: int
+    draws: int
+    seed: int
+    error: float
+    ratio: float
+    seconds: float
+
+
+def network_kernel(X: np.ndarray, depth: int, activation: str, width: int, seeds: Sequence[int]) -> np.ndarray:
+    """Mean gradient inner products (n, n) of networks ``v . h_L``, ``h_l = (c / width)^(1/2) sigma(W_l h_(l-1))``.
+
+    All numbers of v and W_l are independent standard Gaussians, and the gradient is taken with respect to all of them.
+    Products are in float32, sums over networks in float64.
+    """
+    gain = (tangent_layer(activation).gain / width) ** 0.5
+    total = np.zeros((len(X), len(X)))
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        matrices, inputs, slopes, h = [], [], [], X.astype(np.float32)
+        for _ in range(depth):
+            matrices.append(rng.standard_normal((h.shape[1], width), dtype=np.float32))
+            inputs.append(h)
+            projected = (h @ matrices[-1]).astype(np.float64)
+            ahead, behind = (_values(activation, projected + step) for step in (_STEP, -_STEP))
+            slopes.append((gain / (2 * _STEP) * (ahead - behind)).astype(np.float32))
+            h = (gain * _values(activation, projected)).astype(np.float32)
+        total += h @ h.T
+        signal = rng.standard_normal(width, dtype=np.float32) * slopes[-1]
+        for layer in range(depth - 1, -1, -1):
+            total += (signal @ signal.T) * (inputs[layer] @ inputs[layer].T)
+            if layer:
+                signal = (signal @ matrices[layer].T) * slopes[layer - 1]
+    return total / len(seeds)
+
+
+def _values(activation: str, x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0) if activation in RECTIFIED else FUNCTIONS[activation](x)
+
+
+def run(
+    name: str,
+    X: np.ndarray,
+    activations: Sequence[str],
+    methods: Sequence[str],
+    *,
+    depths: Sequence[int] = DEPTHS,
+    widths: Sequence[int] | None = None,
+    n_rows: int = ROWS,
+    draws: Sequence[int] = range(DRAWS),
+    networks: Sequence[int] = range(NETWORKS),
+) -> Iterator[Measurement]:
+    """Measure the methods on rows of a set, which are drawn and divided by their norms; `networks` are their seeds."""
+    rows = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))[:n_rows]], False).astype(np.float64)
+    for activation in activations:
+        for depth in depths:
+            for method in methods:
+                few = rows[:NETWORK_ROWS] if method == "networks" else rows
+                exact = NTK(depth, activation)(few)
+                for width in widths or [NETWORK_WIDTH if method == "networks" else WIDTH]:
+                    for seeds in [networks] if method == "networks" else [[seed] for seed in draws]:
+                        start = time.perf_counter()
+                        if method == "networks":
+                            found = network_kernel(few, depth, activation, width, seeds)
+                        else:
+                            phi = MAPS[method](depth, width, activation=activation, random_state=seeds[0])
+                            Z = phi.fit_transform(few)
+                            found = Z @ Z.T
+                        seconds = time.perf_counter() - start
+                        error = float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+                        ratio = float(np.vdot(found, exact) / np.vdot(exact, exact))
+                        facts = (name, len(few), activation, depth, method, width, len(seeds), seeds[0])
+                        yield Measurement(*facts, error, ratio, seconds)
+
+
+def report(options: BenchOptions, stages: Stages) -> Report:
+    """A table of errors and ratios, and each of them as a finding."""
+    activations = list(options.kernels or ACTIVATIONS)
+    for activation in activations:
+        tangent_layer(activation)
+    name = (options.sets or ["MNIST" if options.data else "digits"])[0]
+    X, methods = load(name, options.data).X, options.chosen(METHODS)
+    depths, widths = options.depths or DEPTHS, options.widths
+    found = measured(
+        stages,
+        "other activations",
+        run(
+            name,
+            X,
+            activations,
+            methods,
+            depths=depths,
+            widths=widths,
+            n_rows=options.rows or ROWS,
+            draws=options.seeds(DRAWS),
+            networks=options.seeds(NETWORKS),
+        ),
+    )
+    lines, findings = [], []
+    for (activation, depth, method, width), some in grouped(found, "activation", "depth", "method", "width").items():
+        error, ratio = (
+            mean_and_standard_deviation([getattr(one, fact) for one in some]) for fact in ("error", "ratio")
+        )
+        one = some[0]
+        lines.append((activation, str(depth), method, f"{width:,}", str(one.draws), error, ratio))
+        what = f"mean of {one.draws} networks of width" if method == "networks" else f"{MAPS[method].__name__}, m ="
+        findings.append(
+            Finding(
+                PAPER,
+                f"Equations 18 to 20, {activation}, L = {depth}, {method}",
+                "relative error; factor of the kernel that is nearest",
+                f"{what} {width:,}, {one.n_rows:,} rows of {name}, none published",
+                f"{error}; {ratio}",
+            )
+        )
+    columns = ("activation", "L", "method", "width", "networks", "relative error", "factor")
+    return Report(as_dicts(found), [Table(f"tangent kernels on {name}", columns, lines)], {}, findings)
