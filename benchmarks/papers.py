@@ -57,6 +57,7 @@ COMMANDS = (
         "--features 64,256,1024 --rows 2000 --repeats 2"
     ),
     "ntk-function",
+    "ntk-activations --kernels erf,gelu --methods features,networks",
     "ntk-spectral",
     "ntk-error --repeats 1",
     "ntk-mnist",
