@@ -7,7 +7,7 @@ of the model was found on the cases of "tuning"; those "aside" took no part. Eve
     python benchmarks/cost.py [--cases tuning aside] [--scale 1.0] [--threads 1]
     python benchmarks/cost.py --machine                        # the constants of this machine, as Python
     python benchmarks/cost.py --runs FILE.json [--with '{"threads": 2}']    # runs measured elsewhere
-    python benchmarks/cost.py --page docs/guide/scale.md       # the page, from the constants of the reference machine
+    python benchmarks/cost.py --page docs/results/scale.md       # the page, from the constants of the reference machine
 
 Of conjugate gradients the number of passes is taken from the run: their convergence is no matter of sizes. Seconds are
 those of the processor where there is one thread, so that what runs beside a fit takes none of them, and those of the

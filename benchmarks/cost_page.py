@@ -1,6 +1,6 @@
 """The page that extrapolates the cost of a fit to a billion rows and more: its figures come from `theory.cost`.
 
-``python benchmarks/cost.py --page docs/guide/scale.md`` writes it from `cost_page.md`, and a test compares the two.
+``python benchmarks/cost.py --page docs/results/scale.md`` writes it from `cost_page.md`, and a test compares the two.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Gaussian kernel on standardised rows. For each lambda, the ridge parameter of a row, the script measures Delta of
 ``K + n lambda I`` with plain Gaussian directions and with those drawn by leverage. It prints how many times fewer
 features the latter need for the Delta that plain ones have at the middle width. The tables are those of
-docs/guide/data_dependent.md, whose other figures are ``phimap bench data-dependent``.
+docs/explanation/data_dependent.md, whose other figures are ``phimap bench data-dependent``.
 
     python benchmarks/data_dependent.py --data DIR [--sets letter,protein] [--rows 2000] [--seeds 3]
 """

@@ -1,7 +1,7 @@
 """Make a set of the experiments' data files from a table of yours, or from OpenML where there is a network.
 
 Reads any table that ``phimap fit`` reads (CSV as UCI has them, Parquet as OpenML has them, libsvm text); columns of
-text become indicators, missing numbers the median. docs/guide/data_files.md has the layout of every file and where its
+text become indicators, missing numbers the median. docs/howto/data_files.md has the layout of every file and where its
 sets come from.
 
     python benchmarks/data_files.py letter DIR/medium_classification.npz --table letter.libsvm --target label

@@ -1,6 +1,6 @@
 """The front page's figure: error beside that of phimap against seconds of the fit, on 43 tables.
 
-Errors and seconds are those of the page docs/guide/tabular.md, which `benchmarks/tabular.py --page` writes. It lacks
+Errors and seconds are those of the page docs/results/tabular.md, which `benchmarks/tabular.py --page` writes. It lacks
 scikit-learn's `RBFSampler` with ridge regression: with --data it is fitted to eight of the tables, by the same splits,
 and the fits are kept in benchmarks/overview_fits.jsonl. The figure is drawn from both files, and the sentence beneath
 it is printed.
@@ -33,7 +33,7 @@ from phimap.bench.tabular.tables import load
 from phimap.comparison.methods import Method
 
 ROOT = Path(__file__).parents[1]
-PAGE, FIGURE = ROOT / "docs/guide/tabular.md", ROOT / "docs/_static/overview.svg"
+PAGE, FIGURE = ROOT / "docs/results/tabular.md", ROOT / "docs/_static/overview.svg"
 FITS = ROOT / "benchmarks/overview_fits.jsonl"
 #: Tables of 4,000 to 8,200 rows, four of each task; boosting is ahead on three of them.
 SAMPLED = ("kin8nm", "cpu_act", "wind", "sml", "satimage", "optdigits", "spambase", "wall-following")

@@ -18,15 +18,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from recorded import heading, record, recorded
+
 from phimap._files import write_whole
-from phimap.comparison.measure import machine
 
 TEMPLATE = Path(__file__).with_name("papers_page.md")
 RUNS = Path(__file__).with_name("paper_runs.json")
@@ -69,30 +67,20 @@ COMMANDS = (
 
 
 def run(command: str, data: Path) -> dict[str, Any]:
-    """Run an experiment in a process of its own: the command, when, where, how long, and what it found."""
+    """Run an experiment in a process of its own, and keep what it found."""
     words = shlex.split(command)
     with tempfile.TemporaryDirectory() as folder:
         call = [sys.executable, "-c", "from phimap.cli import main; main()", "bench", *words]
-        start = time.perf_counter()
         subprocess.run([*call, "--data", str(data), "--output", folder], check=True)
-        seconds = time.perf_counter() - start
         found = json.loads((Path(folder) / f"{words[0]}.json").read_text(encoding="utf-8"))["findings"]
     if not found:
         raise RuntimeError(f"phimap bench {command} found nothing to stand beside a paper.")
-    return {
-        "command": command,
-        "date": date.today().isoformat(),
-        "version": version("phimap"),
-        "machine": machine(),
-        "seconds": round(seconds),
-        "findings": found,
-    }
+    return {"findings": found}
 
 
 def page(runs: Sequence[dict[str, Any]] | None = None) -> str:
     """The page as Markdown, with what `paper_runs.json` tells or these `runs`."""
-    if runs is None:
-        runs = json.loads(RUNS.read_text(encoding="utf-8"))
+    runs = recorded(RUNS) if runs is None else runs
     sections = {f"runs {paper}": "\n".join(_sections(paper, runs)).rstrip() for paper in PAPERS}
     template = TEMPLATE.read_text(encoding="utf-8")
     return re.sub("<<(.*?)>>", lambda match: sections[match[1]], template)
@@ -107,7 +95,7 @@ def _sections(paper: str, runs: Sequence[dict[str, Any]]) -> Iterator[str]:
         name, *options = shlex.split(one["command"])
         words = shlex.join([name, "--data", "DIR", *options])
         yield f"`phimap bench {words}`\\"
-        yield f"{one['date']}, version {one['version']}, {one['machine']}, {one['seconds']:,} s.\n"
+        yield f"{heading(one)}\n"
         yield "| place | quantity | size run | ours | published |"
         yield "|---|---|---|---|---|"
         for found in lines:
@@ -121,15 +109,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the data sets; without it only the page is written")
     parser.add_argument("--again", nargs="*", default=(), help="experiments to run again")
     options = parser.parse_args()
-    kept = {one["command"]: one for one in json.loads(RUNS.read_text(encoding="utf-8"))} if RUNS.exists() else {}
     if options.data is not None:
-        for command in COMMANDS:
-            if command not in kept or command.split()[0] in options.again:
-                print(f"phimap bench {command}", flush=True)
-                kept[command] = run(command, options.data)
-                # In the order of the commands, and without those that are no longer among them.
-                runs = [kept[one] for one in COMMANDS if one in kept]
-                write_whole(RUNS, lambda file, runs=runs: file.write(json.dumps(runs, indent=1).encode()))
+        record(RUNS, COMMANDS, lambda one: run(one, options.data), lambda one: one.split()[0] in options.again)
     write_whole(PAGE, lambda file: file.write(page().encode()))
 
 

@@ -4,7 +4,7 @@ Runs `phimap bench tabular` and prints whether the figures that were asked for a
 tell. With --page nothing is fitted: the page of the guide is written from the fits of the files.
 
     python benchmarks/tabular.py --data DIR --json fits.jsonl [--sets regression letter] [--methods phimap lightgbm]
-    python benchmarks/tabular.py --json fits.jsonl [more.jsonl ...] --page docs/guide/tabular.md --readme README.md
+    python benchmarks/tabular.py --json fits.jsonl [more.jsonl ...] --page docs/results/tabular.md --readme README.md
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.support.pages import ROOT, Block, blocks, commands, pages
 
 PAGES = {str(path.relative_to(ROOT)): list(blocks(path)) for path in pages()}
 #: `tests/test_readme.py` runs the README, and looks at what it gives.
-SLOW = {"docs/explanation/doubly_stochastic.md", "docs/guide/comparing.md", "docs/guide/learners.md"}
+SLOW = {"docs/explanation/doubly_stochastic.md", "docs/howto/comparing.md", "docs/howto/learners.md"}
 RUN = [
     pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
     for name, found in PAGES.items()

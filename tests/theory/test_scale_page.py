@@ -21,8 +21,8 @@ def cost_page(monkeypatch):
 
 
 def test_page_is_the_one_that_the_script_writes(cost_page):
-    written = (ROOT / "docs" / "guide" / "scale.md").read_text(encoding="utf-8")
-    assert cost_page.page() == written, "run: python benchmarks/cost.py --page docs/guide/scale.md"
+    written = (ROOT / "docs" / "results" / "scale.md").read_text(encoding="utf-8")
+    assert cost_page.page() == written, "run: python benchmarks/cost.py --page docs/results/scale.md"
     assert "<<" not in written
 
 

@@ -20,7 +20,7 @@ and other methods. `benchmarks/tabular.py --page` writes this page from the file
 ```sh
 phimap bench tabular --data DIR --json fits.jsonl --output results
 python benchmarks/tabular.py --data DIR --json fits.jsonl
-python benchmarks/tabular.py --json fits.jsonl --page docs/guide/tabular.md
+python benchmarks/tabular.py --json fits.jsonl --page docs/results/tabular.md
 ```
 
 Every fit is a line of `fits.jsonl` as soon as it is made, and a second run goes on from there. `results` has the
@@ -228,6 +228,6 @@ def _choice(by_task: dict[str, Summary]) -> str:
         "- Where a list of larger errors names tables like yours, fit both. Boosting takes columns of categories as",
         "  they are.",
         '- Where seconds matter more than the last percent, `effort="fast"` or `metric=None` shorten the search, see',
-        "  [a kernel that fits the data](search.md).",
+        "  [a kernel that fits the data](../explanation/search.md).",
     ]
     return "\n".join(parts) + "\n"
