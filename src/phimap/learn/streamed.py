@@ -126,8 +126,9 @@ class StreamedFit(KernelChoice):
         stages.tell(f"solver: {chosen.name}, {chosen.reason}")
         rows = self._rows_that_fit(chosen.member, first_pass.n_rows, shape)
         if chosen.member is None:
-            self._gather(None, batches, stages, first_pass.n_rows)
-            self._solve(stages)
+            apart = self._judged_apart(first_pass.n_rows)
+            self._gather(None, batches, stages, first_pass.n_rows, apart=apart)
+            self._solve(stages, apart=apart)
             self._correct(batches, stages)
         else:
             self._solve_in_passes(chosen.member, batches, stages, first_pass, rows)
@@ -225,23 +226,40 @@ class StreamedFit(KernelChoice):
         needed = (RidgeSolver if member is None else member).memory(n_rows, m, shape.n_targets)
         return batch_rows(m, shape.itemsize, self.memory, needed, shape)
 
-    def _gather(self, solver: RidgeSolver | None, batches: TrainingRows, stages: Stages, n_rows: int) -> None:
-        """Give the features of all batches to `solver`, or to a new one to which no others are to come."""
+    def _judged_apart(self, n_rows: int) -> bool:
+        """Whether the rows that judge alpha are added after the others, which saves taking them out again."""
+        return self.alpha == "auto" and not RidgeSolver.is_dual(n_rows, self._width())
+
+    def _gather(
+        self,
+        solver: RidgeSolver | None,
+        batches: TrainingRows,
+        stages: Stages,
+        n_rows: int,
+        *,
+        apart: bool = False,
+    ) -> None:
+        """Give the features of all batches to `solver`, or to a new one to which no others are to come.
+
+        With `apart` those of rows that may judge alpha are left out, and `_solve` adds them.
+        """
         empty = partial(RidgeSolver.start, self._width(), self._n_outputs, n_rows)
         dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
         with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
             # What it names goes to the rows, where these are elsewhere.
             outlying, mapping, n_jobs = self._outlying, self._for_tasks()._mapping, self.n_jobs
+            below = self._alpha_judges().last_key(n_rows) if apart else None
 
             def start(first_row: int) -> MappedRows:
                 if solver is not None:
                     return MappedRows(mapping(), Gathering(solver, n_jobs), outlying, advance)
-                return MappedRows(mapping(), Gathering(empty(), n_jobs), outlying.begun(first_row), advance)
+                fold = Gathering(empty(), n_jobs)
+                return MappedRows(mapping(), fold, outlying.begun(first_row), advance, below=below)
 
             found = fold_rows(batches, start)
         assert found.outlying is not None
         self.solver_, self._outlying = found.fold.solver, found.outlying
-        self.n_samples_seen_ = self.solver_.n_rows
+        self.n_samples_seen_ = n_rows if apart else self.solver_.n_rows
         self._forget_solution()
 
     def _mapping(self) -> Mapped:
@@ -258,11 +276,15 @@ class StreamedFit(KernelChoice):
         targets = self._encode(self._sample.y)
         yield targets.dtype.kind == "f" and len(targets) == len(self._sample.y), "targets of its kind in its sample"
 
-    def _solve(self, stages: Stages) -> None:
+    def _alpha_judges(self) -> Judges:
+        return Judges(self._sample, self._outlying, self._mapped)
+
+    def _solve(self, stages: Stages, *, apart: bool = False) -> None:
+        """Solve for all rows; with `apart` those that judge alpha are not among the sums yet."""
         with stages.stage("regularisation"):
-            judges = Judges(self._sample, self._outlying, self._mapped)
-            rng = self._streams()["probes"]
-            self._keep_solution(self.solver_.finish(check_alpha(self.alpha), judges, rng, self.n_jobs))
+            rng, n_rows = self._streams()["probes"], self.n_samples_seen_ if apart else None
+            alpha = check_alpha(self.alpha)
+            self._keep_solution(self.solver_.finish(alpha, self._alpha_judges(), rng, self.n_jobs, n_rows=n_rows))
 
     def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
         """What the solver sees of some rows."""

@@ -51,7 +51,8 @@ def test_dual_leverages_keep_their_digits_where_alpha_is_small(rng):
     alpha = 1e-11
     expected = by_singular_values(Z, None, alpha, D)
     dual = forms(Z, None, alpha)[1]
-    np.testing.assert_allclose(dual.of(D), expected, rtol=1e-6)
+    # The condition number, 1e13, leaves three digits of a; they enter squared.
+    np.testing.assert_allclose(dual.of(D), expected, rtol=1e-5)
     # Mutant: the difference that the matrix inversion lemma is written as.
     rows = Z - Z.mean(axis=0)
     images = rows @ D.T

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from phimap._random import row_uniforms
 from phimap.learn.data.blocks import FeatureBlock
 from phimap.learn.data.folds import Fold
 from phimap.learn.data.outlying import OutlyingRows
@@ -24,6 +25,7 @@ class MappedRows(Fold):
     fold : Fold
         Of features.
     outlying : OutlyingRows or None
+        Counts the rows, too: with `below`, those that its seed gives a key up to this are kept from the fold.
     """
 
     def __init__(
@@ -32,15 +34,29 @@ class MappedRows(Fold):
         fold: Any,
         outlying: OutlyingRows | None = None,
         advance: Callable[[int], None] | None = None,
+        *,
+        below: float | None = None,
     ):
         self._mapped, self.fold, self.outlying, self._advance = mapped, fold, outlying, advance
+        self._below = below
 
     def update(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
-        self.fold.update(*self._mapped(rows, targets, weights))
+        self._give(rows, targets, weights)
         if self.outlying is not None:
             self.outlying.update(rows, targets, weights)
         if self._advance is not None:
             self._advance(rows.shape[0])
+
+    def _give(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
+        """Give the fold the features of the rows that are not kept from it."""
+        if self._below is not None and self.outlying is not None:
+            keys = row_uniforms(self.outlying.n_seen, rows.shape[0], self.outlying.seed)
+            given = np.flatnonzero(keys > self._below)
+            if not given.size:
+                return
+            rows, targets = rows[given], targets[given]
+            weights = None if weights is None else weights[given]
+        self.fold.update(*self._mapped(rows, targets, weights))
 
     def merge(self, later: MappedRows) -> None:
         self.fold.merge(later.fold)

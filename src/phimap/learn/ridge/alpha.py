@@ -46,8 +46,8 @@ class Choice:
     criterion: str
     # Predictions at the best alpha for the rows that judged; None where none did.
     held_out: HeldOutScores | None
-    # Memory that the next factorisation may overwrite.
-    buffer: np.ndarray | None
+    # Of the system that was judged, near the best alpha; None where there was no factorisation.
+    factor: BlockedCholesky | None
 
 
 def check_alpha(alpha: float | str) -> float | str:
@@ -99,7 +99,7 @@ class _Windows:
 
     def __init__(self, system: System, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
         self._system, self._lowest, self._highest, self._n_jobs = system, lowest, highest, n_jobs
-        self._buffer: np.ndarray | None = None
+        self._factor: BlockedCholesky | None = None
         self._curve: dict[float, float] = {}
         self._probes = None
         if system.criterion == "gcv":
@@ -134,12 +134,14 @@ class _Windows:
             )
         alphas = np.array(sorted(self._curve))
         scores = np.array([self._curve[alpha] for alpha in alphas])
-        return Choice(best, alphas, scores, self._system.criterion, held_out, self._buffer)
+        return Choice(best, alphas, scores, self._system.criterion, held_out, self._factor)
 
     def _evaluate(self, shift: float, grid: np.ndarray) -> tuple[ShiftedInverse, np.ndarray]:
         system = self._system
-        factor = BlockedCholesky(system.matrix, shift, self._n_jobs, out=self._buffer)
-        self._buffer = factor.data
+        buffer = None if self._factor is None else self._factor.data
+        # One that fails leaves nothing that could be used.
+        self._factor = None
+        self._factor = factor = BlockedCholesky(system.matrix, shift, self._n_jobs, out=buffer)
         inverse = LanczosShiftedInverse(
             factor,
             shift,

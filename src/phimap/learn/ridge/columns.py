@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
-from phimap.learn.ridge.added_rows import AddedRows
-from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
+
+class Preconditioner(Protocol):
+    """An approximation of ``A + shift I`` whose inverse is known."""
+
+    @property
+    def lost(self) -> float:
+        """A bound on the eigenvalues of A that it leaves out."""
+        ...
+
+    def solve(self, R: np.ndarray, shift: float, /) -> np.ndarray:
+        """Apply its inverse to `R` (m, t)."""
+        ...
 
 
 class Columns:
@@ -16,7 +28,7 @@ class Columns:
     rhs : ndarray of shape (m, t)
         B.
     shift : float
-    preconditioner : NystroemPreconditioner or AddedRows
+    preconditioner : Preconditioner
 
     Attributes
     ----------
@@ -29,7 +41,7 @@ class Columns:
         The residual there.
     """
 
-    def __init__(self, rhs: np.ndarray, shift: float, preconditioner: NystroemPreconditioner | AddedRows):
+    def __init__(self, rhs: np.ndarray, shift: float, preconditioner: Preconditioner):
         self._rhs, self.shift, self._preconditioner = rhs, shift, preconditioner
         self.restart(np.zeros_like(rhs), np.zeros_like(rhs))
 

@@ -80,16 +80,15 @@ def gcv_system(statistics: RidgeStatistics) -> System:
     return System(matrix, rhs, statistics.gram, statistics.eps, "gcv", score, coarse=coarse)
 
 
-def held_out_system(statistics: RidgeStatistics, held_out: Rows, outlying: Rows | None, n_jobs: int | None) -> System:
-    """Give the primal system without the rows `held_out` of the statistics, judged by the squared error on them.
+def held_out_system(others: RidgeStatistics, held_out: Rows, outlying: Rows | None, n_jobs: int | None) -> System:
+    """Give the primal system of the statistics of `others`, judged by the squared error on the rows `held_out`.
 
-    Rows `outlying`, none of them held out, stay, and are judged by their leave-one-out errors; those held out then
-    stand for all rows but these.
+    Rows `outlying`, some of the others, are judged by their leave-one-out errors; those held out then stand for all
+    rows but these.
     """
     block, Y, weights = held_out
-    others = statistics.without(block, Y, n_jobs, weights=weights)
     if outlying is None:
-        far_rows = Rows(DenseBlock(np.empty((0, statistics.n_components))), np.empty((0, Y.shape[1])))
+        far_rows = Rows(DenseBlock(np.empty((0, others.n_components))), np.empty((0, Y.shape[1])))
     else:
         Z_outlying = DenseBlock(np.asarray(outlying.block.to_host(), dtype=np.float64))
         far_rows = outlying._replace(block=Z_outlying)

@@ -62,6 +62,17 @@ class Judges:
             return None, None
         return self.mapped(*held_out), self.mapped(*outlying) if len(outlying.y) else None
 
+    def last_key(self, n_rows: int) -> float:
+        """The largest key of the rows that may be held out, of `n_rows` in all: other rows have larger ones."""
+        return float(np.sort(self.sample.keys)[: n_held_out(n_rows)][-1])
+
+    def not_held_out(self, n_rows: int) -> Rows | None:
+        """Rows, of `n_rows` in all, that are not held out though their keys are small: outlying ones."""
+        keys = self.outlying.first(n_outlying(n_rows))[1]
+        small = np.sort(self.sample.keys)[: n_held_out(n_rows)]
+        found = self.sample.rows(np.flatnonzero(np.isin(self.sample.keys, np.intersect1d(keys, small))))
+        return self.mapped(*found) if len(found.y) else None
+
     def left_out(self, n_rows: int) -> Rows:
         """Random rows, of `n_rows` in all, of which leave-one-out predictions are formed."""
         return self.mapped(*self.sample.first(n_left_out(n_rows)))

@@ -15,6 +15,7 @@ from phimap.learn.data.triangle import BlockTriangle
 from phimap.learn.data.weights import weighted_mean
 from phimap.learn.ridge.alpha import Choice, choose
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from phimap.learn.ridge.columns import relative_size
 from phimap.learn.ridge.criteria import (
     Rows,
     System,
@@ -25,6 +26,7 @@ from phimap.learn.ridge.criteria import (
 )
 from phimap.learn.ridge.judges import n_left_out
 from phimap.learn.ridge.leave_one_out import leave_one_out, leave_one_out_dual
+from phimap.learn.ridge.nearby_factor import solve_from_nearby
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import HeldOutScores, LinearSolution
 from phimap.ops import single_threaded_blas
@@ -39,6 +41,7 @@ def solve_ridge(
     alpha: float | str = "auto",
     *,
     held_out: tuple[Any, ...] | None = None,
+    apart: bool = False,
     outlying: tuple[Any, ...] | None = None,
     left_out: tuple[Any, ...] | None = None,
     rng: RandomState = 0,
@@ -54,6 +57,8 @@ def solve_ridge(
     held_out : tuple of features (r, m), targets (r, t) and, where they have some, weights (r,), optional
         Some of the rows of the statistics. They are taken out while alpha is chosen by the squared error on them; the
         solution is that of all rows. Without them alpha minimises generalised cross-validation.
+    apart : bool, default=False
+        Whether the statistics lack the rows held out. These are then added to them, in place, when alpha is chosen.
     outlying : tuple of features (k, m), targets (k, t) and, where they have some, weights (k,), optional
         Other rows of the statistics, those that lie farthest out: they stay in, and their leave-one-out errors count
         beside the held-out ones.
@@ -93,7 +98,8 @@ def solve_ridge(
 
     **Error.** Below the noise floor of the Gram matrix no alpha is tried. ``1 - h_i`` comes from four Lanczos steps.
 
-    **Cost.** Two factorisations, ``2 m^3 / 3`` flops in all, and triangular solves, ``8 m^2`` flops for each outlying
+    **Cost.** One factorisation, ``m^3 / 3`` flops, which also serves the solution where that takes fewer steps of
+    conjugate gradients than a second factorisation is worth, and triangular solves, ``8 m^2`` flops for each outlying
     row; as much memory again as the statistics, twice that with held-out rows.
 
     **Differs from the source in** the intercept, and in the stochastic trace.
@@ -110,12 +116,18 @@ def solve_ridge(
             None if rows is None else Rows(feature_block(rows[0]), *rows[1:]) for rows in (held_out, outlying)
         )
         assert tested is not None
-        return held_out_system(statistics, tested, far, n_jobs)
+        others = statistics if apart else statistics.without(*tested[:2], n_jobs, weights=tested.weights)
+        return held_out_system(others, tested, far, n_jobs)
 
+    chosen = _choice(alpha, system, rng, n_jobs)
+    if apart and held_out is not None:
+        block, Y, weights = Rows(feature_block(held_out[0]), *held_out[1:])
+        statistics.update(block, Y, n_jobs, weights=weights)
     matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
-    W, residual, chosen, factor = _solve(matrix, rhs, alpha, system, rng, n_jobs)
+    W, residual, chosen, factor = _solve(matrix, rhs, chosen, n_jobs)
     scores, left_out = chosen.held_out, held_out if left_out is None else left_out
     if scores is None and left_out is not None:
+        assert factor is not None
         block, Y, weights = Rows(feature_block(left_out[0]), *left_out[1:])
         Z = np.asarray(block.to_host(), dtype=np.float64)
         with single_threaded_blas():
@@ -182,9 +194,10 @@ def solve_ridge_dual(
             return leave_one_out_system(rows, matrix, rhs, Y, block.eps, weights)
         return held_out_dual_system(rows, Y, weights, block.eps, rng, n_jobs)
 
-    A, residual, chosen, factor = _solve(matrix, rhs, alpha, system, rng, n_jobs)
+    A, residual, chosen, factor = _solve(matrix, rhs, _choice(alpha, system, rng, n_jobs), n_jobs)
     scores = chosen.held_out
     if scores is None:
+        assert factor is not None
         some = named_streams(rng, "left-out")["left-out"].permutation(Y.shape[0])[: n_left_out(Y.shape[0])]
         scores = leave_one_out_dual(factor, chosen.alpha, A, some, Y, weights)
     W = rows.combine(A)
@@ -214,35 +227,47 @@ def _solution(
     )
 
 
-def _solve(
-    matrix: BlockTriangle,
-    rhs: np.ndarray,
-    alpha: float | str,
-    system: Callable[[], System],
-    rng: RandomState,
-    n_jobs: int | None,
-) -> tuple[np.ndarray, float, Choice, BlockedCholesky]:
-    """Solution (order, t), its relative residual, alpha, given or chosen by the criterion of `system`, and factor."""
+def _choice(alpha: float | str, system: Callable[[], System], rng: RandomState, n_jobs: int | None) -> Choice:
+    """Alpha as given, or chosen by the criterion of `system`."""
     if alpha == "auto":
-        chosen, retries = choose(system(), rng, n_jobs), _RETRIES
-    else:
-        chosen, retries = Choice(float(alpha), np.empty(0), np.empty(0), "given", None, None), 0
-    alpha, buffer = chosen.alpha, chosen.buffer
-    if buffer is not None and buffer.shape != matrix.data.shape:
-        # In dual form the search has fewer rows.
-        buffer = None
+        return choose(system(), rng, n_jobs)
+    return Choice(float(alpha), np.empty(0), np.empty(0), "given", None, None)
+
+
+def _solve(
+    matrix: BlockTriangle, rhs: np.ndarray, chosen: Choice, n_jobs: int | None
+) -> tuple[np.ndarray, float, Choice, BlockedCholesky | None]:
+    """Solution (order, t), its relative residual, alpha, raised where rounding asks for it, and factor.
+
+    There is a factor, and it is that of the matrix, unless rows were scored while alpha was chosen.
+    """
+    retries = 0 if chosen.criterion == "given" else _RETRIES
+    alpha, near, factor = chosen.alpha, chosen.factor, None
+    # In dual form the search has fewer rows.
+    if near is not None and near.size != matrix.size:
+        near = None
+    W = None
+    if near is not None and chosen.held_out is not None:
+        W = solve_from_nearby(matrix, rhs, alpha, near, n_jobs)
+    if W is None:
+        buffer = None if near is None else near.data
+        factor, alpha = _factor(matrix, alpha, retries, buffer, n_jobs)
+        W = factor.solve(rhs)
+        # One step of refinement: the explicit inverses of the factor's diagonal blocks cost a few digits.
+        W = W + factor.solve(rhs - matrix.matmul(W, n_jobs) - alpha * W)
+    residual = relative_size(rhs - matrix.matmul(W, n_jobs) - alpha * W, rhs)
+    return np.ascontiguousarray(W), residual, replace(chosen, alpha=alpha, factor=None), factor
+
+
+def _factor(
+    matrix: BlockTriangle, alpha: float, retries: int, buffer: np.ndarray | None, n_jobs: int | None
+) -> tuple[BlockedCholesky, float]:
+    """The factor for `alpha`, or for ten times as much after each of some failures; and what it became."""
     while True:
         try:
-            factor = BlockedCholesky(matrix, alpha, n_jobs, out=buffer)
-            break
+            return BlockedCholesky(matrix, alpha, n_jobs, out=buffer), alpha
         except NotPositiveDefiniteError:
             # It was chosen on a matrix without the held-out rows, which has other rounding errors.
             if retries == 0:
                 raise
             alpha, retries = 10 * alpha, retries - 1
-    W = factor.solve(rhs)
-    # One step of refinement: the explicit inverses of the factor's diagonal blocks cost a few digits.
-    W = W + factor.solve(rhs - matrix.matmul(W, n_jobs) - alpha * W)
-    residual, size = rhs - matrix.matmul(W, n_jobs) - alpha * W, np.linalg.norm(rhs)
-    relative = float(np.linalg.norm(residual) / size) if size > 0 else 0.0
-    return np.ascontiguousarray(W), relative, replace(chosen, alpha=alpha), factor

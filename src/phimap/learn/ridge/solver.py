@@ -128,15 +128,39 @@ class RidgeSolver(Record):
         elif later.n_rows:
             self._sums(n_jobs).absorb(later._sums(n_jobs))
 
-    def finish(self, alpha: float | str, judges: Judges | None, rng: RandomState, n_jobs: int | None) -> LinearSolution:
-        """Solve with `alpha`; ``"auto"`` is chosen by the rows kept in dual form, else by those of `judges`."""
+    def finish(
+        self,
+        alpha: float | str,
+        judges: Judges | None,
+        rng: RandomState,
+        n_jobs: int | None,
+        *,
+        n_rows: int | None = None,
+    ) -> LinearSolution:
+        """Solve with `alpha`; ``"auto"`` is chosen by the rows kept in dual form, else by those of `judges`.
+
+        With `n_rows`, rows in all, the sums lack those with keys up to ``judges.last_key(n_rows)``, and get them here.
+        """
         if self.statistics is None:
             Z, Y, weights = self._joined()
             return solve_ridge_dual(Z, Y, alpha, weights=weights, rng=rng, n_jobs=n_jobs)
+        if n_rows is not None:
+            assert judges is not None
+            return self._finish_apart(judges, n_rows, rng, n_jobs)
         held_out, outlying = judges.of(self.statistics.n) if judges and alpha == "auto" else (None, None)
         left_out = judges.left_out(self.statistics.n) if judges and held_out is None else None
         return solve_ridge(
             self.statistics, alpha, held_out=held_out, outlying=outlying, left_out=left_out, rng=rng, n_jobs=n_jobs
+        )
+
+    def _finish_apart(self, judges: Judges, n_rows: int, rng: RandomState, n_jobs: int | None) -> LinearSolution:
+        """Solve with an alpha chosen by held-out rows that the sums lack, and add these."""
+        assert self.statistics is not None
+        if (others := judges.not_held_out(n_rows)) is not None:
+            self.statistics.update(*others[:2], n_jobs, weights=others.weights)
+        held_out, outlying = judges.of(n_rows)
+        return solve_ridge(
+            self.statistics, "auto", held_out=held_out, apart=True, outlying=outlying, rng=rng, n_jobs=n_jobs
         )
 
     def without(self, rows: Rows, alpha: float, n_jobs: int | None) -> LinearSolution | None:
