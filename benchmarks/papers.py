@@ -55,10 +55,11 @@ COMMANDS = (
         "--features 64,256,1024 --rows 2000 --repeats 2"
     ),
     "ntk-function",
-    "ntk-activations --kernels erf,gelu --methods features,networks",
+    "ntk-activations --kernels erf,gelu --methods features",
+    "ntk-activations --kernels erf,gelu --methods networks --features 8192",
     "ntk-spectral",
     "ntk-error --repeats 1",
-    "ntk-mnist",
+    "ntk-mnist --rows 60000",
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
     "cntk-cifar10 --methods sketch,gradient,cnn",
     "ntk-uci-classification --rows 150",
