@@ -30,7 +30,7 @@ RELEASE_STAMP := $(VENV)/.installed-release
 LINT_STAMP := $(VENV)/.installed-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bounds lint docs docs-width release benchmarks clean
+.PHONY: help demo test test-bounds lint docs docs-links docs-width release benchmarks clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -82,6 +82,9 @@ lint: $(LINT_STAMP)
 
 docs-width: docs
 	$(BIN)/python docs/check_width.py docs/_build/html
+
+docs-links: docs
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html

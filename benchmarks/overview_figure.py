@@ -120,7 +120,8 @@ def ratio(pair: Pair) -> float:
     return max(pair[0], 3e-4) / max(pair[2], 3e-4)
 
 
-def draw(found: dict[str, dict[str, Pair]], date: str) -> None:
+def draw(found: dict[str, dict[str, Pair]], date: str, path: Path) -> None:
+    """Write the figure, in the format that the name of `path` says."""
     matplotlib.rcParams["svg.hashsalt"] = "overview"
     figure = Figure(figsize=(8, 4.6), layout="constrained", facecolor="white")
     ax = figure.subplots()
@@ -164,7 +165,8 @@ def draw(found: dict[str, dict[str, Pair]], date: str) -> None:
     ax.set_ylabel(f"error, as a multiple of that of phimap, {MOST} at most")
     ax.set_title("Default settings on real tables: small marks are tables, large ones geometric means", fontsize=11)
     ax.legend(frameon=False, loc="upper right", fontsize=9)
-    figure.savefig(FIGURE, metadata={"Date": date, "Creator": None})
+    metadata = {"Date": date, "Creator": None} if path.suffix == ".svg" else None
+    figure.savefig(path, metadata=metadata, dpi=200)
 
 
 def _mean(values: np.ndarray) -> float:
@@ -193,6 +195,7 @@ def caption(found: dict[str, dict[str, Pair]], text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("PHIMAP_DATA"), help="fit what the page lacks")
+    parser.add_argument("--figure", type=Path, default=FIGURE, help="file to write: .svg, .png or .pdf")
     options = parser.parse_args()
     if options.data is not None:
         fit(Path(options.data))
@@ -200,7 +203,7 @@ def main() -> None:
     found = pairs_of(text)
     with_sampler(found)
     measured = re.search(r"Measured (\d{4}-\d{2}-\d{2})", text)
-    draw(found, "" if measured is None else measured[1])
+    draw(found, "" if measured is None else measured[1], options.figure)
     print(caption(found, text))
 
 

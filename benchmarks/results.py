@@ -12,6 +12,7 @@ command. This script runs the commands that `results/runs.json` has no output of
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -44,7 +45,10 @@ def run(command: str, data: Path) -> dict[str, Any]:
         "python": [sys.executable],
         "phimap": [sys.executable, "-c", "from phimap.cli import main; main()"],
     }[program]
-    ended = subprocess.run([*call, *words], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    # Some scripts share cases with the tests.
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    ended = subprocess.run([*call, *words], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     lines = ended.stdout.replace(str(data), "DIR").strip("\n").splitlines()
     return {"output": [line.rstrip() for line in lines]}
 
@@ -71,7 +75,12 @@ def main() -> None:
         asked = [one for one in commands() if one in kept or options.only in one]
         again = options.again
         record(RUNS, asked, lambda one: run(one, options.data), lambda one: again is not None and again in one)
+    known = {one["command"] for one in recorded(RUNS)}
     for path in sorted(TEMPLATES.glob("*.md")):
+        missing = [match[1] for match in PLACE.finditer(path.read_text("utf-8")) if match[1] not in known]
+        if missing:
+            print(f"{path.name}: not written, since nothing is known of: {'; '.join(missing)}")
+            continue
         text = page(path.stem)
         write_whole(PAGES / path.name, lambda file, text=text: file.write(text.encode()))
 

@@ -15,6 +15,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
@@ -25,15 +26,45 @@ html_theme = "furo"
 html_title = f"phimap {release}"
 html_static_path = ["_static"]
 html_css_files = ["width.css"]
-# No intersphinx: it fetches inventories in every build, and a build without a network would warn.
+# Inventories of our own, so that a build needs no network: see inventories/make.py.
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3/", "inventories/python.inv"),
+    "numpy": ("https://numpy.org/doc/stable/", "inventories/numpy.inv"),
+    "scipy": ("https://docs.scipy.org/doc/scipy/", "inventories/scipy.inv"),
+    "sklearn": ("https://scikit-learn.org/stable/", "inventories/scikit-learn.inv"),
+}
 
 myst_enable_extensions = ["dollarmath"]
-myst_heading_anchors = 2
+myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_member_order = "bysource"
 # The tables of members would repeat scikit-learn's own; autosummary pages list what is ours.
 numpydoc_show_class_members = False
+# Types of parameters link to their pages, here and elsewhere.
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = {
+    "ndarray": "numpy.ndarray",
+    "CSR matrix": "scipy.sparse.csr_matrix",
+    "Generator": "numpy.random.Generator",
+    "RandomState": "numpy.random.RandomState",
+    "SeedSequence": "numpy.random.SeedSequence",
+    "Kernel": "phimap.kernels.Kernel",
+}
+numpydoc_xref_ignore = {
+    "of",
+    "shape",
+    "or",
+    "and",
+    "optional",
+    "default",
+    "the",
+    "in",
+    "where",
+    "with",
+    "array",
+    "array-like",
+}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
