@@ -2,9 +2,11 @@
 # make test [EXTRAS=torch]         the tests, a process a core; ARGS="-m 'not slow' -x" goes to pytest
 # make lint                        format, lint rules and types
 # make docs                        the documentation, with warnings as errors, into docs/_build/html
+# make docs-links                  every link and anchor within the documentation exists
 # make docs-width                  measure in headless Chromium that no page is wider than a phone
 # make release                     build and check the distributions, and run the tests of the installed sdist in a clean venv
 # make benchmarks                  list the benchmark scripts; each runs alone: .venv/bin/python benchmarks/NAME.py
+# make benchmarks-check            quick ratios against the stored ones of this processor
 # make clean                       remove all that was made, the environment included
 #
 # Every target makes the environment it needs in .venv, and makes it again only when the requirements change.
@@ -30,7 +32,7 @@ RELEASE_STAMP := $(VENV)/.installed-release
 LINT_STAMP := $(VENV)/.installed-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bounds lint docs docs-links docs-width release benchmarks clean
+.PHONY: help demo test test-bounds lint docs docs-links docs-width release benchmarks benchmarks-check clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -101,6 +103,9 @@ release: $(RELEASE_STAMP)
 	$(BIN)/python -m venv build/release/clean
 	build/release/clean/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt "$$(ls dist/*.tar.gz)[test]"
 	cd build/release && clean/bin/python -m pytest tests --numprocesses auto --dist worksteal $(ARGS)
+
+benchmarks-check: $(TEST_STAMP)
+	$(BIN)/python benchmarks/check.py
 
 benchmarks:
 	@for script in benchmarks/*.py; do \

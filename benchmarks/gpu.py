@@ -1,6 +1,6 @@
 """Everything that has a CUDA path: time beside the limits of the device, memory, transfers, and the CPU's result.
 
-Each case runs on the device. A smaller one of the same kind runs on the device and on the host, whose results must agree.
+Each case runs on the device. A smaller one of the same kind runs on the device and on the host, and both must agree.
 The limits are one product of the same size by the device's BLAS, and the writing of the output once. Transfers are what
 PyTorch's profiler counts between host and device. With ``--device cpu`` the script runs on torch's CPU, where it says
 nothing of a GPU.

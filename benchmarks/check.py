@@ -1,0 +1,116 @@
+"""Quick ratios against stored ones, so that a loss of speed is seen: ``make benchmarks-check``.
+
+Each case is timed in turn with its limit: a bare product, or a copy of memory. The least seconds of both are divided.
+Ratios travel between machines of one kind. A ratio fails above `TOLERANCE` times the stored one: the
+noise of shared machines stays below. Ratios are stored by processor. Of an unknown one nothing is compared.
+
+    python benchmarks/check.py                # compare
+    python benchmarks/check.py --store        # store the ratios of this processor, after a change that is meant
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas
+
+import phimap as pm
+from phimap._files import write_whole
+from phimap.comparison.measure import machine
+
+STORED = Path(__file__).with_name("check.json")
+TOLERANCE = 1.4
+ROUNDS = 7
+SEED = 0
+#: A case: what is timed, and its limit.
+Case = tuple[Callable[[], Any], Callable[[], Any]]
+
+
+def cases() -> dict[str, Case]:
+    """What is timed, by name; everything is compiled and drawn beforehand."""
+    rng = np.random.default_rng(SEED)
+    X = rng.standard_normal((4000, 784), dtype=np.float32) / np.float32(28)
+    W = rng.standard_normal((784, 1024), dtype=np.float32)
+    few, m = np.ascontiguousarray(X[:, :9]) * np.float32(28), 2048
+    gaussian = pm.kernels.Gaussian(length_scale=1.5)
+
+    def product() -> Any:
+        return X @ W
+
+    def mapped(phi: Any, rows: np.ndarray) -> Callable[[], Any]:
+        phi.fit(rows[:1000])
+        return lambda: phi.transform(rows)
+
+    found: dict[str, Case] = {
+        "dense Fourier features / product": (
+            mapped(pm.FourierFeatures(gaussian, m, projection="gaussian"), X),
+            product,
+        ),
+        "SORF features / product": (mapped(pm.FourierFeatures(gaussian, m, projection="sorf"), X), product),
+        "NTKFeatures, depth 1 / product": (mapped(pm.NTKFeatures(1, m, random_state=SEED), X), product),
+        "NTKFeatures, depth 3 / product": (mapped(pm.NTKFeatures(3, m, random_state=SEED), X), product),
+        "ternary features / product": (mapped(pm.TernaryFeatures(gaussian, m, random_state=SEED), X), product),
+        "few columns / copy of the features": (
+            mapped(pm.FourierFeatures(pm.kernels.Gaussian(3.0), m, random_state=SEED), few),
+            (lambda Z: lambda: Z.copy())(np.ones((4000, m), dtype=np.float32)),
+        ),
+        "exact NTK, depth 3 / product": (lambda: pm.kernels.NTK(3)(X[:1500]), product),
+        "PolySketch, degree 3 / product": (mapped(pm.sketches.PolySketch(m, degree=3, random_state=SEED), X), product),
+    }
+    signs = pm.TernaryFeatures(gaussian, m, packed=True, random_state=SEED).fit(X[:1000]).transform(X)
+    dense = signs.to_dense().astype(np.float32)
+    found["packed Gram matrix / float32"] = (signs.gram, lambda: dense @ dense.T)
+    y = np.sin(few[:, 0]) + few[:, 1]
+    rows = np.concatenate([few] * 3)
+    targets = np.concatenate([y] * 3)
+    gram, Z = np.zeros((m, m), dtype=np.float32, order="F"), rng.standard_normal((len(rows), m), dtype=np.float32)
+    found["fit, alpha chosen / rank-k update"] = (
+        lambda: pm.KernelRegressor("gaussian", m, length_scale=3.0, metric=None, random_state=SEED).fit(rows, targets),
+        lambda: blas.ssyrk(1.0, Z.T, beta=1.0, c=gram, overwrite_c=True),
+    )
+    return found
+
+
+def ratio(work: Callable[[], Any], limit: Callable[[], Any]) -> float:
+    """The least seconds of the work over those of its limit, from interleaved rounds."""
+    seconds: tuple[list[float], list[float]] = [], []
+    for round_ in range(ROUNDS + 1):
+        for one, found in zip((work, limit), seconds, strict=True):
+            start = time.perf_counter()
+            one()
+            if round_:
+                found.append(time.perf_counter() - start)
+    return min(seconds[0]) / min(seconds[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", action="store_true", help="store the ratios of this processor")
+    options = parser.parse_args()
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    known = stored.get(machine(), {})
+    print(f"{machine()}; a ratio may be {TOLERANCE} times the stored one")
+    found, slower = {}, []
+    for name, case in cases().items():
+        found[name] = round(ratio(*case), 3)
+        change = f"{found[name] / known[name]:6.2f}" if name in known else "   new"
+        if name in known and found[name] > TOLERANCE * known[name] and not options.store:
+            slower.append(name)
+        print(f"{name:<40} {found[name]:8.3f} {known.get(name, float('nan')):8.3f} {change}", flush=True)
+    if options.store:
+        stored[machine()] = found
+        write_whole(STORED, lambda file: file.write((json.dumps(stored, indent=1, sort_keys=True) + "\n").encode()))
+    if slower:
+        raise SystemExit(
+            f"Slower than stored: {', '.join(slower)}. Run again on a quiet machine, or mend what changed."
+        )
+
+
+if __name__ == "__main__":
+    main()
