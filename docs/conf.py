@@ -50,21 +50,25 @@ numpydoc_xref_aliases = {
     "RandomState": "numpy.random.RandomState",
     "SeedSequence": "numpy.random.SeedSequence",
     "Kernel": "phimap.kernels.Kernel",
+    "boolean": "bool",
+    # What our inventories lack stays words.
+    **{
+        word: word
+        for word in (
+            "array-like",
+            "array_like",
+            "bool",
+            "callable",
+            "False",
+            "generator",
+            "iterable",
+            "mapping",
+            "sequence",
+            "True",
+        )
+    },
 }
-numpydoc_xref_ignore = {
-    "of",
-    "shape",
-    "or",
-    "and",
-    "optional",
-    "default",
-    "the",
-    "in",
-    "where",
-    "with",
-    "array",
-    "array-like",
-}
+numpydoc_xref_ignore = {"of", "shape", "or", "and", "optional", "default", "the", "in", "where", "with", "array"}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -18,23 +18,22 @@ from phimap._validation import check_choice, check_integer, is_none
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
-from phimap.learn.choice import KernelChoice
 from phimap.learn.data.batches import Batch, RowShape, batch_rows, smallest_batch
 from phimap.learn.data.blocks import WeightedBlock
 from phimap.learn.data.feature_stream import FeatureStream
 from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.folds import Counted, Folding, fold_rows
+from phimap.learn.data.folds import Counted, fold_rows
 from phimap.learn.data.formed_block import FormedBlock
-from phimap.learn.data.mapped_rows import Mapped, MappedRows
+from phimap.learn.data.mapped_rows import Mapped
 from phimap.learn.data.outlying import OutlyingRows
 from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
 from phimap.learn.data.weights import check_mean_weight
+from phimap.learn.gathered import GatheredFit, TrainingRows
 from phimap.learn.regions.fit import corrections_memory, learn_corrections
 from phimap.learn.regions.remainder import Outputs, Remainder
 from phimap.learn.registry import Chosen, Member, choose
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.criteria import Rows
-from phimap.learn.ridge.gathering import Gathering
 from phimap.learn.ridge.judges import Judges, n_held_out
 from phimap.learn.ridge.left_out import LeftOut, rows_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
@@ -48,9 +47,6 @@ from phimap.learn.solver import HeldOutScores, LinearSolution, Problem
 from phimap.ops import Array, ops_for, single_threaded_blas
 from phimap.random_map import FIT_ROWS, RandomMap
 
-#: What a fit goes through once a pass.
-TrainingRows = Iterable[Batch] | Folding
-
 _ROLES = ("sample", "map", "probes", "solver", "variance", "search")
 # Rows on which the length scale is estimated: a median of half a million distances is known to a fraction of a
 # percent, less than any error depends on it.
@@ -61,7 +57,7 @@ _LEAST_ROWS_TO_CORRECT = 8000
 _LEAST_KEPT = 8
 
 
-class StreamedFit(KernelChoice):
+class StreamedFit(GatheredFit):
     """The training half of a learner: what it makes of checked batches, with the parameters of `KernelModel`."""
 
     solver_: RidgeSolver
@@ -93,10 +89,6 @@ class StreamedFit(KernelChoice):
     @abstractmethod
     def _has_labels(self) -> bool:
         """Whether targets are labels."""
-
-    @abstractmethod
-    def _for_tasks(self) -> Self:
-        """A copy without what is kept of the training rows, small enough to be sent elsewhere."""
 
     @property
     def statistics_(self) -> RidgeStatistics | None:
@@ -203,11 +195,6 @@ class StreamedFit(KernelChoice):
         unfitted = with_image_shape(chosen, getattr(self, "image_shape_", None))
         self.feature_map_ = unfitted.fit(self._scaled(sample.X), targets)
 
-    @property
-    @abstractmethod
-    def _n_outputs(self) -> int:
-        """Targets t of the linear model."""
-
     def _empty_solver(self, n_rows: int | None) -> RidgeSolver:
         """A solver for the prepared map that has seen nothing; `n_rows` are to come, None if that is not known."""
         return RidgeSolver.start(self._width(), self._n_outputs, n_rows)
@@ -225,70 +212,6 @@ class StreamedFit(KernelChoice):
         m = self._width()
         needed = (RidgeSolver if member is None else member).memory(n_rows, m, shape.n_targets)
         return batch_rows(m, shape.itemsize, self.memory, needed, shape)
-
-    def _judged_apart(self, n_rows: int) -> bool:
-        """Whether the rows that judge alpha are added after the others, which saves taking them out again."""
-        return self.alpha == "auto" and not RidgeSolver.is_dual(n_rows, self._width())
-
-    def _gather(
-        self,
-        solver: RidgeSolver | None,
-        batches: TrainingRows,
-        stages: Stages,
-        n_rows: int,
-        *,
-        apart: bool = False,
-    ) -> None:
-        """Give the features of all batches to `solver`, or to a new one to which no others are to come.
-
-        With `apart` those of rows that may judge alpha are left out, and `_solve` adds them.
-        """
-        empty = partial(RidgeSolver.start, self._width(), self._n_outputs, n_rows)
-        dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
-        with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
-            # What it names goes to the rows, where these are elsewhere.
-            outlying, mapping, n_jobs = self._outlying, self._for_tasks()._mapping, self.n_jobs
-            below = self._alpha_judges().last_key(n_rows) if apart else None
-
-            def start(first_row: int) -> MappedRows:
-                if solver is not None:
-                    return MappedRows(mapping(), Gathering(solver, n_jobs), outlying, advance)
-                fold = Gathering(empty(), n_jobs)
-                return MappedRows(mapping(), fold, outlying.begun(first_row), advance, below=below)
-
-            found = fold_rows(batches, start)
-        assert found.outlying is not None
-        self.solver_, self._outlying = found.fold.solver, found.outlying
-        self.n_samples_seen_ = n_rows if apart else self.solver_.n_rows
-        self._forget_solution()
-
-    def _mapping(self) -> Mapped:
-        """What makes features of rows, and numbers of their targets; with a buffer of its own."""
-        features = self._features()
-        return lambda X, y, weights: (features(X), self._encode(y), self._row_weights(y, weights))
-
-    def _requirements_to_solve(self) -> Iterator[tuple[bool, str]]:
-        """What must be true where the statistics may be solved again."""
-        check_alpha(self.alpha)
-        kept, width = (self._sample, self._outlying), self.scaling_.shift.size
-        yield self.solver_.n_rows > 0 and self._sample.keys.size > 0, "rows in its statistics and in its sample"
-        yield all(rows.are_numbers(width) for rows in kept), "rows of numbers, as wide as its scaling, in its sample"
-        targets = self._encode(self._sample.y)
-        yield targets.dtype.kind == "f" and len(targets) == len(self._sample.y), "targets of its kind in its sample"
-
-    def _alpha_judges(self) -> Judges:
-        return Judges(self._sample, self._outlying, self._mapped)
-
-    def _solve(self, stages: Stages, *, apart: bool = False) -> None:
-        """Solve for all rows; with `apart` those that judge alpha are not among the sums yet."""
-        with stages.stage("regularisation"):
-            rng, n_rows = self._streams()["probes"], self.n_samples_seen_ if apart else None
-            alpha = check_alpha(self.alpha)
-            self._keep_solution(self.solver_.finish(alpha, self._alpha_judges(), rng, self.n_jobs, n_rows=n_rows))
-
-    def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
-        """What the solver sees of some rows."""
-        return Rows(self._features()(X), self._encode(y), self._row_weights(y, weights))
 
     def _correct(self, batches: TrainingRows, stages: Stages) -> None:
         """Learn region by region what the solution leaves of the targets, where that lowers the error."""
@@ -373,26 +296,6 @@ class StreamedFit(KernelChoice):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-    def _keep_solution(self, solution: LinearSolution) -> None:
-        """Store a solution, in the units of the targets, and what its held-out scores tell."""
-        if not (np.isfinite(solution.coef).all() and np.isfinite(solution.intercept).all()):
-            raise ValueError("the solution is not finite: sums over the rows overflow. Scale X and y down.")
-        self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
-        self._learn_held_out(self.solution_.held_out)
-
-    def _learn_held_out(self, held_out: HeldOutScores | None) -> None:
-        """Store what predictions for rows that took no part in a solution tell; nothing where not overridden."""
-
-    def _current_solution(self) -> LinearSolution:
-        if not hasattr(self, "solution_"):
-            self._solve(Stages(bool(self.verbose)))
-        return self.solution_
-
-    def _forget_solution(self) -> None:
-        vars(self).pop("solution_", None)
-        vars(self).pop("_predictive", None)
-        vars(self).pop("corrections_", None)
 
     def _width(self) -> int:
         """Width m of the features: the fitted map's, else the one asked for."""

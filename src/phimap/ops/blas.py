@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 
 import numpy as np
 
@@ -78,7 +77,12 @@ def _call(library: str, name: str, *arguments: bytes | int | float | np.ndarray 
 @cache
 def _routine(library: str, name: str) -> Callable[..., None]:
     """A routine of SciPy's library; ctypes lets other threads run while it works."""
-    capsule = import_module(f"scipy.linalg.cython_{library}").__pyx_capi__[name]
+    from scipy.linalg import (
+        cython_blas,  # pyright: ignore[reportAttributeAccessIssue]
+        cython_lapack,  # pyright: ignore[reportAttributeAccessIssue]
+    )
+
+    capsule = {"blas": cython_blas, "lapack": cython_lapack}[library].__pyx_capi__[name]
     signature = ctypes.pythonapi.PyCapsule_GetName
     signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
     address = ctypes.pythonapi.PyCapsule_GetPointer

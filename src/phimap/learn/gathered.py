@@ -1,0 +1,137 @@
+"""The pass in which the solver sees all rows, and the solution that follows from its sums."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Self
+
+import numpy as np
+
+from phimap._progress import Stages
+from phimap.learn.choice import KernelChoice
+from phimap.learn.data.batches import Batch
+from phimap.learn.data.folds import Folding, fold_rows
+from phimap.learn.data.mapped_rows import Mapped, MappedRows
+from phimap.learn.data.outlying import OutlyingRows
+from phimap.learn.data.reservoir import Reservoir
+from phimap.learn.ridge.alpha import check_alpha
+from phimap.learn.ridge.criteria import Rows
+from phimap.learn.ridge.gathering import Gathering
+from phimap.learn.ridge.judges import Judges
+from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.solver import HeldOutScores, LinearSolution
+from phimap.ops import Array
+
+#: What a fit goes through once a pass.
+TrainingRows = Iterable[Batch] | Folding
+
+
+class GatheredFit(KernelChoice):
+    """A learner whose kernel, scaling and map are fixed: it gathers sums over rows, and solves."""
+
+    solver_: RidgeSolver
+    solution_: LinearSolution
+    n_samples_seen_: int
+    alpha: float | str
+    verbose: bool
+    _sample: Reservoir
+    _outlying: OutlyingRows
+
+    @abstractmethod
+    def _for_tasks(self) -> Self:
+        """A copy without what is kept of the training rows, small enough to be sent elsewhere."""
+
+    @property
+    @abstractmethod
+    def _n_outputs(self) -> int:
+        """Targets t of the linear model."""
+
+    @abstractmethod
+    def _width(self) -> int:
+        """Width of the features."""
+
+    def _mapping(self) -> Mapped:
+        """What makes features of rows, and numbers of their targets; with a buffer of its own."""
+        features = self._features()
+        return lambda X, y, weights: (features(X), self._encode(y), self._row_weights(y, weights))
+
+    def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
+        """What the solver sees of some rows."""
+        return Rows(self._features()(X), self._encode(y), self._row_weights(y, weights))
+
+    def _judged_apart(self, n_rows: int) -> bool:
+        """Whether the rows that judge alpha are added after the others, which saves taking them out again."""
+        return self.alpha == "auto" and not RidgeSolver.is_dual(n_rows, self._width())
+
+    def _gather(
+        self,
+        solver: RidgeSolver | None,
+        batches: TrainingRows,
+        stages: Stages,
+        n_rows: int,
+        *,
+        apart: bool = False,
+    ) -> None:
+        """Give the features of all batches to `solver`, or to a new one to which no others are to come.
+
+        With `apart` those of rows that may judge alpha are left out, and `_solve` adds them.
+        """
+        empty = partial(RidgeSolver.start, self._width(), self._n_outputs, n_rows)
+        dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
+        with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
+            # What it names goes to the rows, where these are elsewhere.
+            outlying, mapping, n_jobs = self._outlying, self._for_tasks()._mapping, self.n_jobs
+            below = self._alpha_judges().last_key(n_rows) if apart else None
+
+            def start(first_row: int) -> MappedRows:
+                if solver is not None:
+                    return MappedRows(mapping(), Gathering(solver, n_jobs), outlying, advance)
+                fold = Gathering(empty(), n_jobs)
+                return MappedRows(mapping(), fold, outlying.begun(first_row), advance, below=below)
+
+            found = fold_rows(batches, start)
+        assert found.outlying is not None
+        self.solver_, self._outlying = found.fold.solver, found.outlying
+        self.n_samples_seen_ = n_rows if apart else self.solver_.n_rows
+        self._forget_solution()
+
+    def _alpha_judges(self) -> Judges:
+        return Judges(self._sample, self._outlying, self._mapped)
+
+    def _solve(self, stages: Stages, *, apart: bool = False) -> None:
+        """Solve for all rows; with `apart` those that judge alpha are not among the sums yet."""
+        with stages.stage("regularisation"):
+            rng, n_rows = self._streams()["probes"], self.n_samples_seen_ if apart else None
+            alpha = check_alpha(self.alpha)
+            self._keep_solution(self.solver_.finish(alpha, self._alpha_judges(), rng, self.n_jobs, n_rows=n_rows))
+
+    def _keep_solution(self, solution: LinearSolution) -> None:
+        """Store a solution, in the units of the targets, and what its held-out scores tell."""
+        if not (np.isfinite(solution.coef).all() and np.isfinite(solution.intercept).all()):
+            raise ValueError("the solution is not finite: sums over the rows overflow. Scale X and y down.")
+        self.solution_ = solution if self.target_units_ is None else self.target_units_.restore(solution)
+        self._learn_held_out(self.solution_.held_out)
+
+    def _learn_held_out(self, held_out: HeldOutScores | None) -> None:
+        """Store what predictions for rows that took no part in a solution tell; nothing where not overridden."""
+
+    def _current_solution(self) -> LinearSolution:
+        if not hasattr(self, "solution_"):
+            self._solve(Stages(bool(self.verbose)))
+        return self.solution_
+
+    def _forget_solution(self) -> None:
+        vars(self).pop("solution_", None)
+        vars(self).pop("_predictive", None)
+        vars(self).pop("corrections_", None)
+
+    def _requirements_to_solve(self) -> Iterator[tuple[bool, str]]:
+        """What must be true where the statistics may be solved again."""
+        check_alpha(self.alpha)
+        kept, width = (self._sample, self._outlying), self.scaling_.shift.size
+        yield self.solver_.n_rows > 0 and self._sample.keys.size > 0, "rows in its statistics and in its sample"
+        yield all(rows.are_numbers(width) for rows in kept), "rows of numbers, as wide as its scaling, in its sample"
+        targets = self._encode(self._sample.y)
+        yield targets.dtype.kind == "f" and len(targets) == len(self._sample.y), "targets of its kind in its sample"
