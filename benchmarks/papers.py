@@ -58,12 +58,12 @@ COMMANDS = (
     "ntk-activations --kernels erf,gelu --methods features",
     "ntk-activations --kernels erf,gelu --methods networks --features 8192",
     "ntk-spectral",
-    "ntk-error --repeats 1",
+    "ntk-error --repeats 1 --rows 10000",
     "ntk-mnist --rows 60000",
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
     "cntk-cifar10 --methods sketch,gradient,cnn",
-    "ntk-uci-classification --rows 150",
-    "ntk-uci-regression --sets protein --rows 4000 --features 2048",
+    "ntk-uci-classification --rows 300",
+    "ntk-uci-regression --sets protein --rows 20000 --features 8192",
 )
 
 

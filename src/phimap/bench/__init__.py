@@ -1,4 +1,8 @@
-"""The papers' experiments, ours beside theirs: each a module with `report`."""
+"""The experiments of the papers, with our figures beside the published ones.
+
+Each experiment is a module or a folder with a function `report`. `EXPERIMENTS` lists them, and ``phimap bench`` runs
+them. Start with `experiment.py`, which says what a report is. No other folder imports this one.
+"""
 
 #: The experiments that ``phimap bench`` knows: the module of each, and what it reproduces.
 EXPERIMENTS = {

@@ -1,4 +1,8 @@
-"""The command line: ``phimap fit``, ``phimap predict``, ``phimap info`` and ``phimap bench``."""
+"""The command line: ``phimap fit``, ``phimap predict``, ``phimap info``, ``phimap compare`` and others.
+
+Each command is a module that reads options and calls the library. Start with `commands.py`, which lists them. No
+kernel and no learner knows of this folder.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Feature maps: scikit-learn transformers whose features' inner products estimate a kernel."""
+"""Feature maps: transformers whose features' inner products estimate a kernel.
+
+A map asks a kernel for what it needs, draws directions by a projection or a sketch, and keeps both in a record. Each
+subfolder holds one construction. `defaults.py` says which map serves a kernel. Start with `fourier.py`, the simplest
+map.
+"""
 
 from phimap.features.base import FeatureMap
 from phimap.features.cntk.gradient import CNTKGradientFeatures

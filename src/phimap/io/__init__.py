@@ -1,4 +1,8 @@
-"""Readers of data files, out of core, and the format of model files."""
+"""Readers of data files, which hold a bounded part in memory, and the format of model files.
+
+`open_table` gives batches of numbers, and `open_frame` gives columns as they are. Each format has a file of its own.
+Model files hold arrays and descriptions, and no code: start with `model.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Exact kernels: their values, and the facts that an approximation needs."""
+"""Exact kernels: their values, and the facts that an approximation needs.
+
+A kernel gives exact values, the truth for every map. It also states its spectral law, its Taylor coefficients, or its
+function of the cosine. It knows no map. Start with `base.py`.
+"""
 
 from phimap.kernels.activation import ActivationKernel
 from phimap.kernels.additive import Additive

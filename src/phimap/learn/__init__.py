@@ -1,13 +1,13 @@
 """Learners: linear models on the features of a kernel, fitted from streams of batches.
 
-The rooms in their order, each importing from those above it in this list alone:
+Rooms in their order. Each imports from those above it in this list alone:
 
-- ``data``: what is taken from a stream of batches: scales, samples of the rows, blocks of features and their sums.
-- ``solver``: what a solver is, passes over blocks of features and targets as numbers, and what it gives.
-- ``ridge``, ``margin``: solvers of the squared loss, and of losses of classification.
-- ``registry``: the losses and what solves each.
-- ``search``: what is chosen before the fit: kernel, width, map. What is judged by held-out error fits with ``ridge``.
-- ``linear``, ``streamed``, ``base``: outputs, training in two passes, and the estimator over both.
+- ``data``: scales, samples of the rows, blocks of features and their sums, as a stream of batches gives them.
+- ``solver``: what a solver is, what it goes through, and what it gives.
+- ``ridge``, ``margin``: solvers of the squared loss, and of the losses of classification.
+- ``registry``: the losses, and what solves each.
+- ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
+- ``linear``, ``gathered``, ``streamed``, ``base``: outputs, the pass of the solver, training in two passes, the estimator.
 - ``regressor``, ``classifier``: what a target is, and what an output means.
 - ``doubly_stochastic``: learners that store coefficients alone, by stochastic gradients.
 - ``active``: which rows to label, from the features alone.

@@ -1,7 +1,7 @@
-"""Array backends: the only folder that knows numba and torch.
+"""Array backends. No other folder knows numba and torch.
 
-`ops_for` decides once, where data enters; everything below is written in the core operations of `Ops` and the
-primitives of `phimap.ops.primitives`.
+`ops_for` chooses the backend once, where data enter. All programs below use the core operations of `Ops` and the
+primitives of `phimap.ops.primitives`. Start with `base.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Projections: how random directions are drawn and applied, for every kernel whose spectral law allows it."""
+"""Projections: how random directions are drawn together, and how rows are multiplied by them.
+
+A kernel gives the law of one direction. A projection draws many, and knows no kernel. `REGISTRY` lists the members.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Oblivious sketches: random linear reductions of vectors and of their tensor products."""
+"""Sketches: random linear reductions of vectors and of their tensor products.
+
+They keep inner products in the mean, whatever the vectors are. Each sketch has a file of its own.
+"""
 
 from phimap.sketches.base import Sketch
 from phimap.sketches.countsketch import OSNAP, CountSketch

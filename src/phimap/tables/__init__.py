@@ -1,11 +1,11 @@
-"""What stands between a real table and numbers: columns of data frames, encoded for kernels.
+"""Real tables as numbers: columns of data frames, encoded for kernels.
 
-- ``frames``, ``cells``, ``parsing``: data frames of any library as Arrow columns; the last two alone need pyarrow.
-- ``targets``, ``tallies``, ``tally``: what one pass over a column keeps of it, in bounded memory.
-- ``bad_cell``: the error that names the cell.
-- ``encoding``, and a file for each form of it: ``numbers``, ``levels``, ``dates``, ``text``.
-- ``kinds``: what a column is, by what was kept of it.
-- ``table_pass``, ``encoder``: the pass over all columns, and the transformer.
+- ``frames``, ``cells``, ``parsing``: data frames of any library become Arrow columns. The last two alone need pyarrow.
+- ``targets``, ``tallies``, ``tally``: one pass over a column keeps these of it, in bounded memory.
+- ``bad_cell``: the error that names a cell.
+- ``encoding``: what an encoding is. ``numbers``, ``levels``, ``dates`` and ``text`` hold one each.
+- ``kinds``: which kind a column is, by what was kept of it.
+- ``table_pass``, ``encoder``: the pass over all columns, and the transformer. Start with the latter.
 """
 
 from phimap.tables.columns import ColumnSummary

@@ -1,4 +1,4 @@
-"""Theory as numbers: what bounds ask for, what a fit costs, Gaussian moments, and kernels in high dimension."""
+"""Theory as numbers: what bounds ask for, what a fit costs, variances, moments, and predicted errors."""
 
 from phimap.theory.bounds import Bound, Printed, RequiredFeatures
 from phimap.theory.double_descent import (

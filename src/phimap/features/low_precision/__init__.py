@@ -1,1 +1,1 @@
-"""Features of a few values, which can be kept packed."""
+"""Features of few values, which can be kept packed: ternary features, and features rounded to some bits."""

@@ -1,1 +1,1 @@
-"""Kernels with a power series: some powers carried exactly, the others by sketches."""
+"""Maps of kernels with a power series: some powers are exact, and sketches carry the others."""

@@ -1,1 +1,1 @@
-"""Random layers: one nonlinearity of each projection."""
+"""Maps of one random layer: a nonlinearity of each projection, as in Fourier features."""

@@ -1,1 +1,1 @@
-"""Which rows to label: designs chosen by the kernel alone."""
+"""Which rows to label: the kernel alone chooses designs."""

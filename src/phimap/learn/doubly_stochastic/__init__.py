@@ -1,1 +1,1 @@
-"""Learners that store coefficients alone: directions are drawn anew, block by block, whenever they are needed."""
+"""Learners that store coefficients alone. They draw directions anew, block by block, whenever these are needed."""

@@ -1,1 +1,1 @@
-"""Losses other than squared errors, minimised by preconditioned gradients over streams."""
+"""Losses other than squared errors. Preconditioned gradients minimise them over streams."""

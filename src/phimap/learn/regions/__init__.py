@@ -1,1 +1,1 @@
-"""What a model leaves of the targets, learned region by region."""
+"""Corrections: a model learns what the linear model leaves of the targets, region by region."""

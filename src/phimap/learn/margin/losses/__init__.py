@@ -1,1 +1,1 @@
-"""Losses of scores, one a file."""
+"""Losses of scores, one in each file."""
