@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-# At once and not lazily: loading the module would put it in the place of the name it gives.
+# This name is loaded at once: loading the module lazily would put it in the place of the name that it gives.
 from phimap.config import config as config
 
 # Every public name is written here and nowhere else: type checkers take these lines as they stand, and what loads the

@@ -15,7 +15,7 @@ from phimap.records import Record
 
 Batch = TypeVar("Batch", bound=tuple[Any, ...])
 
-# In a pipe or a file, where a bar would be rows of control characters.
+# Seconds between lines in a pipe or a file, where a bar would be rows of control characters.
 _SECONDS_BETWEEN_LINES = 10.0
 
 

@@ -47,7 +47,7 @@ METRIC = "learned metric"
 
 
 def _reweighted(method: str) -> Any:
-    # On independent draws, so that the weights alone tell these from plain features.
+    # The draws are independent, so that the weights alone tell these from plain features.
     return lambda kernel, m: pm.ReweightedFeatures(kernel, m, method=method, projection="gaussian")
 
 

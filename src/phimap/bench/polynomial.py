@@ -130,7 +130,7 @@ def run(
             exact = Polynomial(degree, gamma=1.0, coef0=constant)(rows.astype(np.float64))
             size = np.linalg.norm(exact)
             for method in methods:
-                # What the first call compiles or loads is no draw's time.
+                # The first call compiles or loads, which is no draw's time.
                 METHODS[method](degree, constant, 64, draws[0]).fit(others[:64]).transform(rows[:2])
             for draw in draws:
                 for method in methods:

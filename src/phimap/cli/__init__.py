@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["main"]
 
-# What the extra brings.
+# The extra brings these packages.
 _NEEDED = ("jinja2", "matplotlib", "pyarrow", "rich", "typer")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 _VARIABLE = "OPENBLAS_CORETYPE"
 _CORE_TYPE = "SkylakeX"
-# What OpenBLAS's SkylakeX kernels are compiled for.
+# OpenBLAS's SkylakeX kernels are compiled for these features of the processor.
 _NEEDED_FLAGS = {"avx512f", "avx512dq", "avx512vl", "avx512bw"}
 
 

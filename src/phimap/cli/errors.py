@@ -22,7 +22,7 @@ INTERRUPTED = 130
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
 # Set to see the traceback of these as well.
 _TRACEBACK = "PHIMAP_TRACEBACK"
-# What the library calls by a parameter's name is an option here.
+# The library names parameters in its messages; here they are options.
 _OPTIONS = {
     "`n_components`": "--features",
     "`length_scale`": "--length-scale",

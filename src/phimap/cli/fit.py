@@ -123,7 +123,7 @@ def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Resul
     room = (memory_budget() - kept - rows * most * np.dtype(options.dtype).itemsize) // _SHARE_KEPT
     table = open_selected(path, options)
     stages = Stages(verbose=not options.quiet)
-    # On workers, the learner makes its first pass there.
+    # The learner makes its first pass on the workers, where there are some.
     learner = None if options.scheduler is not None else _learner(options, "regression", options.standardize)
     with stages.stage("checking the data", table.n_rows, "rows") as advance:
         look = partial(first_pass, options.data, advance=advance, learner=learner, most_kept=room)
@@ -199,7 +199,7 @@ def _without_constant_columns(options: FitOptions, path: str, table: Rows, overv
     if not options.quiet:
         complain(f"{options.data}: left out as columns: {some([*map(repr, constant)])} (constant).", "note")
     left = replace(options, drop=[*(options.drop or ()), *constant])
-    # What was kept has all columns.
+    # The rows that were kept have all columns.
     features = overview.features.without(constant)
     return open_selected(path, left), replace(overview, features=features, held_out=None, look=None)
 

@@ -51,7 +51,7 @@ def _linear(model: Any, task: str) -> Any:
     if sparse.issparse(X) or X.shape[1] > _MOST_COLUMNS or (task == "classification" and np.unique(y).size < 2):
         return None
     with warnings.catch_warnings():
-        # As good as its iterations: it is there for comparison.
+        # The linear model is there for comparison, so it need be no better than its iterations.
         warnings.simplefilter("ignore", ConvergenceWarning)
         # In float32 scikit-learn would round the targets, too.
         return LINEAR.make(task, None, 0).fit(X.astype(np.float64), y)

@@ -142,7 +142,7 @@ def _show(found: Cost, sizes: _Sizes, options: PlanOptions) -> None:
     for place, head in enumerate(("stage", "time", "share", "of which")):
         grid.add_column(head, justify="left" if place in (0, 3) else "right")
     for stage in found.stages:
-        # What takes less than a hundredth of a stage is not worth a word.
+        # A part that takes less than a hundredth of a stage is not worth a word.
         parts = [(name, seconds) for name, seconds in stage.parts if seconds >= 0.01 * stage.seconds]
         told = ", ".join(f"{name} {_time(seconds)}" for name, seconds in parts) if len(parts) > 1 else ""
         grid.add_row(stage.name, _time(stage.seconds), f"{stage.seconds / found.seconds:.0%}", told)

@@ -131,7 +131,7 @@ class Scores:
         counts = [int((true == label).sum()) for label in self._classes]
         if min(counts) == 0:
             return None
-        # Of two equally common ones the second, which is the positive one of scores.
+        # The second of two equally common classes is taken, which is the positive one of scores.
         place = int(counts[1] <= counts[0])
         rare = self._classes[place]
         hits, named = int(((true == rare) & (predicted == rare)).sum()), int((predicted == rare).sum())

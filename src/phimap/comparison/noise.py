@@ -86,7 +86,7 @@ def _compared(parts: Sequence[np.ndarray]) -> tuple[float, float]:
     of_rows = float(every.var(ddof=1)) / n if n > 1 else np.inf
     of_splits = 0.0
     if k > 1:
-        # What the means of the splits vary beyond what their rows explain.
+        # This is the variance of the splits' means beyond what their rows explain.
         explained = float(np.mean([part.var(ddof=1) / part.size for part in parts]))
         of_splits = max(0.0, float(np.var([part.mean() for part in parts], ddof=1)) - explained) / k
     variance = of_rows + of_splits

@@ -185,7 +185,7 @@ def _shares(n_components: int, sizes: np.ndarray) -> tuple[int, ...]:
     """`n_components` divided in proportion to `sizes`, each share at least 1; equally where all sizes are 0."""
     sizes = sizes if sizes.sum() > 0 else np.ones(sizes.size)
     exact = (n_components - sizes.size) * sizes / sizes.sum()
-    # What rounding down leaves goes to those that lost most by it.
+    # The rest that rounding down leaves goes to those that lost most by it.
     shares = np.floor(exact).astype(int)
     order = np.argsort(shares - exact, kind="stable")
     shares[order[: n_components - sizes.size - shares.sum()]] += 1

@@ -127,7 +127,7 @@ class Checkpoint(Journal):
         self.open()
         try:
             yield
-            # What follows a fit, such as writing its model, may fail.
+            # A step after the fit, such as writing its model, may fail.
             self._write()
         finally:
             if opened:
@@ -261,7 +261,7 @@ class Checkpoint(Journal):
     def finish(self, index: int, fold: Any, n_batches: int) -> None:
         self._going_on = None
         state = PassState.of(index, n_batches, fold.state)
-        # What follows may change the sums: they are copied, or written at once.
+        # The next batches may change the sums, so they are copied, or written at once.
         if self._is_time or sum(one.n_bytes for one in (*self._pending, state)) > _MOST_PENDING:
             self._pending.append(state)
             self._write()

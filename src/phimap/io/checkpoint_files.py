@@ -19,7 +19,7 @@ from phimap.io.tensors import checksum, write_tensors
 _FORMATS = "phimap-checkpoint-"
 _FORMAT = f"{_FORMATS}1"
 _PASSES, _CURRENT, _LOCK = "passes-{:06d}.safetensors", "current.safetensors", "lock"
-# As `write_whole` names them.
+# `write_whole` names them so.
 _UNFINISHED = ".phimap.*.part"
 # Ends the keys of arrays that are stored transposed; no field is called so.
 _TRANSPOSED = ".T"
@@ -134,7 +134,7 @@ class CheckpointFolder:
         # The last first: what an interrupt leaves is still a checkpoint.
         for file in [self.current, *reversed(self.passes()), self.lock]:
             file.unlink(missing_ok=True)
-        # What others have put there is theirs.
+        # Files that others have put there are theirs.
         with suppress(OSError):
             self.path.rmdir()
 

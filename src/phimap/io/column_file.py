@@ -20,7 +20,7 @@ from phimap.io.table import Table
 # Columns are decoded a few rows at a time: the block beside the batch stays small.
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
-# What a damaged file raises: Arrow's own errors, and those of the description that pandas leaves in it.
+# A damaged file raises Arrow's own errors, and those of the description that pandas leaves in it.
 _DAMAGES = (
     pa.ArrowException,
     ArithmeticError,

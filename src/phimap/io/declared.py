@@ -16,7 +16,7 @@ from phimap._files import DataError, one_line
 from phimap.packed import PackedArray
 from phimap.records import DECLARED, Choice, Entries, Number, Part
 
-# Of a number that says how long something is: more would overflow products of three lengths.
+# A number that says how long something is has this bound: more would overflow products of three lengths.
 _LONGEST = 2**40
 _KINDS = {
     "float": (np.float16, np.float32, np.float64),
@@ -54,7 +54,7 @@ def check_requirements(one: Any, name: str) -> None:
     try:
         unmet = next((words for met, words in one.requirements() if not met), None)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-        # What is required is computed from the parts, which may not fit each other at all.
+        # The requirements are computed from the parts, which may not fit each other at all.
         raise BadRecordError(f"the parts of {name} do not fit each other: {one_line(error)}") from error
     if unmet is not None:
         raise BadRecordError(f"{name} must have {unmet}")

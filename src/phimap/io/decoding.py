@@ -34,7 +34,7 @@ _MOST_ROWS = 2**40
 _MOST_STEPS = 10_000
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _MISSING = object()
-# What the command line notes on a model beside what is fitted.
+# The command line notes these on a model, beside what is fitted.
 _NOTES: dict[str, Any] = {
     "target_name_": str,
     "sample_shape_": tuple[int, ...] | None,

@@ -18,7 +18,7 @@ from phimap.io.columns import numbered_names
 
 # Rows of the head that are parsed; more would not change the answer.
 _ROWS = 200
-# In order of preference among those that cut all rows alike: commas and spaces also stand within cells.
+# Separators in order of preference where several cut all rows alike: commas and spaces also stand within cells.
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", " ": "spaces"}
 # A separator must cut more than this share of the rows alike.
 _ALIKE = 0.5

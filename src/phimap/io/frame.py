@@ -19,7 +19,7 @@ from phimap.io.skipped import BadRows, Skipped
 from phimap.io.source import KINDS, Source
 from phimap.io.target import refuse_value
 
-# What a cell takes in memory, texts included, in the mean of usual tables.
+# A cell takes so many bytes of memory, texts included, in the mean of usual tables.
 _CELL_BYTES = 32
 
 

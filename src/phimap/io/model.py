@@ -22,7 +22,7 @@ from phimap.io.tensors import checksum, write_tensors
 from phimap.io.trial import check_model
 
 _FORMAT = "phimap-model-1"
-# What is no model file may seem to announce a header of any length.
+# A file that is no model may seem to announce a header of any length.
 _LONGEST_HEADER = 2**26
 
 

@@ -17,7 +17,7 @@ _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
 # A page of each column is there as it is stored and as it is decoded, and the dictionary of its values. Writers end
 # pages at a megabyte.
 _PAGE_BYTES = 2**20
-# Of the byte budget, what pages may take: the rest is for the rows that are made of them.
+# Pages may take this share of the byte budget. The rest is for the rows that are made of them.
 _SHARE = 0.8
 
 

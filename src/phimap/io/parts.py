@@ -15,7 +15,7 @@ from phimap.io.arrow import in_words, is_numeric, is_text
 from phimap.io.column_file import ColumnFile
 from phimap.io.skipped import Skipped
 
-# What Hive and Spark call a folder of rows whose value is missing.
+# Hive and Spark give this name to a folder of rows whose value is missing.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _WHOLE = re.compile(r"-?\d{1,18}")
 

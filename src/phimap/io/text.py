@@ -53,7 +53,7 @@ class TextTable(Table):
             for block in self._file.blocks(chosen, rows, skipped):
                 yield to_arrays(block, self._selection)
         except (CellError, CharacterError) as error:
-            # What the first block does not tell is for a reader that looks at all of them.
+            # A reader that looks at all blocks settles what the first one does not tell.
             raise MixedTable(str(error)) from None
 
     def _rebatched(self, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray]]:

@@ -13,7 +13,7 @@ from phimap.io.csv_file import CellError, CharacterError, CsvFile, refuse_header
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, Source
 
-# What a byte of any kind is a character of.
+# Every byte is a character of this encoding.
 _ANY_BYTE = "latin-1"
 
 
@@ -24,7 +24,7 @@ class TextColumns(ColumnFile):
         self._source = source
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
-        # Of columns of numbers, the first cell that is none.
+        # The first cell of columns of numbers that is none.
         self._unread: dict[str, str] = {}
         super().__init__(source.where, self._top(), None)
 

@@ -85,7 +85,7 @@ def _try(steps: list[Any]) -> None:
         if hasattr(last, "decision_function"):
             _check_outputs(last.decision_function(row))
     else:
-        # What was saved before it was solved is solved when it is asked for.
+        # A model that was saved before it was solved is solved when it is asked for.
         _check_outputs(last.feature_map_.transform(last._scaled(last._rows_of(row))))
 
 

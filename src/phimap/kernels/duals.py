@@ -43,7 +43,7 @@ def _erf_root(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
 def gelu_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """``c (1/4 + arctan(c / r) / (2 pi)) + (s^2 + c^2 q) / (2 pi r)``: see `_gelu_parts`."""
     product, area, root, moment = _gelu_parts(x, y, angle)
-    # In place: tiles are many.
+    # Tiles are many, so they are changed in place.
     moment = product * product * moment
     moment += area * area
     del area
@@ -58,7 +58,7 @@ def gelu_slope_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarr
     It is the derivative by c, with ``p = x^2 / (1 + y^2) + y^2 / (1 + x^2)``: nothing large cancels.
     """
     product, area, root, inverses = _gelu_parts(x, y, angle)
-    # In place: tiles are many.
+    # Tiles are many, so they are changed in place.
     bracket = np.square(area) * inverses
     del area
     bracket += np.square(x / np.hypot(1.0, y))

@@ -61,7 +61,7 @@ def semidefinite_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray
     wanted = np.moveaxis((values * weights) @ (powers / scales), -1, 0)
     wanted = 0.5 * (wanted + wanted.swapaxes(1, 2))
     size = len(gram)
-    # Of the eigenvalues of the system the geometric mean, but for those that rounding alone has.
+    # This is the geometric mean of the system's eigenvalues, but for those that rounding alone has.
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 1e-8)
     penalty = float(np.sqrt(eigenvalues[0] * eigenvalues[-1]))
     solve = np.linalg.inv(gram + penalty * np.eye(size))

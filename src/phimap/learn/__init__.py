@@ -7,7 +7,7 @@ Rooms in their order. Each imports from those above it in this list alone:
 - ``ridge``, ``margin``: solvers of the squared loss, and of the losses of classification.
 - ``registry``: the losses, and what solves each.
 - ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
-- ``linear``, ``gathered``, ``streamed``, ``base``: outputs, the pass of the solver, training in two passes, the estimator.
+- ``linear``, ``gathered``, ``streamed``, ``base``: outputs, the pass of the solver, training in passes, the estimator.
 - ``regressor``, ``classifier``: what a target is, and what an output means.
 - ``doubly_stochastic``: learners that store coefficients alone, by stochastic gradients.
 - ``active``: which rows to label, from the features alone.

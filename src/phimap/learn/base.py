@@ -215,7 +215,7 @@ class KernelModel(StreamedFit, FittedHTML):
         require_reiterable(batches)
         self._start_encoder((), labels=self._has_labels)
         self._first_pass_start(labels=self._has_labels)
-        # What comes first says what all rows are.
+        # The first batch says what all rows are.
         self._check_training(*next(iter(batches)), reset=True)
         return self._fit_noted(CheckedBatches(self._check_training, batches), checkpoint, first_pass)._settled()
 

@@ -117,7 +117,7 @@ def fit_parts(
     model._start_encoder((), labels=model._has_labels)
     if encoder is not None:
         model._use_encoder(copy(encoder))
-    # What comes first says what all rows are.
+    # The first batch says what all rows are.
     model._check_training(*next(iter(read(*parts[0]))), reset=True)
     return model._fit(PartedRows(parts, first_rows, PartReader(model._for_tasks(), read)))._settled()
 

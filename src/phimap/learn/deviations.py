@@ -142,7 +142,7 @@ class StandardDeviations(StreamedFit):
             yield part, Points(Z, inputs, missing, beyond)
 
     def __getstate__(self) -> Any:
-        # As large as the statistics, and made of them in seconds.
+        # The factor is as large as the statistics, and is made of them in seconds.
         return {name: value for name, value in super().__getstate__().items() if name != "_predictive"}  # pyright: ignore
 
 

@@ -84,7 +84,7 @@ class FrameRows:
     def _settled(self) -> Self:
         """The model, whose encoder has served its training rows; if `verbose`, constant columns are told."""
         if self.encoder_ is not None:
-            # What it leaves out is in its summary.
+            # The summary has the columns that it leaves out.
             self.encoder_.forget_rows().forget_folds()
         elif self.verbose and (constant := np.flatnonzero(self.scaling_.factor == 0)).size:
             names = getattr(self, "feature_names_in_", range(self.n_features_in_))

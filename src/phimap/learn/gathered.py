@@ -81,7 +81,7 @@ class GatheredFit(KernelChoice):
         empty = partial(RidgeSolver.start, self._width(), self._n_outputs, n_rows)
         dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
         with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
-            # What it names goes to the rows, where these are elsewhere.
+            # The variables that it names go to the rows, where these are elsewhere.
             outlying, mapping, n_jobs = self._outlying, self._for_tasks()._mapping, self.n_jobs
             below = self._alpha_judges().last_key(n_rows) if apart else None
 

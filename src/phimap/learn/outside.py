@@ -74,7 +74,7 @@ class Outside:
         rows = self._columns.beyond(host)
         if not rows.size:
             return
-        # In float64, which holds the squares of whatever float32 holds.
+        # The sums are in float64, which holds the squares of whatever float32 holds.
         there = host[rows].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             apart = self._scaled(there) - self._scaled(self._columns.nearest(there))

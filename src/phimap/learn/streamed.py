@@ -235,7 +235,7 @@ class StreamedFit(GatheredFit):
                 return rows, targets - fitted, targets - unseen, self._row_weights(y, weights)
 
             remainder = Remainder.of_batches(batches, errors_of, keys, self._sample.seed)
-            # What a metric hides may tell neighbours apart.
+            # Columns that a metric hides may tell neighbours apart.
             roots = [None] if (back := inverse_root(self.metric_)) is None else [None, back]
             corrections = learn_corrections(kernel, remainder, roots, self.n_jobs)
         if corrections is not None:

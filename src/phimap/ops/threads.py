@@ -138,7 +138,7 @@ class _Limits:
     def __init__(self):
         self._lock = Lock()
         self._users = 0
-        # By the index of the library: of the process, and of this thread.
+        # Settings by the index of the library, of the process and of this thread.
         self._before: dict[int, int] = {}
 
     def enter(self) -> None:

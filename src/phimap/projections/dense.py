@@ -75,7 +75,7 @@ class SpreadProjection(Projection):
         subset_rng, entry_rng = rng.spawn(2)
         n_subsets = min(n_directions, comb(law.n_features, law.order))
         subsets = spread_subsets(law.n_features, law.order, n_subsets, subset_rng)
-        # In turn, so that the first directions are as even as all: maps are cut to fewer.
+        # Subsets take turns, so that the first directions are as even as all: maps are cut to fewer.
         subsets = np.resize(subsets, (n_directions, law.order))
         return stored_entries(law, subsets, self._in_turn(law.part, n_directions, n_subsets, entry_rng))
 

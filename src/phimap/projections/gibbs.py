@@ -21,7 +21,7 @@ _MOST_STEPS = 64
 _CLOSE = 1e-12
 # No tail of a number in double precision is smaller.
 _LEAST_TAIL = 2.0**-54
-# Beyond it the tail is smaller than that.
+# The tail beyond it is smaller than that.
 _LARGEST = 40.0
 
 

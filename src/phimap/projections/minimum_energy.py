@@ -102,7 +102,7 @@ class MinimumEnergy(SpreadProjection):
 
         def block(task: tuple[int, np.random.Generator]) -> np.ndarray:
             number, child = task
-            # In random order, as they are cut: the radii rise.
+            # The radii rise, and maps are cut, so the order is random.
             points = child.permutation(designs[number % n_designs] * radii[number, :, None])
             return points if number < n_designs else points @ haar_orthogonal(d, child)
 

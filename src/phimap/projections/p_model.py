@@ -68,7 +68,7 @@ class PModel(Projection):
         if structure == "circulant":
             g = np.concatenate([g[budget - d + 1 :], g])[:needed]
         scale = row_factors(law, g[None], n_directions, radius_rng)
-        # Of a cyclic convolution of length n, the last n - d + 1 entries are those of the convolution with all of g.
+        # The last n - d + 1 entries of a cyclic convolution of length n are those of the convolution with all of g.
         n_blocks = -(-n_directions // (max(4 * d, _LEAST) - d + 1))
         length = fast_length(-(-n_directions // n_blocks) + d - 1)
         step = length - d + 1

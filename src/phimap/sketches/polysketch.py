@@ -18,7 +18,7 @@ from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.srht import SRHT
 from phimap.sketches.tree import Evaluation, ProductTree, TreeBuilder
 
-# What stands for a tree of one leaf, and at the leaves of larger ones.
+# This sketch stands for a tree of one leaf, and at the leaves of larger trees.
 _SINGLE: dict[str, Callable[[int], Sketch]] = {
     "none": SRHT,
     "srht": SRHT,

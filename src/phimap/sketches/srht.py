@@ -156,7 +156,7 @@ class TensorSRHTRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Of each factor the padded row and its transform: complex and half as long, or real in place.
+        # Each factor has a padded row and its transform, which is complex and half as long, or real in place.
         return self.n_components + self.n_features + 2 * sum(signs.shape[0] + 1 for signs in self.signs)
 
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:

@@ -160,7 +160,7 @@ class Cells:
         if texts.equals(plain) and not plain.null_count:
             return pa.DictionaryArray.from_arrays(column.indices, plain)
         again = texts.dictionary_encode()
-        # What differed by spaces alone is one text now.
+        # Texts that differed by spaces alone are one text now.
         places = np.append(again.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), -1)
         codes = places[column.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)]
         return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int64(), mask=codes < 0), again.dictionary)

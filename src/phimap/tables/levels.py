@@ -90,7 +90,7 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     rest = np.zeros(n_buckets)
     for name in counts.keys() - set(levels):
         rest[crc32(name.encode()) % n_buckets] += counts[name]
-    # What was forgotten of the levels is spread evenly.
+    # The rows of forgotten levels are spread evenly.
     rest += (tally.n - sum(known) - rest.sum()) / max(n_buckets, 1)
     rows = np.array([*known, tally.n_missing, *rest])
     labels = [*levels, MISSING, *([OTHER] if n_buckets == 1 else [f"{OTHER} {b}" for b in range(n_buckets)])]
@@ -101,7 +101,7 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     kept = np.flatnonzero(rows > 0)
     shares = rows[kept] / rows.sum()
     if not tally.n_missing and n_buckets:
-        # What is missing at prediction alone is as unknown as a new level.
+        # A cell that is missing at prediction alone is as unknown as a new level.
         table[n_levels] = table[-1]
     table, labels = table[:, kept], [labels[place] for place in kept]
     variances = shares * (1 - shares)

@@ -63,7 +63,7 @@ class NumberEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
-        # What is no float32 once it is standardised would be infinite for the kernel.
+        # A number that float32 does not hold once it is standardised would be infinite for the kernel.
         check_range(cells.name, values, first_row, _LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:

@@ -241,7 +241,7 @@ def _integrate(integrands: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         left = _SPLIT * widths
         fine = panels(np.concatenate([starts, starts + left]), np.concatenate([left, widths - left]))
         fine = fine.reshape(total.size, 2, -1)
-        # Not "above": what is not a number is not refined.
+        # The test is not "above", so that what is not a number is not refined.
         again = np.abs(fine.sum(axis=1) - coarse).max(axis=0) > allowed
         total += fine[:, :, ~again].sum(axis=(1, 2))
         starts = np.concatenate([starts[again], (starts + left)[again]])

@@ -30,7 +30,7 @@ PUBLISHED = {
     "skin": (["ssf", "rom"], ["qmc"]),
     "a8a": ([], []),
 }
-# What is measured, as tables and figures call it.
+# The names of what is measured, in tables and figures.
 _TITLES = {
     "error": "relative error",
     "ridge": "test accuracy, ridge (%)",
@@ -270,7 +270,8 @@ def _figure(entries: Sequence[dict[str, Any]], dataset: str, kernel: str, path: 
                 np.array([point[key] for point in points])
                 for key in ("n_directions", name, f"{name}_standard_deviation")
             )
-            # Of the same width below the mean as above it on a logarithmic axis, where a difference could be negative.
+            # The band is as wide below the mean as above it on a logarithmic axis, where a difference could be
+            # negative.
             low = mean**2 / (mean + standard_deviation) if name in _LOGARITHMIC else mean - standard_deviation
             axis.plot(x, mean, marker="o", markersize=3, label=projection, **style)
             band = {"color": style["color"], "alpha": 0.6 / (4 + len(lines)), "linewidth": 0}

@@ -41,7 +41,7 @@ _SETS = ("a8a", "ijcnn1", "adult", "magic04", "skin", _DIGITS)
 #: Linear models: ours, and scikit-learn's by stochastic gradients.
 MODELS = ("ridge", "logistic", "svm")
 _LOSSES = {"logistic": "log_loss", "svm": "hinge"}
-# What the source's figures compare.
+# The source's figures compare these methods.
 _COMPARED = ("trf", "lp-rff-1", "lp-rff-8", "nystroem", "nystroem-16", "rff", "orf", "ssf")
 # Penalties among which a fifth of the training rows choose.
 _PENALTIES = (1e-6, 1e-5, 1e-4)

@@ -40,7 +40,7 @@ KERNEL, FOURIER = "kernel", "rff"
 _MIXTURE = "trf-mixture 0.5"
 _ROWS, _TEST_ROWS, _COLUMNS = 1024, 512, 512
 _COSTS = ("bytes", "seconds")
-# At which d0 of the Gaussian kernel is the 0.39 of Figure 3.
+# At this variance d0 of the Gaussian kernel is the 0.39 of Figure 3.
 _TAU = 1.34
 
 
@@ -109,7 +109,7 @@ def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range
     """Ridge regression with the exact kernel and on the features of each method; a seed also draws its rows."""
     rows = np.random.default_rng(0).standard_normal((32, 16)) * (_TAU / 16) ** 0.5
     for phi in _maps(64).values():
-        # What the first use of a map compiles is in no draw's time.
+        # The first use of a map compiles, which is in no draw's time.
         _products(phi, rows[:16], rows[16:])
     for draw in draws:
         order = np.random.default_rng(draw).permutation(len(data.X))[: _ROWS + _TEST_ROWS]

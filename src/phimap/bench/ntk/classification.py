@@ -135,7 +135,7 @@ def run(
             # No multiplier at its bound: a larger cost has the same solution.
             if isinstance(model, SVC) and np.abs(np.asarray(model.dual_coef_)).max() < model.C:
                 settled = inputs
-            # Of equals the first, which is the most regularised one.
+            # The first of equals is taken, which is the most regularised one.
             if accuracy > best:
                 best, chosen = accuracy, (choice, model, inputs)
         if chosen is None:

@@ -20,7 +20,7 @@ import phimap as pm
 
 EPSILON, DELTA, ALPHA = 0.5, 0.1, 0.2
 ROWS, _LENGTH_SCALE = 12, 0.5
-# Of a variance: columns, directions, distances in length scales, and draws, which know it to 4 %.
+# A variance is measured with these columns, directions, distances in length scales and draws, which know it to 4 %.
 COLUMNS, DIRECTIONS, TAUS, DRAWS = 16, 32, (0.5, 1.0, 2.0), 2000
 # Draws of each promised number of features, and features of a piece.
 _BOUND_DRAWS, _PIECE = 15, 100_000
@@ -79,7 +79,7 @@ def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[Measurement]:
     """Every variance at every distance, by the library's features."""
     for method, (_, options) in VARIANCES.items():
         for tau in TAUS:
-            # In no direction that a structured projection prefers.
+            # The direction is none that a structured projection prefers.
             difference = np.random.default_rng(seed).standard_normal(COLUMNS)
             rows = np.stack([np.zeros(COLUMNS), tau * difference / np.linalg.norm(difference)]) + 0.3
             width = DIRECTIONS if "pairing" in options else 2 * DIRECTIONS

@@ -242,7 +242,7 @@ class CNTKSketch(ConvolutionalFeatures):
     ) -> tuple[ConvolutionLayer, ...]:
         """Draw the layers for images of that many channels."""
         size, depth = int(self.filter_size), int(self.depth)
-        # What is kept exactly may be as wide as the output; beyond that it is rotated and folded with the others.
+        # Exact features may be as wide as the output; beyond that they are rotated and folded with the others.
         widest = max(self.n_components, 2 * hidden)
         layers: list[ConvolutionLayer] = []
         phi = eta = (channels, channels)

@@ -161,7 +161,7 @@ class PointwiseUnits(Units):
         pass
 
     def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:
-        # Up to there a product is as quick as three transforms, whose projections are Gaussian for many inputs alone.
+        # A product is as quick up to there as three transforms, whose projections are Gaussian for many inputs alone.
         projection = SORF() if n_features > WIDEST_DENSE else Orthogonal()
         directions = projection.sample(StandardGaussianLaw(n_features), n_components, rng)
         return PointwiseRemainderRecord(directions, self, order)

@@ -17,7 +17,7 @@ def aligned_weights(energies: np.ndarray, radius: float) -> np.ndarray:
         return largest / largest.sum()
     if radius == 0:
         return np.full(order, 1.0 / order)
-    # In one scale, since a bisection ends at an absolute distance.
+    # All numbers have one scale, since a bisection ends at an absolute distance.
     energies = energies / energies.max()
     # As long as no weight is 0, the spread is the variance over the square of what the mean is above tau.
     tau = energies.mean() - energies.std() / radius**0.5

@@ -23,7 +23,7 @@ def frank_wolfe(G: np.ndarray, size: int) -> np.ndarray:
     """
     lengths = np.sqrt(G.diagonal())
     sigma = lengths.sum()
-    # In units of corners a point is a mixture c of them, and w_j = c_j sigma / |r_j|.
+    # A point is a mixture c of the corners, and w_j = c_j sigma / |r_j|.
     scale = sigma / lengths
     corners, target = G * scale * scale[:, None], G.sum(axis=1) * scale
     mixture = np.zeros(len(G))

@@ -8,7 +8,7 @@ from scipy.optimize import nnls
 
 from phimap.kernels import Kernel
 
-# What is added to the normal equations, in roundings of their mean diagonal times their order.
+# This much is added to the normal equations, in roundings of their mean diagonal times their order.
 _JITTER = 16
 # Penalties among which shrinkage is chosen, in mean diagonals of the normal equations.
 _PENALTIES = 10.0 ** np.arange(-8, 1)

@@ -67,7 +67,7 @@ class QuantizedRecord(PackableRecord):
     @property
     def code(self) -> tuple[tuple[float, ...], float, float]:
         last = 2**self.bits - 1
-        # In half steps the grid has whole numbers, of which every second is used.
+        # The grid has whole numbers in half steps. Every second one is used.
         return tuple(2.0 ** (k + 1) for k in range(self.bits)), -last, self.gain * self.peak / last
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:

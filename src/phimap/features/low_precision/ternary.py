@@ -199,7 +199,7 @@ class TernaryFeatures(PackableFeatures):
         d = X.shape[1]
         stationary = isinstance(target, Gaussian)
         law = target.spectral_law(d) if isinstance(target, Gaussian) else StandardGaussianLaw(d)
-        # In length scales the Gaussian kernel is the one of length scale 1.
+        # The Gaussian kernel has length scale 1 in units of its length scales.
         target = Gaussian() if stationary else target
         ops = ops_for(X)
         center = stationary if self.center is None else bool(self.center)

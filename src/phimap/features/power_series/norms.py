@@ -118,7 +118,7 @@ class NormFit:
         norms = None if rows is None else row_norms(rows)
         options = tuple(sorted(kernel.get_params(deep=False).items()))
         if not all(isinstance(value, str | int | float) for _, value in options):
-            # What a function gives may change between two calls.
+            # A function may give other values in a second call.
             return cls(kernel, n_features, norms, cosines)
         known = (None if numbers is None else np.asarray(numbers, np.float64).tobytes() for numbers in (norms, cosines))
         return _fit_of(type(kernel), options, n_features, *known)
@@ -191,7 +191,7 @@ class NormFit:
             kept = eigenvalues > least
             factors[power] = back @ (axes[:, kept] * np.sqrt(eigenvalues[kept]))
         columns = self.functions.columns(host(), self._judges)
-        # What a degree holds on average, by which its factors are divided.
+        # The factors of a degree are divided by what it holds on average.
         shares = np.array([np.square(columns @ factor).sum(axis=1).mean() for factor in factors])
         factors = [factor / share**0.5 if share else factor for factor, share in zip(factors, shares, strict=True)]
         return NormSeries(self.functions, shares, tuple(factors), self._values, self._fit_error(shares, factors))

@@ -201,7 +201,7 @@ class SphericalFeatures(FeatureMap):
             n_positive = min(max(round(left * share), 1), left - 1)
             extra = {"positive": n_positive, "negative": left - n_positive}
         elif len(sampled) == 2:
-            # For a single feature chance decides which part it is of, and the mean stays the kernel.
+            # Chance decides which part a single feature belongs to, and the mean stays the kernel.
             only, chance = ("positive", share) if rng.random() < share else ("negative", 1 - share)
             plans[only] = plans[only][0], plans[only][1] / chance
             extra = {only: left}

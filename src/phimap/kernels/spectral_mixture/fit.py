@@ -22,7 +22,7 @@ from phimap.ops import run_tasks, single_threaded_blas
 _SHARE = 4
 # Fewer rows than this leave nothing to fit and to judge.
 _LEAST_ROWS = 8
-# Of the targets' variance: noise at the start, and its bounds.
+# Shares of the targets' variance: the noise at the start, and its bounds.
 _NOISE, _NOISES = 0.1, (1e-6, 10.0)
 # Weights of the targets' variance lie between these.
 _WEIGHTS = (1e-6, 100.0)
@@ -164,7 +164,7 @@ def _climbed(likelihood: Likelihood, vector: np.ndarray, spectrum: Spectrum, n_s
     """The vector of greatest likelihood near a given one, after so many steps of a quasi-Newton method at the most."""
     q = likelihood.shape.n_mixtures
     narrow, widest = spectrum.resolution / (2 * np.pi * _FARTHEST), spectrum.nyquist
-    # Of a constant column no frequency counts; its bounds need not be 0, whose logarithm is none.
+    # No frequency of a constant column counts. Its bounds need not be 0, which has no logarithm.
     narrow, widest = (np.where(bound > 0, bound, 1.0) for bound in (narrow, widest))
     least, most = (
         np.concatenate([np.full(q, np.log(weight)), np.tile(mean, q), np.tile(np.log(scale), q), [np.log(noise)]])

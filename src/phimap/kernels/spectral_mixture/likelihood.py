@@ -120,7 +120,7 @@ def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[
     loss = (squares / noise + float(np.square(coefs).sum())) / 2
     loss += t / 2 * (log_determinant + (total - m) * np.log(noise))
     slopes = t * (Z @ inverse)
-    # At the minimum over the coefficients these move no loss.
+    # These move no loss at the minimum over the coefficients.
     slopes -= errors @ (coefs.T / noise)
     noise_slope = -squares / (2 * noise**2) + t / 2 * (float(np.trace(inverse)) + (total - m) / noise)
     return loss / (total * t), slopes / (total * t), noise_slope / (total * t)

@@ -94,7 +94,7 @@ def from_spectrum(
     units = drawn / np.where(spectrum.resolution > 0, spectrum.resolution, 1.0)
     direction = np.linalg.eigh(units.T @ units)[1][:, -1]
     units *= np.where(units @ direction < 0, -1.0, 1.0)[:, None]
-    # What rows cannot resolve has no width; they are drawn anew within it.
+    # Frequencies that the rows cannot resolve have no width; they are drawn anew within it.
     units += rng.uniform(-0.25, 0.25, units.shape)
     seed = int(rng.integers(2**31))
     mixture = GaussianMixture(n_mixtures, covariance_type="diag", reg_covar=0.1, random_state=seed).fit(units)
@@ -144,7 +144,7 @@ def wide(X: np.ndarray, spectrum: Spectrum, n_mixtures: int) -> Components:
     units = X[:_DISTANCE_ROWS] * spectrum.resolution
     distances = squared_distances(units, units)
     median = np.sqrt(np.median(distances[distances > 0])) if (distances > 0).any() else 1.0
-    # In units of the resolution, as the distances are.
+    # Widths are in units of the resolution, as the distances are.
     finest = float(np.median(spectrum.together / np.where(spectrum.resolution > 0, spectrum.resolution, 1.0))) / 2
     factors = np.geomspace(1 / median, max(finest, 2 / median), n_mixtures)
     # A step from 0, where the cosine is flat and has no slope.

@@ -72,7 +72,7 @@ class ColumnRange(Record):
             in_deviations = np.divide(spread, deviation, out=np.zeros_like(spread), where=deviation > 0)
             tail = np.square(np.maximum(in_deviations / _DEVIATIONS, 1))
             margin = _WIDENED * (1 + _FEW_ROWS / (moments.n or 1)) * spread * tail
-            # What float32 makes of a value is no other value.
+            # A value that float32 rounds is no other value.
             margin += np.finfo(np.float32).eps * np.maximum(np.abs(self.low), np.abs(self.high))
             distances = np.square(rows - rows.mean(axis=0)).sum(axis=1)
             return replace(self, margin=margin, radius=float(np.sqrt(distances.mean())))

@@ -64,7 +64,7 @@ class FeatureStream:
         if isinstance(self._batches, Iterable):
             found = self._fold_here(self._batches, begin)
         else:
-            # By a name of its own, since what begins a part is sent to its rows.
+            # This has a name of its own, since what begins a part is sent to its rows.
             mapping = self._mapping
             found = self._batches.fold(lambda first_row: begin(first_row, mapping()))
         if found.outlying is not None:

@@ -54,7 +54,7 @@ class OutlyingRows(KeptRows):
         return -np.square(deviations).sum(axis=1)
 
     def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
-        # In the order of arrival, which decides among equals.
+        # The order of arrival decides among equals.
         return np.sort(np.argsort(ranks, kind="stable")[:OUTLYING_CAPACITY])
 
     def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:

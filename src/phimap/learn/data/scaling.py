@@ -97,7 +97,7 @@ class Scaling(Record):
             scaled = ops.scale_columns(X, self.factor)
         else:
             scaled = (ops.dense(X) - self.shift) * self.factor
-        # In tiles of rows: the number of threads changes no bit.
+        # Rows are multiplied in tiles, so that the number of threads changes no bit.
         return scaled if self.root is None else ops.matmul_rows(ops.dense(scaled), self.root, None)
 
     @classmethod

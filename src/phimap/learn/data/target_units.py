@@ -17,7 +17,7 @@ _FAR = 2.0**10
 # Targets of up to 2^64, or down to its inverse, leave sums of their products with float32 features far from the ends
 # of that format.
 _WIDE = 64
-# What later rows may measure, in units of the first: its products still fit into float32.
+# Later rows may measure so much in units of the first: their products still fit into float32.
 _MOST = 2.0**80
 
 

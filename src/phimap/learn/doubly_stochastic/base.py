@@ -188,7 +188,7 @@ class DoublyStochasticModel(BlockedModel):
         self.n_samples_seen_ += rows.shape[0]
         self.weight_seen_ += total_weight(weights, rows.shape[0])
         if not hasattr(self, "solver_"):
-            # Not kept in model files: made of the rows at hand.
+            # Model files do not keep it: it is made of the rows at hand.
             self.solver_ = self._preconditioner(self._scaled(rows[:ROWS]))
         mean_weight = self.weight_seen_ / self.n_samples_seen_
         for batch in in_order_of_stream([(rows, targets, weights)], rows_of_batch(rows.shape[0])):
@@ -219,7 +219,7 @@ class DoublyStochasticModel(BlockedModel):
         return self
 
     def _first_pass(self, batches: Iterable[Batch], classes: Any = None) -> FirstPass:
-        # What no data could make right is refused before they are gone through.
+        # Parameters that no data could make right are refused before the data are gone through.
         self._check_parameters()
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))

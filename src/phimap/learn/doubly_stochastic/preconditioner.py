@@ -18,7 +18,7 @@ SAMPLE_ROWS, JUDGING_ROWS = 2048, 1024
 ROWS = SAMPLE_ROWS + JUDGING_ROWS
 # Half decades of the level.
 _STEP = 10**-0.5
-# What the rows that judge may say against a level: above it, the sample knows too little of the directions below.
+# The rows that judge may say so much against a level. Above it the sample knows too little of the directions below.
 _MOST_NORM = 30.0
 # Steps of the power iteration, after which the norm is known to some percent.
 _POWERS = 15

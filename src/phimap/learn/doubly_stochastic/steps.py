@@ -19,7 +19,7 @@ from phimap.ops import Array, ops_for
 #: The losses by name, and bounds of their second derivatives by one of t scores.
 LOSSES: dict[str, tuple[Loss, float]] = {
     "squared": (Squared(), 1.0),
-    # Of the multinomial likelihood; the binomial one has half of it.
+    # This is the bound of the multinomial likelihood; the binomial one has half of it.
     "logistic": (Logistic(), 0.5),
     "hinge": (Hinge(), 1 / CORNER),
     "squared_hinge": (SquaredHinge(), 2.0),

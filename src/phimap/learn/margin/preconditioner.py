@@ -98,7 +98,7 @@ def preconditioner_of(problem: Problem, start: Callable[[int], AnyFold]) -> tupl
     It is a factor of the centred Gram matrix where that fits the problem's memory, else a sketch.
     """
     if factor_memory(problem.m) <= problem.memory:
-        # What starts a fold may be sent to the rows: it names no more than it needs.
+        # The function that starts a fold may be sent to the rows, so it names no more than it needs.
         gathering = partial(Gathering.start, problem.m, problem.t, None, problem.n_jobs)
         both = fold_rows(problem.stream, lambda first_row: Both(gathering(), start(first_row)))
         statistics = both.one.solver.statistics

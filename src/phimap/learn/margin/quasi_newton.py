@@ -14,7 +14,7 @@ from phimap.learn.solver import LinearSolution, Passes, Solver, Sums
 PASSES = 300
 #: Tolerance by default: it fixes probabilities and decisions to a thousandth.
 TOLERANCE = 1e-4
-# Of the curvature, which scales the preconditioner: where margins are all but wide it is the penalty that bends.
+# The least curvature, which scales the preconditioner: where margins are wide the penalty alone bends.
 _LEAST_CURVATURE = 1e-6
 # Sufficient decrease, as a share of the slope's promise.
 _DECREASE = 1e-4
@@ -143,7 +143,7 @@ class QuasiNewton(Solver):
     def _evaluate(self, point: np.ndarray):
         """Objective, gradient (m + 1, t), sum of weights and mean curvature at a point: one pass."""
         W, offset = point[:-1], point[-1] - self._mean @ point[:-1]
-        # By names of their own, since a summand may be sent to the rows and this solver is large.
+        # These have names of their own, since a summand may be sent to the rows and this solver is large.
         loss, n_jobs = self._loss, self._n_jobs
 
         def summand(block: FeatureBlock, signs: np.ndarray, weights: np.ndarray) -> Sums:

@@ -68,7 +68,7 @@ class RowsInUnits:
 
     def fold(self, start: Callable[[int], AnyFold]) -> AnyFold:
         """One pass over them."""
-        # Not the rows themselves, which may be elsewhere and see what starts a fold.
+        # The rows themselves may be elsewhere, and see what starts a fold.
         units = self.units
         return fold_rows(self.rows, lambda first_row: _FoldInUnits(start(first_row), units)).fold
 
@@ -155,7 +155,7 @@ class RobustMinimiser:
         self, prepared: Preparation, alpha: float, units: Units, start: Model | None, rows: Stream, share: float
     ) -> tuple[LinearSolution, Units]:
         """Solution and units in turns, until the scale is that of the solution's errors."""
-        # What rounding leaves of the targets has no scale.
+        # Targets that are rounding alone have no scale.
         least, n_passes = np.sqrt(prepared.problem.eps) * units.scale, 0
         for turn in range(_MOST_ROUNDS):
             there = RowsInUnits(rows, units)

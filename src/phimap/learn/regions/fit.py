@@ -21,7 +21,7 @@ _MOST_ROWS = 1500
 _ARRAYS = 3
 # Rows that judge the width and alpha, as far as there are so many.
 _JUDGES = 500
-# What corrections must take of the squared error on the rows that judge, to be learned.
+# Corrections are learned if they take at least this share of the squared error on the rows that judge.
 _GAIN = 0.02
 # How often the width of the model's own kernel is halved at the most: corrections are of what a wide kernel leaves.
 _MOST_HALVINGS = 6

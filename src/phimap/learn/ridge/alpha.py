@@ -46,7 +46,7 @@ class Choice:
     criterion: str
     # Predictions at the best alpha for the rows that judged; None where none did.
     held_out: HeldOutScores | None
-    # Of the system that was judged, near the best alpha; None where there was no factorisation.
+    # The factor of the system that was judged, near the best alpha; None where there was no factorisation.
     factor: BlockedCholesky | None
 
 

@@ -34,7 +34,7 @@ _LEAST_RANK = 256
 _OUTLYING_ARRAYS = 2
 # Passes of the search for alpha at the most, since a flat curve need not settle; and while its least score falls.
 _SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
-# Of so few rows none are held out; they are kept whatever the byte budget.
+# So few rows are kept whatever the byte budget, and none are held out.
 _FEW_ROWS = 20
 # Solutions that are followed at once, of ten alphas with and without outlying rows, and arrays (m, t) that each holds.
 _FOLLOWED, _COLUMN_ARRAYS = 20, 6
@@ -145,7 +145,7 @@ class ConjugateGradients(Solver):
     def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, LeftOutRows | None, Sketch]]:
         """The system without its matrix, the rows that are left out of it, and a sketch of the matrix."""
         rank, rng = min(m, self._rank), np.random.default_rng(seed_sequence(self._rng))
-        # By a name of its own, since a summand may be sent to the rows.
+        # This has a name of its own, since a summand may be sent to the rows.
         n_jobs = self._n_jobs
         if self._sampled:
             (*moments,) = yield lambda block, targets, weights: moments_of(block, targets, weights, n_jobs)
@@ -205,7 +205,7 @@ class ConjugateGradients(Solver):
             search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
         yield from search.run(_SEARCH_PASSES, _MOST_SEARCH_PASSES)
         W, image = search.solution
-        # What is known of the product without some rows is worth a pass with all.
+        # The known product without some rows is worth a pass with all.
         image = system.of_all(systems[0].to_all(image, W), W)
         if given is not None:
             return _Chosen(given, np.empty(0), np.empty(0), "given", search.held_out), W, image
@@ -225,7 +225,8 @@ class ConjugateGradients(Solver):
             # Products with W, and the right-hand side, are known to this, whatever the steps.
             rounding = eps * (largest * np.linalg.norm(W) + system.size)
             reached = max(2 * tolerance, float(rounding / max(np.linalg.norm(system.rhs), _TINY)))
-            # What rounding took from the recurrence is made good once or twice; it is no use beyond the rounding.
+            # Restarts make good once or twice what rounding took from the recurrence. They are no use beyond the
+            # rounding.
             if residual <= reached or self.n_passes >= self.passes or residual > 0.5 * state.started:
                 return W, residual, reached
             state.restart(W, image)

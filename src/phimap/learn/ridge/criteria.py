@@ -66,7 +66,8 @@ def gcv_system(statistics: RidgeStatistics) -> System:
         rss = squares - inverse.quadratic(shifts) - shifts * inverse.quadratic_squared(shifts)
         dof = np.clip(statistics.n_components - shifts * inverse.trace(shifts), 0, None)
         free = 1 - (dof + 1) / n
-        # With no degree of freedom over the errors vanish and say nothing; with few, their number is not known.
+        # The errors vanish and say nothing where no degree of freedom is left. Where few are left, their number is not
+        # known.
         least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_standard_deviation(shifts)) / n
         nothing = np.full(shifts.shape, np.inf)
         # Errors below the rounding of what they are the difference of are not known either.

@@ -10,7 +10,7 @@ from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import HeldOutScores
 
-# What a row's leverage must leave of 1: rounding could take a row that alone determines its own fit below zero.
+# A row's leverage must leave so much of 1. Rounding could take a row that alone determines its own fit below zero.
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
 # Rows at a time, of which four arrays are as wide as the features: the factor is read once for each such piece.

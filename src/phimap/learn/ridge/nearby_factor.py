@@ -15,7 +15,7 @@ _TOLERANCE = 1e-12
 # factorisation, as measured for orders of 4,096 and 8,192 and up to eight columns; more columns take more.
 _STEPS_PER_FEATURE = 1 / 200
 _COLUMNS_PER_READING = 8
-# What the held-out rows add to the spread of the eigenvalues, as the tenth of all that they are at the most.
+# The held-out rows, a tenth of all at the most, add this to the spread of the eigenvalues.
 _ADDED = 1.2
 
 

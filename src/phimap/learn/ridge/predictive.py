@@ -187,7 +187,7 @@ class Corrected:
             variance = np.maximum(weighted_mean(squares / found, weights), np.finfo(np.float64).tiny)
             return float(np.sum(np.log(variance) + weighted_mean(np.log(found), weights)))
 
-        # From where the function's variance is lost in that of the noise.
+        # From here on the function's variance is lost in that of the noise.
         shares = np.geomspace(min(1.0, _NOTHING / max(ratios.max(), _NOTHING)), 1.0, _SHARES)
         return cls(float(shares[np.argmin([loss(one) for one in shares])]), spread)
 

@@ -12,7 +12,7 @@ from phimap.learn.ridge.normal_equations import NormalEquations, products
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
 from phimap.learn.solver import HeldOutScores, Summand, Sums, least
 
-# As many as a factorisation looks at: the spline through five gives the least between them.
+# A factorisation looks at as many; the spline through five gives the least between them.
 _POINTS_PER_DECADE = 4
 # The grid reaches up to this multiple of the largest eigenvalue, where everything is shrunk, and down to where
 # rounding begins: see `phimap.learn.ridge.alpha`.
@@ -67,7 +67,7 @@ class AlphaSearch:
         preconditioners = [preconditioner] if added is None else [added, preconditioner]
         self._errors = LeftOutErrors(rows, systems, added, n_jobs)
         self.alphas = _grid(systems[-1], preconditioner.largest, eps) if alpha is None else np.array([alpha])
-        # Of each alpha, for each system.
+        # One entry for each alpha and each system.
         self._columns: dict[int, list[Columns]] = {}
         self._pairs = list(zip(systems, preconditioners, strict=True))
         self.scores = np.concatenate(
@@ -147,7 +147,7 @@ class AlphaSearch:
 
 def _grid(system: NormalEquations, top: float, eps: float) -> np.ndarray:
     """The alphas of a search, for a largest eigenvalue `top`."""
-    # Of the matrix before centring, which is what was rounded.
+    # This is the largest eigenvalue of the matrix before centring, which is what was rounded.
     rounded = max(top, float(system.sum_z @ system.sum_z) / system.weight)
     lowest, highest = max(_FLOOR * eps * rounded, 10.0**-_MOST_DECADES * top), _TOP * top
     return np.geomspace(lowest, highest, int(np.log10(highest / lowest) * _POINTS_PER_DECADE) + 1)

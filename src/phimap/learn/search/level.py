@@ -154,7 +154,7 @@ class Level:
             elif current.round == 0:
                 current = self.best_width(moved, (current.power - 1, current.power))
             else:
-                # In units of the median distance the width hardly moves after the first metric.
+                # The width, in units of the median distance, hardly moves after the first metric.
                 current = self.at_widths(moved, (current.power,))[0]
             gained = current.error <= (1 - GAIN) * best.error
             best = min(best, current, key=lambda p: p.error)

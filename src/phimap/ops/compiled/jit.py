@@ -34,7 +34,7 @@ class CheckedFiles(IndexDataCacheFile):
     def _load_data(self, name: str) -> Any:
         path = self._data_path(name)
         if not self._whole(path):
-            # For the caller this file is none, which is compiled and written again.
+            # The caller takes this file for none, compiles, and writes it again.
             raise FileNotFoundError(path)
         return super()._load_data(name)
 

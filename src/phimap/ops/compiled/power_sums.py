@@ -21,7 +21,7 @@ def power_sums(left, right, cosine, out):
                 square = c * c
                 fourth = square * square
                 first = second = third = last = c - c
-                # What is beyond a multiple of four stands before the first chain, as its highest power.
+                # The terms beyond a multiple of four stand before the first chain, as its highest power.
                 for k in range(n_terms - 1, whole - 1, -1):
                     first = first * c + of_left[k] * of_right[k]
                 for k in range(whole - 4, -1, -4):

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
-# Of the vector registers of x86 processors with AVX2; others split them.
+# The vector registers of x86 processors with AVX2 have this size; other processors split them.
 BYTES = 32
 # Products may be added without being rounded first, where the processor can.
 CONTRACT = ("contract",)

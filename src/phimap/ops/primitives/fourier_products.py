@@ -6,7 +6,7 @@ from phimap.ops.base import Array, Ops
 from phimap.ops.primitive import primitive
 from phimap.ops.primitives.gather_product import check_columns
 
-# What is multiplied: A, columns_a and orientations_a, then B, columns_b and orientations_b, then the scale.
+# The factors are A, columns_a and orientations_a, then B, columns_b and orientations_b, then the scale.
 Samples = tuple[Array, Array, Array, Array, Array, Array, float]
 
 

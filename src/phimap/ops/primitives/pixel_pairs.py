@@ -82,7 +82,7 @@ def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int, fold: fl
         size = abs(cosine)
         remainder = 1 - size
         remainder = remainder * (remainder > parallel)
-        # From the chord: arccos would lose digits.
+        # The chord gives the angle, since arccos would lose digits.
         acute = 2 * ops.arcsin((0.5 * remainder) ** 0.5)
         supplement = acute + (cosine > 0) * (math.pi - 2 * acute)
         step = (2 * fold * supplement + linear) * inside[:, layer]
@@ -101,7 +101,7 @@ def _box(planes: Array, filter_size: int) -> Array:
         sums = 1.0 * planes
         for shift in range(1, min(filter_size // 2, size - 1) + 1):
             ahead, behind = _part(axis, slice(shift, size)), _part(axis, slice(size - shift))
-            # In place on views: an item of an array that is added to would be written twice.
+            # Views are changed in place, since an item of an array that is added to would be written twice.
             target = sums[behind]
             target += planes[ahead]
             target = sums[ahead]

@@ -37,7 +37,7 @@ def _(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
 
 @signed_sums.override("torch")
 def _(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
-    # Of the generic body's dense product, zeros would be most of the work.
+    # Zeros would be most of the work of the generic body's dense product.
     import torch
 
     pieces = torch.arange(bounds.shape[0] - 1, device=X.device).repeat_interleave(bounds[1:] - bounds[:-1])

@@ -37,7 +37,7 @@ def windows(
         turned = source[:, exact:] * signs[shift]
         for block in range(0, n_rest, max(folded, 1)):
             piece = turned[:, block : block + folded]
-            # In place on a view: an item of an array that is added to would be written twice.
+            # A view is changed in place, since an item of an array that is added to would be written twice.
             target = rest[:, : piece.shape[1]]
             target += piece
     return out
