@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import blas
 
 import phimap as pm
@@ -63,6 +64,13 @@ def cases() -> dict[str, Case]:
         "exact NTK, depth 3 / product": (lambda: pm.kernels.NTK(3)(X[:1500]), product),
         "PolySketch, degree 3 / product": (mapped(pm.sketches.PolySketch(m, degree=3, random_state=SEED), X), product),
     }
+    wide = sparse.random(4000, 10_000, 0.01, format="csr", dtype=np.float32, random_state=SEED)
+    found["CountSketch of sparse rows / copy of nonzeros"] = (
+        mapped(pm.sketches.CountSketch(256, random_state=SEED), wide),
+        lambda: wide.copy(),
+    )
+    pictures = rng.standard_normal((8, 16, 16, 3), dtype=np.float32)
+    found["exact CNTK, depth 3 / product"] = (lambda: pm.kernels.CNTK(3, image_shape=(16, 16, 3))(pictures), product)
     signs = pm.TernaryFeatures(gaussian, m, packed=True, random_state=SEED).fit(X[:1000]).transform(X)
     dense = signs.to_dense().astype(np.float32)
     found["packed Gram matrix / float32"] = (signs.gram, lambda: dense @ dense.T)
@@ -73,6 +81,11 @@ def cases() -> dict[str, Case]:
     found["fit, alpha chosen / rank-k update"] = (
         lambda: pm.KernelRegressor("gaussian", m, length_scale=3.0, metric=None, random_state=SEED).fit(rows, targets),
         lambda: blas.ssyrk(1.0, Z.T, beta=1.0, c=gram, overwrite_c=True),
+    )
+    wanted = {"metric": None, "length_scale": 3.0, "random_state": SEED}
+    found["leave-one-out fit of 2,000 rows, 4,096 features / product"] = (
+        lambda: pm.KernelRegressor("gaussian", 4096, **wanted).fit(few[:2000], y[:2000]),
+        product,
     )
     return found
 

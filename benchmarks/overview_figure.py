@@ -7,6 +7,7 @@ it is printed.
 
     OMP_NUM_THREADS=1 python benchmarks/overview_figure.py --data DIR
     python benchmarks/overview_figure.py
+    python benchmarks/overview_figure.py --figure paper/overview.png
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Fail where a built page links to nothing: ``python docs/check_links.py docs/_build/html [--external]``.
 
-Looks at every ``href`` and ``src`` of the built pages: the file must exist, and so must the anchor in it.
+Looks at every ``href`` of an anchor and every ``src``: the file must exist, and so must the anchor in it.
 Links to other sites are counted. With ``--external`` they are asked for, too, which needs a network.
 """
 

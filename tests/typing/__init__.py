@@ -1,0 +1,1 @@
+"""Programs that pyright checks in strict mode; none is run."""
