@@ -11,7 +11,7 @@ import numpy as np
 import phimap as pm
 
 
-def program() -> None:
+def program() -> np.ndarray[Any, Any]:
     """Never run: its types are checked."""
     X = np.zeros((10, 3), dtype=np.float32)
     y = np.zeros(10)
@@ -29,10 +29,10 @@ def program() -> None:
 
     classifier = pm.KernelClassifier("ntk", n_components=64)
     assert_type(classifier.fit(X, y > 0), pm.KernelClassifier)
-    probabilities: np.ndarray[Any, Any] = classifier.predict_proba(X)
 
     pm.save(model, "model.phimap")
     found = pm.compare(X, y, models=["linear", "phimap"], splits=2)
     assert_type(found.results[0].name, str)
     with pm.config(memory="1GB", n_jobs=2):
         pm.suggest(X, "gaussian", error=0.1)
+    return classifier.predict_proba(X)
