@@ -11,6 +11,7 @@ sets come from.
         --leave-out 0 --distinct
     python benchmarks/data_files.py covtype DIR/covtype.npz --table covtype.csv --target Cover_Type
     python benchmarks/data_files.py cifar10 DIR/cifar10_full.npz --archive cifar-10-binary.tar.gz
+    python benchmarks/data_files.py cifar10 DIR/cifar10_full.npz --archive https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz
     python benchmarks/data_files.py fashion DIR/fashion_mnist.npz --idx FOLDER
 """
 
@@ -19,7 +20,9 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import shutil
 import tarfile
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,16 @@ def from_openml(name: str, target: str | None) -> tuple[Any, np.ndarray]:
         name, version=int(version) if version else "active", as_frame=True, target_column=target or "default-target"
     )
     return found.data, found.target.to_numpy()
+
+
+def local(archive: str, folder: Path) -> Path:
+    """The path of an archive; one that is given by its address is downloaded into `folder`."""
+    if "://" not in archive:
+        return Path(archive)
+    path = folder / archive.rpartition("/")[2]
+    with urllib.request.urlopen(archive) as stream:
+        write_whole(path, lambda file: shutil.copyfileobj(stream, file))
+    return path
 
 
 def from_cifar10(archive: Path, md5: str = CIFAR10_MD5) -> dict[str, np.ndarray]:
@@ -135,7 +148,7 @@ def main() -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--table", type=Path)
     source.add_argument("--openml", help="name, or name:version")
-    source.add_argument("--archive", type=Path, help="cifar-10-binary.tar.gz as downloaded; its checksum is verified")
+    source.add_argument("--archive", help="cifar-10-binary.tar.gz, a file or its address; its checksum is verified")
     source.add_argument("--idx", type=Path, help="folder of the four IDX files of MNIST or Fashion-MNIST")
     parser.add_argument("--test", type=Path, help="table of the published test rows")
     parser.add_argument("--target", help="column to be predicted; of OpenML its own by default")
@@ -145,7 +158,10 @@ def main() -> None:
     parser.add_argument("--distinct", action="store_true", help="rows of numbers once each, sorted; none with a gap")
     arguments = parser.parse_args()
     if arguments.archive is not None or arguments.idx is not None:
-        images = from_cifar10(arguments.archive) if arguments.archive is not None else from_idx(arguments.idx)
+        folder = arguments.file.parent
+        images = (
+            from_idx(arguments.idx) if arguments.idx is not None else from_cifar10(local(arguments.archive, folder))
+        )
         arrays: dict[str, Any] = dict(images)
         write_whole(arguments.file, lambda stream: np.savez_compressed(stream, **arrays))
         print(f"{arguments.file}: {len(arrays['X_train'])} and {len(arrays['X_test'])} images")

@@ -63,7 +63,7 @@ COMMANDS = (
     "ntk-low-shot --sets digits --repeats 5 --features 500,4000",
     "cntk-cifar10 --methods sketch,gradient,cnn",
     "ntk-uci-classification --rows 300",
-    "ntk-uci-regression --sets protein --rows 20000 --features 8192",
+    "ntk-uci-regression --sets protein --rows 4000 --features 2048",
 )
 
 

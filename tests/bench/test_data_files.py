@@ -47,6 +47,15 @@ def test_the_official_archive_becomes_images(data_files, tmp_path, rng):
         data_files.from_cifar10(tmp_path / "a.tar.gz")
 
 
+def test_an_archive_given_by_its_address_is_downloaded(data_files, tmp_path):
+    (tmp_path / "there").mkdir()
+    there, here = tmp_path / "there" / "a.tar.gz", tmp_path
+    there.write_bytes(b"bytes")
+    assert data_files.local(str(there), here) == there
+    assert data_files.local(there.as_uri(), here) == here / "a.tar.gz"
+    assert (here / "a.tar.gz").read_bytes() == b"bytes"
+
+
 def test_a_large_set_is_made_as_the_papers_have_it(data_files, tmp_path, monkeypatch):
     (tmp_path / "table.csv").write_text("id,a,b,avg\n1,9,3,4.5\n2,9,3,4.5\n3,5,6,7.5\n4,5,,7.5\n")
     words = f"WorkLoads {tmp_path}/uci_large.npz --table {tmp_path}/table.csv --target avg --leave-out 0 --distinct"
