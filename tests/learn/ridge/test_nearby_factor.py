@@ -55,3 +55,10 @@ def test_expected_steps_are_about_those_taken(systems, ratio, monkeypatch):
     factor = BlockedCholesky(BlockTriangle.from_dense(part), 1e-2)
     solve_from_nearby(BlockTriangle.from_dense(whole), rhs, 1e-2 * ratio, factor)
     assert 0.5 * expected_steps(ratio) < len(steps) < 1.8 * expected_steps(ratio)
+
+
+def test_recurrence_that_ends_too_early_is_not_trusted(systems, monkeypatch):
+    whole, part, rhs = systems
+    matrix, factor = BlockTriangle.from_dense(whole), BlockedCholesky(BlockTriangle.from_dense(part), 1e-2)
+    monkeypatch.setattr("phimap.learn.ridge.nearby_factor.Columns.residual", 0.0)
+    assert solve_from_nearby(matrix, rhs, 1e-2, factor) is None
