@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from phimap.kernels import NNGP, NTK, kappa0, kappa1
+from phimap.kernels import NNGP, NTK, LeakyReLU, kappa0, kappa1
 from tests.support.oracles import ntk_dynamic_program
 
 EPS = np.finfo(np.float64).eps
@@ -24,6 +24,16 @@ def test_recursion_of_the_paper(depth):
     # kappa0 of a cosine near 1 has half of the digits only; the kernel itself keeps the angle.
     np.testing.assert_allclose(NTK(depth).kappa(GRID), tangent, atol=depth**2 * math.sqrt(2 * EPS))
     np.testing.assert_allclose(NTK(depth).kappa(GRID[:1900]), tangent[:1900], atol=64 * depth**2 * EPS)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5, -1.0])
+def test_small_angles_keep_their_digits(slope):
+    # All layers keep an angle t but for O(t^2), and each takes K to K (1 - 2 f t / pi) + 1 - O(t^2).
+    fold = 0.5 * (1 - slope) ** 2 / (1 + slope**2)
+    angles = np.logspace(-8, -6, 50)
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    fallen = 4.0 - NTK(depth=3, activation=LeakyReLU(slope))(rows, rows[:1] * [[1.0, 0.0]])[:, 0]
+    np.testing.assert_allclose(fallen, (1 + 2 + 3) * 2 * fold * angles / math.pi, rtol=1e-5, atol=16 * EPS)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])

@@ -233,6 +233,16 @@ def pixel_pairs(run, draw):
         yield run("pixel_pairs", *run.constant(X, Y, *inverse), size, flat, fold, pairs)
 
 
+@example("folded_layers")
+def folded_layers(run, draw):
+    angles = np.pi * draw.rng.uniform(size=(draw.rows, 3))
+    # Equal, opposite, nearly equal and nearly opposite rows.
+    for column, near in enumerate([(0.0, np.pi, 1e-5), (1e-9, np.pi - 1e-5)]):
+        angles[: len(near), column] = near[: draw.rows]
+    for fold, depth, is_tangent in [(0.5, 3, True), (0.4, 2, False), (1.0, 2, True)]:
+        yield run("folded_layers", *run.constant(angles.astype(draw.dtype)), fold, depth, is_tangent)
+
+
 @example("power_sums")
 def power_sums(run, draw):
     for k in (1, 2, 7, 12):

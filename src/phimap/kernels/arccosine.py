@@ -8,6 +8,8 @@ import numpy as np
 
 from phimap._validation import check_integer
 from phimap.kernels.rotation_invariant import HomogeneousKernel, of_cosine
+from phimap.ops import host
+from phimap.ops.primitives.folded_layers import folded_layers
 
 
 def kappa0(cosine: Any) -> Any:
@@ -139,31 +141,18 @@ def squared_relu_dual(angle: np.ndarray) -> np.ndarray:
 
 
 def next_angle(order: int, angle: np.ndarray) -> np.ndarray:
-    """Angle between the features of the given order of two rows at `angle`: arccos of kappa(a) / kappa(1)."""
-    return angle_of_complement(complement(order, angle))
+    """Angle between the features of order 0 or 2 of two rows at `angle`: arccos of ``kappa(a) / kappa(1)``.
 
-
-def complement(order: int, angle: np.ndarray) -> np.ndarray:
-    """``1 - kappa(a) / kappa(1)`` of the cosine of angles in [0, pi].
-
-    It is formed without the 1: from kappa itself, small angles would lose half of their digits in every layer.
+    It comes from the complement ``1 - kappa(a) / kappa(1)``, which is formed without the 1: from kappa itself, small
+    angles would lose half of their digits in every layer.
     """
     if order == 0:
-        return angle / np.pi
-    if order == 1:
-        half_chord = np.sin(0.5 * angle)
-        return 2.0 * half_chord * half_chord - (np.sin(angle) - angle * np.cos(angle)) / np.pi
-    sine, cosine = np.sin(angle), np.cos(angle)
-    bracket = angle * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine
-    return (2.0 * np.pi * sine * sine + bracket) / (3.0 * np.pi)
-
-
-def angle_of_complement(complement: np.ndarray) -> np.ndarray:
-    """The angle of which 1 less the cosine is given."""
+        complement = angle / np.pi
+    else:
+        sine, cosine = np.sin(angle), np.cos(angle)
+        bracket = angle * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine
+        complement = (2.0 * np.pi * sine * sine + bracket) / (3.0 * np.pi)
     return 2.0 * np.arcsin(np.sqrt(np.clip(0.5 * complement, 0.0, 1.0)))
-
-
-_DUALS = (step_dual, relu_dual, squared_relu_dual)
 
 
 class ArcCosine(HomogeneousKernel):
@@ -219,10 +208,11 @@ class ArcCosine(HomogeneousKernel):
         check_integer("depth", self.depth, least=1)
 
     def _of_angle(self, angle: np.ndarray) -> np.ndarray:
+        if self.order == 1:
+            return folded_layers(host(), angle, 0.5, self.depth, False)
         for _ in range(1, self.depth):
             angle = next_angle(self.order, angle)
-        values = _DUALS[self.order](angle)
-        if self.order == 2:
-            # |phi_l(x)|^2 = 3 |phi_(l-1)(x)|^4 before the last layer.
-            values *= np.power(3.0, self.homogeneity - 2)
-        return values
+        if self.order == 0:
+            return step_dual(angle)
+        # |phi_l(x)|^2 = 3 |phi_(l-1)(x)|^4 before the last layer.
+        return squared_relu_dual(angle) * np.power(3.0, self.homogeneity - 2)

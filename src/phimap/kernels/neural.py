@@ -10,6 +10,8 @@ import numpy as np
 from phimap._validation import check_integer
 from phimap.kernels.rotation_invariant import RotationInvariantKernel, times_norms
 from phimap.kernels.wide_layers import FoldedLayer, WideLayer, tangent_layer, wide_layer
+from phimap.ops import host
+from phimap.ops.primitives.folded_layers import folded_layers
 
 
 class _WideNetwork(RotationInvariantKernel):
@@ -96,7 +98,7 @@ class NNGP(_WideNetwork):
     def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
         layer = self._layer()
         if isinstance(layer, FoldedLayer):
-            return times_norms(_folded_covariance(layer, angle, self.depth), x, y, 1)
+            return times_norms(folded_layers(host(), angle, layer.fold, self.depth, False), x, y, 1)
         covariance = layer.gain * layer.covariance(x, y, angle)
         for _ in range(1, self.depth):
             x, y, angle = layer.following(x, y, covariance)
@@ -171,7 +173,7 @@ class NTK(_WideNetwork):
     def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
         layer = self._layer()
         if isinstance(layer, FoldedLayer):
-            return times_norms(_folded_tangent(layer, angle, self.depth), x, y, 1)
+            return times_norms(folded_layers(host(), angle, layer.fold, self.depth, True), x, y, 1)
         tangent = x * y * np.cos(angle)
         for number in range(1, self.depth + 1):
             tangent = tangent * layer.slopes(x, y, angle)
@@ -182,21 +184,3 @@ class NTK(_WideNetwork):
                 x, y, angle = layer.following(x, y, covariance)
                 del covariance
         return tangent
-
-
-def _folded_covariance(layer: FoldedLayer, angle: np.ndarray, depth: int) -> np.ndarray:
-    """Sigma_L of unit rows, for homogeneous units."""
-    for _ in range(1, depth):
-        angle = layer.next_angle(angle)
-    return layer.of_angle(angle)
-
-
-def _folded_tangent(layer: FoldedLayer, angle: np.ndarray, depth: int) -> np.ndarray:
-    """K_L of unit rows, for homogeneous units."""
-    tangent = np.cos(angle)
-    for number in range(depth):
-        if number:
-            angle = layer.next_angle(angle)
-        tangent *= layer.slope_of_angle(angle)
-        tangent += layer.of_angle(angle)
-    return tangent

@@ -19,10 +19,11 @@ from sklearn.base import BaseEstimator
 
 from phimap._validation import check_choice, check_real
 from phimap.kernels import duals
-from phimap.kernels.arccosine import angle_of_complement, complement, relu_dual, step_dual
+from phimap.kernels.arccosine import step_dual
 from phimap.kernels.hermite import hermite_moment, paired_expansions, second_moment, slope_moment
 from phimap.ops import host
 from phimap.ops.activations import FUNCTIONS, NAMES, leaky_relu
+from phimap.ops.primitives.folded_layers import folded_layers
 from phimap.ops.primitives.power_sums import power_sums
 
 
@@ -187,32 +188,19 @@ class FoldedLayer(WideLayer):
         """``2 / (1 + slope^2)``."""
         return 2.0 / (1.0 + self.slope**2)
 
-    def of_angle(self, angle: np.ndarray) -> np.ndarray:
+    def dual(self, angle: np.ndarray) -> np.ndarray:
         """The dual of unit rows times the gain."""
-        # The ReLU alone needs no cosine.
-        linear = 1.0 - 2.0 * self.fold
-        return relu_dual(angle) if linear == 0 else linear * np.cos(angle) + 2.0 * self.fold * relu_dual(angle)
+        return folded_layers(host(), angle, self.fold, 1, False)
 
-    def slope_of_angle(self, angle: np.ndarray) -> np.ndarray:
+    def slope_dual(self, angle: np.ndarray) -> np.ndarray:
         """The derivative's dual times the gain."""
         return (1.0 - 2.0 * self.fold) + 2.0 * self.fold * step_dual(angle)
 
-    def next_angle(self, angle: np.ndarray) -> np.ndarray:
-        """Angle behind the layer, with the digits of small angles."""
-        linear = 1.0 - 2.0 * self.fold
-        if linear == 0:
-            return angle_of_complement(complement(1, angle))
-        if linear == -1:
-            # The absolute value does not tell x from -x.
-            angle = np.minimum(angle, np.pi - angle)
-        chord = 2.0 * np.square(np.sin(0.5 * angle))
-        return angle_of_complement(linear * chord + 2.0 * self.fold * complement(1, angle))
-
     def covariance(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-        return self.of_angle(angle) / self.gain * x * y
+        return self.dual(angle) / self.gain * x * y
 
     def slopes(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-        return self.slope_of_angle(angle) / self.gain * (x > 0) * (y > 0)
+        return self.slope_dual(angle) / self.gain * (x > 0) * (y > 0)
 
     def energy(self, x: np.ndarray) -> np.ndarray:
         return np.square(x) / self.gain

@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from phimap.ops.compiled.angles import acute_angle
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import (
     add,
@@ -30,54 +31,19 @@ from phimap.ops.compiled.vectors import (
     subtract,
 )
 
-# The angle over root(1 - cos) is smooth in b = root(1 + cos): here its polynomial through Chebyshev nodes of
-# [1, root 2], computed with 40 digits, in powers of b less the middle. Its error falls 25-fold a degree.
-_MIDDLE = 1.2071067811865475
-_SERIES = np.array(
-    [
-        1.4875646807009635,
-        -0.37641027625818246,
-        0.11462888598456535,
-        -0.037437702568599136,
-        0.012685517377184574,
-        -0.004397123914213292,
-        0.001547821086834448,
-        -0.0005509482611635865,
-        0.00019774878822306506,
-        -7.145475340510729e-05,
-        2.6411161699095443e-05,
-        -9.637335307205847e-06,
-    ]
-)
 # Cosines of equal patches differ from 1 by the rounding of their sums, a few eps each for products, sums and roots.
 _PARALLEL = 64 * np.finfo(np.float64).eps
 
 
 @inlined
-def _line(u, series, k):
-    lanes = lanes_of_two(series)
-    return multiply_add(u, load_two(series, (k + 1) * lanes), load_two(series, k * lanes))
-
-
-@inlined
-def _duals(x, series, fold):
-    """``pi kappa1`` and ``pi kappa0`` of a vector of cosines, for units with this share of the absolute value.
-
-    `series` holds each coefficient in all lanes.
-    """
+def _duals(x, fold):
+    """``pi kappa1`` and ``pi kappa0`` of a vector of cosines, for units with this share of the absolute value."""
     zero, one = spread(x, 0.0), spread(x, 1.0)
     size = magnitude(x)
     rest = subtract(one, size)
     rest = choose(subtract(rest, spread(x, _PARALLEL)), rest, zero)
     short, long = root(rest), root(add(one, size))
-    u = subtract(long, spread(x, _MIDDLE))
-    # Six lines, three cubics: their chains of operations run side by side.
-    square = multiply(u, u)
-    fourth = multiply(square, square)
-    low = multiply_add(_line(u, series, 2), square, _line(u, series, 0))
-    middle = multiply_add(_line(u, series, 6), square, _line(u, series, 4))
-    high = multiply_add(_line(u, series, 10), square, _line(u, series, 8))
-    acute = multiply(short, multiply_add(multiply_add(high, fourth, middle), fourth, low))
+    acute = acute_angle(short, long)
     supplement = choose(x, subtract(spread(x, math.pi), acute), acute)
     kappa1 = multiply_add(x, supplement, multiply(short, long))
     kappa1 = choose(kappa1, kappa1, zero)
@@ -129,7 +95,6 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out)
     factor = 1.0 / (filter_size * filter_size * math.pi)
     rows_x, rows_y = _rows(X, inverse_x, factor), _rows(Y, inverse_y, 1.0)
     packed_x, packed_y = np.empty((2, rows_x.shape[1] * lanes))
-    series = np.repeat(_SERIES, lanes)
     planes = np.empty((4, height * width * lanes))
     sums = np.empty((2, (width + 2 * radius) * lanes))
     totals = np.empty(lanes)
@@ -145,9 +110,7 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out)
         for down in range(-reach_y, reach_y + 1):
             for right in range(-reach_x, reach_x + 1):
                 shift = (down, right)
-                _plane(
-                    packed_x, packed_y, X.shape[1:], depth, radius, shift, factor, fold, series, planes, sums, totals
-                )
+                _plane(packed_x, packed_y, X.shape[1:], depth, radius, shift, factor, fold, planes, sums, totals)
         out[start:end] = totals[: end - start]
 
 
@@ -181,7 +144,7 @@ def _pack(rows, wanted, chosen, out):
 
 
 @compiled
-def _plane(x, y, shape, depth, radius, shift, factor, fold, series, planes, all_sums, totals):
+def _plane(x, y, shape, depth, radius, shift, factor, fold, planes, all_sums, totals):
     """Add the sums of P_L over pixels p of the images x and p + shift of the images y, both inside.
 
     x and y are what `_pack` wrote for images of that shape; totals (lanes,) is added to.
@@ -218,7 +181,7 @@ def _plane(x, y, shape, depth, radius, shift, factor, fold, series, planes, all_
             for k in range(0, pitch, lanes):
                 of_x, of_y = plane + corner_x + i * width * lanes + k, plane + corner_y + i * width * lanes + k
                 cosine = multiply(multiply(_across(sums, margin + k, radius), load_two(x, of_x)), load_two(y, of_y))
-                kappa1, kappa0 = _duals(cosine, series, fold)
+                kappa1, kappa0 = _duals(cosine, fold)
                 kappa0 = multiply(kappa0, share)
                 product = multiply(_across(of_tangent, margin + k, radius), kappa0)
                 if layer == depth - 1:

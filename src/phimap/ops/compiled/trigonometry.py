@@ -79,7 +79,8 @@ def _both(_, vector):
     """The operation that takes x to (cos x, sin x, bits of the magnitude of x)."""
     dtype = np.dtype(vector.dtype.name)
     nmant = np.finfo(dtype).nmant
-    bits = Vector(types.Integer.from_bitwidth(vector.dtype.bitwidth, signed=True))
+    n_registers = vector.lanes * vector.dtype.bitwidth // (8 * BYTES)
+    bits = Vector(types.Integer.from_bitwidth(vector.dtype.bitwidth, signed=True), n_registers)
 
     def generate(context, builder, signature, arguments):
         (x,) = arguments
@@ -128,7 +129,8 @@ def _both(_, vector):
     return types.Tuple((vector, vector, bits))(vector), generate
 
 
-_cosine_and_sine: Any = intrinsic(_both)
+#: ``cosine_and_sine(vector)``: the cosines and sines of a vector, and the bits of its magnitudes.
+cosine_and_sine: Any = intrinsic(_both)
 
 
 @inlined
@@ -137,7 +139,7 @@ def _write_at(row, shift, scale, target, half, j, peaks):
     x = load(row, j)
     if shift is not None:
         x = add(x, load(shift, j))
-    c, s, bits = _cosine_and_sine(x)
+    c, s, bits = cosine_and_sine(x)
     factors = load(scale, j)
     store(target, j, multiply(factors, c))
     if half is not None:

@@ -1,0 +1,45 @@
+"""Angles in [0, pi / 2] from root(1 - cos) and root(1 + cos), in vectors.
+
+The angle over root(1 - cos) is smooth in root(1 + cos), and the angle keeps all digits that its chord has.
+"""
+
+from __future__ import annotations
+
+from phimap.ops.compiled.jit import inlined
+from phimap.ops.compiled.vectors import multiply, multiply_add, spread, subtract
+
+# The quotient's polynomial through Chebyshev nodes of [1, root 2], computed with 40 digits, in powers of root(1 + cos)
+# less the middle. Its error falls 25-fold a degree.
+_MIDDLE = 1.2071067811865475
+_SERIES = (
+    1.4875646807009635,
+    -0.37641027625818246,
+    0.11462888598456535,
+    -0.037437702568599136,
+    0.012685517377184574,
+    -0.004397123914213292,
+    0.001547821086834448,
+    -0.0005509482611635865,
+    0.00019774878822306506,
+    -7.145475340510729e-05,
+    2.6411161699095443e-05,
+    -9.637335307205847e-06,
+)
+
+
+@inlined
+def _line(u, k):
+    return multiply_add(u, spread(u, _SERIES[k + 1]), spread(u, _SERIES[k]))
+
+
+@inlined
+def acute_angle(short, long):
+    """Angles of which these vectors hold ``root(1 - cos)``, at most 1, and ``root(1 + cos)``."""
+    u = subtract(long, spread(long, _MIDDLE))
+    # Six lines, three cubics: their chains of operations run side by side.
+    square = multiply(u, u)
+    fourth = multiply(square, square)
+    low = multiply_add(_line(u, 2), square, _line(u, 0))
+    middle = multiply_add(_line(u, 6), square, _line(u, 4))
+    high = multiply_add(_line(u, 10), square, _line(u, 8))
+    return multiply(short, multiply_add(multiply_add(high, fourth, middle), fourth, low))

@@ -1,0 +1,50 @@
+"""Kernels of networks of units ``max(t, 0) + slope min(t, 0)``, from angles."""
+
+from __future__ import annotations
+
+import math
+
+from phimap.ops.base import Array, Ops
+from phimap.ops.primitive import primitive
+
+
+@primitive
+def folded_layers(ops: Ops, angle: Array, fold: float, depth: int, is_tangent: bool) -> Array:
+    r"""``K_L`` of unit rows at angles in [0, pi] where `is_tangent`, else ``Sigma_L``; an array of the same shape.
+
+    The units are the root of ``1 - fold`` times t and that of `fold` times ``|t|``: 0.5 is the ReLU. Each of the
+    `depth` layers takes the cosine a and ``K`` of an angle t to
+
+    .. math:: \kappa(t) = (1 - 2 f) a + 2 f \kappa_1(a), \quad K \bigl((1 - 2 f) + 2 f \kappa_0(a)\bigr) + \kappa(t)
+
+    and ``kappa(t)`` is the cosine of the next angle.
+    """
+    linear = 1.0 - 2.0 * fold
+    values = ops.activations["cos"](angle)
+    for layer in range(depth):
+        if layer:
+            angle = _next_angle(ops, angle, fold)
+        # In the supplement of the angle the value at pi is exactly 0.
+        supplement = math.pi - angle
+        kappa1 = (ops.activations["sin"](supplement) - supplement * ops.activations["cos"](supplement)).clip(min=0)
+        dual = linear * ops.activations["cos"](angle) + (2.0 * fold / math.pi) * kappa1
+        values = values * (linear + 2.0 * fold * (supplement / math.pi)) + dual if is_tangent else dual
+    return values
+
+
+@folded_layers.override("numpy")
+def _(ops: Ops, angle: Array, fold: float, depth: int, is_tangent: bool) -> Array:
+    from phimap.ops.compiled.folded_layers import folded_layers
+
+    return folded_layers(angle, fold, depth, is_tangent)
+
+
+def _next_angle(ops: Ops, angle: Array, fold: float) -> Array:
+    """The angle behind a layer, from its complement ``1 - kappa``, formed without the 1: small angles keep digits."""
+    if fold == 1.0:
+        # The absolute value does not tell x from -x.
+        angle = math.pi / 2 - abs(math.pi / 2 - angle)
+    sine, half_chord = ops.activations["sin"](angle), ops.activations["sin"](0.5 * angle)
+    excess = (sine - angle * ops.activations["cos"](angle)) / math.pi
+    complement = 2.0 * half_chord * half_chord - 2.0 * fold * excess
+    return 2.0 * ops.arcsin((0.5 * complement).clip(0.0, 1.0) ** 0.5)
