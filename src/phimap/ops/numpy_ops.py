@@ -19,8 +19,8 @@ class NumpyOps(Ops):
     backend = "numpy"
     activations = FUNCTIONS
     least_tile_rows = 256
-    # Half of a large L2 cache and its neighbour's share of L3: projections, not outputs, live in a tile's scratch.
-    tile_bytes = 4 * 2**20
+    # The L2 cache of most cores: a tile's scratch holds projections, which are read again at once, and no outputs.
+    tile_bytes = 2**20
     threaded = True
 
     def __init__(self, dtype: np.dtype):
