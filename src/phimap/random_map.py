@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FIT_ROWS = 1000
 # More rows than this in a tile gain nothing: every product is long past the size at which it runs at full speed.
 _MOST_TILE_ROWS = 4096
+# Tiles of more rows than this have a multiple of it.
+_TILE_ROWS_STEP = 64
 # Bytes of the features of a tile at the most, where threads work on tiles.
 _MOST_TILE_OUTPUT = 32 * 2**20
 
@@ -108,6 +110,8 @@ def run_tiles(work: Callable[[slice], None], record: MapRecord, ops: Ops, n_rows
     if ops.threaded:
         # A batch of the widest maps has few rows, and every thread wants some of them.
         height = min(height, max(1, _MOST_TILE_OUTPUT // (ops.dtype.itemsize * record.n_components)))
+    # A product takes several rows at once: those that remain cost more, and get other bits.
+    height -= height % _TILE_ROWS_STEP if height > _TILE_ROWS_STEP else 0
     starts = range(0, n_rows, height)
     run_tasks(lambda start: work(slice(start, start + height)), starts, n_jobs if ops.threaded else 1)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from phimap.ops.compiled.transform_products import product_transforms, transforms, write_product
+from phimap.ops.compiled.vectors import BYTES
 
 DTYPES = [np.float32, np.float64]
 # Even and odd, every radix, alone and together, and more features than are written at a time.
@@ -24,7 +25,7 @@ def draw_signs(rng, length):
 
 def numbers(made):
     """Complex rows of transforms, all that their groups hold."""
-    lanes = 32 // made.values.itemsize
+    lanes = BYTES // made.values.itemsize
     values = made.values.reshape(-1, made.shape[1], 2, lanes)
     return (values[:, :, 0] + 1j * values[:, :, 1]).transpose(0, 2, 1).reshape(-1, made.shape[1])
 

@@ -15,10 +15,10 @@ from phimap.ops.compiled.angles import acute_angle
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.trigonometry import cosine_and_sine
 from phimap.ops.compiled.vectors import (
-    BYTES,
+    LONG_BYTES,
     choose,
-    lanes_of_two,
-    load_two,
+    lanes_of_long,
+    load_long,
     multiply,
     multiply_add,
     multiply_subtract,
@@ -60,11 +60,11 @@ def _next(short, long, cosine, angle, supplement, fold):
 
 @compiled
 def _fill(angles, fold, depth, is_tangent, out):
-    lanes = lanes_of_two(angles)
+    lanes = lanes_of_long(angles)
     for start in range(0, angles.size, lanes):
         # The last vector begins within the one before, and writes the same there.
         place = min(start, angles.size - lanes)
-        angle = load_two(angles, place)
+        angle = load_long(angles, place)
         zero, per_turn = spread(angle, 0.0), spread(angle, 1.0 / math.pi)
         share, linear, scale = spread(angle, 2.0 * fold), spread(angle, 1.0 - 2.0 * fold), spread(angle, math.sqrt(2.0))
         of_half = cosine_and_sine(multiply(angle, spread(angle, 0.5)))
@@ -88,7 +88,7 @@ def folded_layers(angles: np.ndarray, fold: float, depth: int, is_tangent: bool)
     `fold` is 0.5 for the ReLU: see the primitive. O(depth) operations an entry.
     """
     flat = np.ascontiguousarray(angles).reshape(-1)
-    wide = np.pad(flat, (0, max(0, 2 * BYTES // flat.itemsize - flat.size)))
+    wide = np.pad(flat, (0, max(0, LONG_BYTES // flat.itemsize - flat.size)))
     out = np.empty_like(wide)
     _fill(wide, fold, depth, is_tangent, out)
     return out[: flat.size].reshape(angles.shape)

@@ -19,7 +19,18 @@ from __future__ import annotations
 import numpy as np
 
 from phimap.ops.compiled.jit import compiled, inlined
-from phimap.ops.compiled.vectors import BYTES, butterfly, flip, lanes_of, load, store, within_1, within_2, within_4
+from phimap.ops.compiled.vectors import (
+    BYTES,
+    butterfly,
+    flip,
+    lanes_of,
+    load,
+    store,
+    within_1,
+    within_2,
+    within_4,
+    within_8,
+)
 
 # Numbers transformed together, where rows are narrower: 16 kB of float32, half of the nearest cache.
 TOGETHER = 4096
@@ -81,6 +92,9 @@ def _tile(x, signs, i, j, width):
     if lanes > 4 and width > 4:
         a, b, c, d = within_4(a), within_4(b), within_4(c), within_4(d)
         e, f, g, h = within_4(e), within_4(f), within_4(g), within_4(h)
+    if lanes > 8 and width > 8:
+        a, b, c, d = within_8(a), within_8(b), within_8(c), within_8(d)
+        e, f, g, h = within_8(e), within_8(f), within_8(g), within_8(h)
     if width > lanes:
         a, b, c, d, e, f, g, h = _between_two(a, b, c, d, e, f, g, h)
     if width > 2 * lanes:

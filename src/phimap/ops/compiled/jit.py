@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,8 @@ class CheckedCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
-        base, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
-        self._cache_file = CheckedFiles(cache_path=self._cache_path, filename_base=base, source_stamp=stamp)
+        base = self._impl.filename_base
+        self._cache_file = CheckedFiles(cache_path=self._cache_path, filename_base=base, source_stamp=_source_stamp())
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -71,6 +72,13 @@ class CheckedCache(FunctionCache):
         except OSError as error:
             self.disable()
             _tell(f"{error.strerror or error}: {self._cache_path}")
+
+
+@cache
+def _source_stamp() -> list[tuple[str, int, int]]:
+    """What tells whether code must be compiled anew: loops contain the functions of other files of this folder."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return [(file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files]
 
 
 def _cache_of(function: Callable[..., Any]) -> Any:

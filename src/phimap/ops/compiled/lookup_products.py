@@ -21,7 +21,7 @@ import numpy as np
 
 from phimap.ops.compiled.integer_vectors import accumulate, masked, rotated, shifted, zero_like
 from phimap.ops.compiled.jit import compiled, inlined
-from phimap.ops.compiled.vectors import add, load_two, store, subtract
+from phimap.ops.compiled.vectors import add, load_long, store, subtract
 
 # Rows of the first factor that share tables, each a field of a lane: 96.
 _FIELDS, _LANES = 12, 8
@@ -98,9 +98,9 @@ def _turn(plane, k, turned):
 @inlined
 def _gathered(turned, f):
     """Bit f of all rows: one of each field, 5 bits apart, in the lane of each."""
-    bits = masked(load_two(turned, 0), _PLACES[0, f])
+    bits = masked(load_long(turned, 0), _PLACES[0, f])
     for field in range(1, _FIELDS):
-        bits = add(bits, masked(load_two(turned, _LANES * field), _PLACES[field, f]))
+        bits = add(bits, masked(load_long(turned, _LANES * field), _PLACES[field, f]))
     return rotated(bits, np.uint64(f))
 
 
@@ -112,12 +112,12 @@ def _write_tables(rows, tables, first, n_bits, are_signs):
         tables[start + lane] = _FOURS if are_signs else np.uint64(0)
     size = 1
     for bit in range(n_bits):
-        row = load_two(rows, _LANES * bit)
+        row = load_long(rows, _LANES * bit)
         for entry in range(size):
             at = start + _LANES * entry
-            store(tables, at + _LANES * size, add(load_two(tables, at), row))
+            store(tables, at + _LANES * size, add(load_long(tables, at), row))
             if are_signs:
-                store(tables, at + 2 * _LANES * size, subtract(load_two(tables, at), row))
+                store(tables, at + 2 * _LANES * size, subtract(load_long(tables, at), row))
         size *= 3 if are_signs else 2
 
 
@@ -153,13 +153,13 @@ def _place_of(codes, at, first):
 @inlined
 def _add_group(tables, codes, at, n_entries, n_codes, sums, target):
     """Add the products of all rows with one other, whose codes are from `at` on, to `sums` from `target` on."""
-    even = zero_like(load_two(tables, 0))
+    even = zero_like(load_long(tables, 0))
     total = even
     for place in range(0, n_codes, 3):
         a = _place_of(codes, at + place, place * n_entries)
         b = _place_of(codes, at + place + 1, (place + 1) * n_entries)
         c = _place_of(codes, at + place + 2, (place + 2) * n_entries)
-        three = add(add(load_two(tables, a), load_two(tables, b)), load_two(tables, c))
+        three = add(add(load_long(tables, a), load_long(tables, b)), load_long(tables, c))
         total, even = add(total, three), add(even, masked(three, _EVEN))
     odd = subtract(total, even)
     _add_spread(even, sums, target)
@@ -171,7 +171,7 @@ def _add_group(tables, codes, at, n_entries, n_codes, sums, target):
 @inlined
 def _add_spread(fields, sums, target):
     """Add every second of the fields of 10 bits to as many of 20 bits."""
-    store(sums, target, add(load_two(sums, target), masked(fields, _SPREAD)))
+    store(sums, target, add(load_long(sums, target), masked(fields, _SPREAD)))
 
 
 @inlined
@@ -179,7 +179,7 @@ def _add_counts(sums, raised, counts):
     """Add the sums of fields to counts, flat (n, 96), less what their products were raised by."""
     for j in range(counts.size // (_FIELDS * _LANES)):
         for field in range(_FIELDS):
-            sums_of_four = load_two(sums, 4 * _LANES * j + _LANES * (field % 4))
+            sums_of_four = load_long(sums, 4 * _LANES * j + _LANES * (field % 4))
             value = masked(shifted(sums_of_four, np.uint64(20 * (field // 4))), np.uint64(2**20 - 1))
             accumulate(counts, _LANES * (_FIELDS * j + field), value)
     for k in range(counts.size if raised else 0):

@@ -20,8 +20,8 @@ from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import (
     add,
     choose,
-    lanes_of_two,
-    load_two,
+    lanes_of_long,
+    load_long,
     magnitude,
     multiply,
     multiply_add,
@@ -56,26 +56,26 @@ def _duals(x, fold):
 @inlined
 def _down(plane, first, n_rows, pitch, sums, start):
     """Set `sums` from `start` on to the sum of `n_rows` rows of a plane, `pitch` numbers each."""
-    lanes = lanes_of_two(plane)
+    lanes = lanes_of_long(plane)
     for k in range(0, pitch, lanes):
-        total = load_two(plane, first + k)
+        total = load_long(plane, first + k)
         if n_rows > 2:
-            total = add(total, add(load_two(plane, first + pitch + k), load_two(plane, first + 2 * pitch + k)))
+            total = add(total, add(load_long(plane, first + pitch + k), load_long(plane, first + 2 * pitch + k)))
         for a in range(3 if n_rows > 2 else 1, n_rows):
-            total = add(total, load_two(plane, first + a * pitch + k))
+            total = add(total, load_long(plane, first + a * pitch + k))
         store(sums, start + k, total)
 
 
 @inlined
 def _across(sums, middle, radius):
     """The sum of the vectors up to `radius` from `middle`."""
-    lanes = lanes_of_two(sums)
-    total = load_two(sums, middle)
+    lanes = lanes_of_long(sums)
+    total = load_long(sums, middle)
     # The usual radius, without a loop.
     if radius > 0:
-        total = add(total, add(load_two(sums, middle - lanes), load_two(sums, middle + lanes)))
+        total = add(total, add(load_long(sums, middle - lanes), load_long(sums, middle + lanes)))
     for b in range(2, radius + 1):
-        total = add(total, add(load_two(sums, middle - b * lanes), load_two(sums, middle + b * lanes)))
+        total = add(total, add(load_long(sums, middle - b * lanes), load_long(sums, middle + b * lanes)))
     return total
 
 
@@ -91,7 +91,7 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out)
     _, _, height, width = X.shape
     depth = inverse_x.shape[1]
     radius = min(filter_size // 2, max(height, width) - 1)
-    lanes = lanes_of_two(out)
+    lanes = lanes_of_long(out)
     factor = 1.0 / (filter_size * filter_size * math.pi)
     rows_x, rows_y = _rows(X, inverse_x, factor), _rows(Y, inverse_y, 1.0)
     packed_x, packed_y = np.empty((2, rows_x.shape[1] * lanes))
@@ -151,7 +151,7 @@ def _plane(x, y, shape, depth, radius, shift, factor, fold, planes, all_sums, to
     """
     channels, height, width = shape
     down, right = shift
-    lanes = lanes_of_two(totals)
+    lanes = lanes_of_long(totals)
     rows, columns = height - abs(down), width - abs(right)
     pitch, margin, size = columns * lanes, radius * lanes, height * width * lanes
     corner_x = (max(0, -down) * width + max(0, -right)) * lanes
@@ -163,11 +163,11 @@ def _plane(x, y, shape, depth, radius, shift, factor, fold, planes, all_sums, to
     for i in range(rows):
         for k in range(0, pitch, lanes):
             of_x, of_y = corner_x + i * width * lanes + k, corner_y + i * width * lanes + k
-            total = multiply(load_two(x, of_x), load_two(y, of_y))
+            total = multiply(load_long(x, of_x), load_long(y, of_y))
             for channel in range(1, channels):
-                total = multiply_add(load_two(x, of_x + channel * size), load_two(y, of_y + channel * size), total)
+                total = multiply_add(load_long(x, of_x + channel * size), load_long(y, of_y + channel * size), total)
             store(relu, i * pitch + k, total)
-    total = load_two(totals, 0)
+    total = load_long(totals, 0)
     share = spread(total, factor)
     for layer in range(depth):
         plane = (channels + 2 * layer) * size
@@ -180,14 +180,14 @@ def _plane(x, y, shape, depth, radius, shift, factor, fold, planes, all_sums, to
             of_tangent = tangent_sums if layer > 1 else sums
             for k in range(0, pitch, lanes):
                 of_x, of_y = plane + corner_x + i * width * lanes + k, plane + corner_y + i * width * lanes + k
-                cosine = multiply(multiply(_across(sums, margin + k, radius), load_two(x, of_x)), load_two(y, of_y))
+                cosine = multiply(multiply(_across(sums, margin + k, radius), load_long(x, of_x)), load_long(y, of_y))
                 kappa1, kappa0 = _duals(cosine, fold)
                 kappa0 = multiply(kappa0, share)
                 product = multiply(_across(of_tangent, margin + k, radius), kappa0)
                 if layer == depth - 1:
                     total = add(total, product)
                     continue
-                value = multiply(multiply(load_two(x, of_x + size), load_two(y, of_y + size)), kappa1)
+                value = multiply(multiply(load_long(x, of_x + size), load_long(y, of_y + size)), kappa1)
                 store(next_relu, i * pitch + k, value)
                 store(next_tangent, i * pitch + k, add(product, value))
         relu, next_relu = next_relu, relu

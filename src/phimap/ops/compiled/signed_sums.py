@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 
 from phimap.ops.base import TERNARY_PLACES
 from phimap.ops.compiled.jit import compiled, inlined
-from phimap.ops.compiled.vectors import add, broadcast, lanes_of_two, load_two, store, subtract, transpose
+from phimap.ops.compiled.vectors import add, broadcast, lanes_of, lanes_of_long, load_long, store, subtract, transpose
 
 # Inputs whose signed sums are in one table, and the number of these.
 CODED = len(TERNARY_PLACES)
@@ -60,7 +60,7 @@ def ternary_products(X, codes, out):
     """
     n, d = X.shape
     s, n_places = codes.shape
-    lanes, flat = lanes_of_two(X), codes.reshape(-1)
+    lanes, flat = lanes_of_long(X), codes.reshape(-1)
     group, totals = np.zeros(CODED * n_places * lanes, X.dtype), np.empty(s * lanes, X.dtype)
     tables = np.zeros(_TABLES * N_CODES * lanes, X.dtype)
     for first in range(0, n, lanes):
@@ -74,10 +74,12 @@ def ternary_products(X, codes, out):
             for place in range(width):
                 _write_signed_sums(group, CODED * (left + place), tables, place * N_CODES, lanes)
             for c in range(s):
-                total, at = load_two(totals, c * lanes), c * n_places + left
+                total, at = load_long(totals, c * lanes), c * n_places + left
                 for place in range(0, width, 2):
-                    one = load_two(tables, lanes * (place * N_CODES + np.intp(flat[np.uint64(at + place)])))
-                    other = load_two(tables, lanes * ((place + 1) * N_CODES + np.intp(flat[np.uint64(at + place + 1)])))
+                    one = load_long(tables, lanes * (place * N_CODES + np.intp(flat[np.uint64(at + place)])))
+                    other = load_long(
+                        tables, lanes * ((place + 1) * N_CODES + np.intp(flat[np.uint64(at + place + 1)]))
+                    )
                     total = add(total, add(one, other))
                 store(totals, c * lanes, total)
         _write_rows(totals, lanes, results)
@@ -87,7 +89,7 @@ def ternary_products(X, codes, out):
 def _write_rows(totals, lanes, out):
     """Set out (n, s) to the transpose of totals, flat (s, lanes): squares of vectors where there are whole ones."""
     n, s = out.shape
-    size = lanes // 2
+    size = lanes_of(out)
     whole = s // size * size if n == lanes else 0
     flat, one = out.reshape(-1), broadcast(out.dtype.type(1))
     for c in range(0, whole, size):
@@ -103,9 +105,9 @@ def _write_signed_sums(group, j, tables, first, lanes):
     """Write all sums of inputs j to j + 3 with signs or zeros, from entry `first` on, whose first stays 0."""
     size = 1
     for bit in range(CODED):
-        row = load_two(group, lanes * (j + bit))
+        row = load_long(group, lanes * (j + bit))
         for entry in range(first, first + size):
-            total = load_two(tables, lanes * entry)
+            total = load_long(tables, lanes * entry)
             store(tables, lanes * (entry + size), add(total, row))
             store(tables, lanes * (entry + 2 * size), subtract(total, row))
         size *= 3

@@ -37,7 +37,17 @@ from numba import types
 from numba.extending import intrinsic
 
 from phimap.ops.compiled.jit import compiled, inlined
-from phimap.ops.compiled.vectors import BYTES, CONTRACT, Vector, add, lanes_of_two, larger, load_two, multiply, store
+from phimap.ops.compiled.vectors import (
+    CONTRACT,
+    LONG_BYTES,
+    Vector,
+    add,
+    lanes_of_long,
+    larger,
+    load_long,
+    multiply,
+    store,
+)
 
 _LIMITS = {np.dtype(np.float32): 2.0**13, np.dtype(np.float64): 2.0**26}
 
@@ -79,8 +89,7 @@ def _both(_, vector):
     """The operation that takes x to (cos x, sin x, bits of the magnitude of x)."""
     dtype = np.dtype(vector.dtype.name)
     nmant = np.finfo(dtype).nmant
-    n_registers = vector.lanes * vector.dtype.bitwidth // (8 * BYTES)
-    bits = Vector(types.Integer.from_bitwidth(vector.dtype.bitwidth, signed=True), n_registers)
+    bits = Vector(types.Integer.from_bitwidth(vector.dtype.bitwidth, signed=True), vector.n_bytes)
 
     def generate(context, builder, signature, arguments):
         (x,) = arguments
@@ -136,11 +145,11 @@ cosine_and_sine: Any = intrinsic(_both)
 @inlined
 def _write_at(row, shift, scale, target, half, j, peaks):
     """Write one vector of cosines, and of sines `half` further on; return the larger of `peaks` and its magnitudes."""
-    x = load_two(row, j)
+    x = load_long(row, j)
     if shift is not None:
-        x = add(x, load_two(shift, j))
+        x = add(x, load_long(shift, j))
     c, s, bits = cosine_and_sine(x)
-    factors = load_two(scale, j)
+    factors = load_long(scale, j)
     store(target, j, multiply(factors, c))
     if half is not None:
         store(target, half + j, multiply(factors, s))
@@ -154,8 +163,8 @@ def _fill(projected, shift, scale, out, first, half, peak):
     Writes the bits of the largest magnitude of each lane to `peak`.
     """
     n, k = projected.shape
-    lanes = lanes_of_two(projected)
-    peaks = load_two(peak, 0)
+    lanes = lanes_of_long(projected)
+    peaks = load_long(peak, 0)
     for i in range(n):
         row, target = projected[i], out[i, first:]
         for j in range(0, k - lanes + 1, lanes):
@@ -193,7 +202,7 @@ def _write(
     last = first + (half or 0) + k
     if last > out.shape[1]:
         raise IndexError(f"columns up to {last} do not fit an output of {out.shape[1]} columns.")
-    lanes = 2 * BYTES // projected.itemsize
+    lanes = LONG_BYTES // projected.itemsize
     peak = np.zeros(lanes, f"i{projected.itemsize}")
     if k < lanes:
         # A narrow tile as one vector a row.

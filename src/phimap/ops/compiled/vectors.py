@@ -2,8 +2,8 @@
 
 A compiled loop over array entries becomes vector instructions where the compiler can prove that its arrays do not
 overlap and that entries follow each other. A butterfly between eight places of one array is neither. Here such a
-kernel says itself what a vector holds. Vectors have `BYTES` bytes; where the processor's are shorter, each becomes
-several, and the results are the same to the last bit.
+kernel says itself what a vector holds. A vector has `BYTES` bytes, as the processor's registers, or `LONG_BYTES`;
+where registers are shorter, it becomes several. The results are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -11,22 +11,34 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic, models, register_model
 
-# The vector registers of x86 processors with AVX2 have this size; other processors split them.
-BYTES = 32
+
+def _register_bytes() -> int:
+    """Bytes of the vector registers of the processor that numba compiles for."""
+    features = config.CPU_FEATURES if config.CPU_FEATURES is not None else get_host_cpu_features()
+    return 64 if "+avx512f" in features.split(",") else 32
+
+
+#: Part of compiled code, which numba keeps for each set of features. Elsewhere than on x86 processors, vectors of 32
+#: bytes take several registers.
+BYTES = _register_bytes()
+#: One register or two, for long chains of operations: two chains run side by side.
+LONG_BYTES = 64
 # Products may be added without being rounded first, where the processor can.
 CONTRACT = ("contract",)
 
 
 class Vector(types.Type):
-    """`BYTES` bytes of one real or integer dtype, or a multiple of that."""
+    """So many bytes of one real or integer dtype."""
 
-    def __init__(self, dtype: Any, n_registers: int = 1):
+    def __init__(self, dtype: Any, n_bytes: int = BYTES):
         self.dtype = dtype
-        self.lanes = n_registers * 8 * BYTES // dtype.bitwidth
-        super().__init__(name=f"Vector({dtype}, {n_registers})")
+        self.n_bytes = n_bytes
+        self.lanes = 8 * n_bytes // dtype.bitwidth
+        super().__init__(name=f"Vector({dtype}, {n_bytes})")
 
 
 @register_model(Vector)
@@ -42,18 +54,18 @@ def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any
     return builder.bitcast(entry, ir.VectorType(context.get_data_type(array_type.dtype), lanes).as_pointer())
 
 
-def _lanes_of(n_registers: int) -> Any:
+def _lanes_of(n_bytes: int) -> Any:
     def lanes_of(_, array):
-        lanes = Vector(array.dtype, n_registers).lanes
+        lanes = Vector(array.dtype, n_bytes).lanes
         # A constant of the compiled code, where the item size of an array is read and divided by.
         return types.intp(array), lambda context, *_: context.get_constant(types.intp, lanes)
 
     return intrinsic(lanes_of)
 
 
-def _load(n_registers: int) -> Any:
+def _load(n_bytes: int) -> Any:
     def load(_, array, index):
-        vector = Vector(array.dtype, n_registers)
+        vector = Vector(array.dtype, n_bytes)
 
         def generate(context, builder, signature, arguments):
             place = place_of(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
@@ -194,7 +206,7 @@ def _transpose(_, source, i, step, before, target, j, target_step, after):
         rows = [builder.load(place, align=1) for place in places(signature.args[0], source_array, first, distance)]
         rows = [builder.fmul(row, early) for row in rows]
         # Bit by bit, rows and lanes exchange that bit of their numbers.
-        for bit in (1, 2, 4):
+        for bit in (1, 2, 4, 8):
             if bit >= vector.lanes:
                 break
             upper = [lane if not lane & bit else vector.lanes + lane - bit for lane in lanes]
@@ -234,12 +246,12 @@ def _within(stride: int) -> Any:
 
 
 #: ``lanes_of(array)``: how many of its entries make a vector.
-lanes_of: Any = _lanes_of(1)
+lanes_of: Any = _lanes_of(BYTES)
 #: ``load(array, index)``: the vector of a contiguous array, flat, from `index` on.
-load: Any = _load(1)
-#: The same for vectors of twice the bytes: two chains of operations side by side where a kernel is one long chain.
-lanes_of_two: Any = _lanes_of(2)
-load_two: Any = _load(2)
+load: Any = _load(BYTES)
+#: The same for vectors of `LONG_BYTES`.
+lanes_of_long: Any = _lanes_of(LONG_BYTES)
+load_long: Any = _load(LONG_BYTES)
 #: ``store(array, index, vector)``: write it there.
 store: Any = intrinsic(_store)
 #: ``flip(vector, signs, index)``: its product with as many int8 signs from `index` on.
@@ -270,3 +282,4 @@ transpose: Any = intrinsic(_transpose)
 within_1: Any = _within(1)
 within_2: Any = _within(2)
 within_4: Any = _within(4)
+within_8: Any = _within(8)
