@@ -39,8 +39,6 @@ class MapRecord(Record, ABC):
 
     #: Whether features are bounded whatever the input, so that no tile need be searched for overflow.
     bounded: ClassVar[bool] = False
-    #: Rows a tile should have at least; None leaves it to the backend.
-    least_tile_rows: ClassVar[int | None] = None
 
     @abstractmethod
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -78,6 +76,11 @@ class MapRecord(Record, ABC):
     @property
     def n_flops(self) -> int | None:
         """Additions and multiplications for one dense row, the nonlinearity not counted; None where nobody counted."""
+        return None
+
+    @property
+    def least_tile_rows(self) -> int | None:
+        """Rows a tile should have at least; None leaves it to the backend."""
         return None
 
     @property

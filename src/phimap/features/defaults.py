@@ -73,6 +73,10 @@ class ScaledRecord(MapRecord):
         return self.record.n_flops
 
     @property
+    def least_tile_rows(self) -> int | None:
+        return self.record.least_tile_rows
+
+    @property
     def scratch_width(self) -> int:
         return self.record.scratch_width
 

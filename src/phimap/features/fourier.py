@@ -10,17 +10,17 @@ import numpy as np
 
 from phimap._validation import check_choice
 from phimap.features.base import FeatureMap
+from phimap.features.projected import ProjectedRecord
 from phimap.kernels import Gaussian, Kernel, NormalizedInput, StationaryKernel
 from phimap.ops import Array, Ops
 from phimap.ops.primitives.cosines import cos_shift, cos_sin
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
-from phimap.random_map import MapRecord
 from phimap.records import of_floats, with_lengths
 
 
 @dataclass(frozen=True)
-class FourierRecord(MapRecord):
+class FourierRecord(ProjectedRecord):
     """Directions, phases and weights.
 
     Attributes
@@ -44,10 +44,6 @@ class FourierRecord(MapRecord):
         yield self.n_pairs >= 0, "no more phases than directions"
 
     @property
-    def n_features(self) -> int:
-        return self.projection.n_features
-
-    @property
     def n_components(self) -> int:
         return self.n_pairs + self.projection.n_directions
 
@@ -60,14 +56,6 @@ class FourierRecord(MapRecord):
     def n_pairs(self) -> int:
         """Directions that give a cosine and a sine."""
         return self.projection.n_directions - self.shift.shape[0]
-
-    @property
-    def n_flops(self) -> int | None:
-        return self.projection.n_flops
-
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + self.projection.scratch_width
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         if self.normalize_input:

@@ -22,6 +22,8 @@ class ProjectionRecord(Record, ABC):
     n_features: int
     n_directions: int
 
+    #: Rows that `blocks` should have at a time at the least; None leaves it to the backend.
+    least_tile_rows: ClassVar[int | None] = None
     #: Quadrature weights (s,) of the directions, None for equal weights 1/s. They need not be positive.
     weights: np.ndarray | None = None
 

@@ -16,8 +16,8 @@ from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.subsets import SubsetRecord
 from phimap.records import of_floats
 
-# Directions to a block: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
-_BLOCK = 1024
+# Directions to a block: a block of 512 rows is 1 MB in float32, the size of an L2 cache.
+_BLOCK = 512
 # Sparse directions are stored with their zeros up to so many inputs for each entry: a matrix product is faster there.
 _INPUTS_AN_ENTRY = 16
 
@@ -31,6 +31,9 @@ class DenseRecord(ProjectionRecord):
     matrix : ndarray of shape (n_features, n_directions)
         W transposed, so that both dense and CSR rows multiply it as it lies.
     """
+
+    # With AVX-512, OpenBLAS's product of 256 rows runs at 0.9 of the speed of long ones.
+    least_tile_rows = 512
 
     matrix: np.ndarray = field(metadata=of_floats("d", "s"))
 

@@ -25,12 +25,14 @@ class ImageRecord(MapRecord):
 
     image_shape: tuple[int, int, int]
 
-    #: An image is work enough for a tile.
-    least_tile_rows = 1
-
     @property
     def n_features(self) -> int:
         return prod(self.image_shape)
+
+    @property
+    def least_tile_rows(self) -> int:
+        # An image is work enough for a tile.
+        return 1
 
 
 class ConvolutionalFeatures(FeatureMap):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phimap.features.cntk.parts import WIDEST_DENSE, draw_remainder
+from phimap.features.projected import ProjectedRecord
 from phimap.kernels.spectral import StandardGaussianLaw
 from phimap.kernels.wide_layers import FoldedLayer, WideLayer
 from phimap.ops import Array, Ops
@@ -178,7 +179,7 @@ def _hermite_moments(ops: Ops, function: Callable[[Array], Array], roots: Array)
 
 
 @dataclass(frozen=True)
-class PointwiseRemainderRecord(MapRecord):
+class PointwiseRemainderRecord(ProjectedRecord):
     """``(f(g) - h_0(r) - h_1(r) g / r) / k^(1/2)`` for k projections g of rows of length r, and f or its derivative.
 
     Attributes
@@ -192,10 +193,6 @@ class PointwiseRemainderRecord(MapRecord):
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
     units: PointwiseUnits
     order: int = field(metadata=of_number(least=0, most=1))
-
-    @property
-    def n_features(self) -> int:
-        return self.projection.n_features
 
     @property
     def n_components(self) -> int:

@@ -6,31 +6,24 @@ from abc import abstractmethod
 
 import numpy as np
 
+from phimap.features.projected import ProjectedRecord
 from phimap.ops import Array, Ops
-from phimap.projections.base import ProjectionRecord
-from phimap.random_map import MapRecord
 
 
-class PointwiseRecord(MapRecord):
+class PointwiseRecord(ProjectedRecord):
     """Projections ``g = Wx`` and a response to each of them, which a subclass gives.
 
     Attributes
     ----------
-    projection : ProjectionRecord
     stretch : ndarray of shape (n_components,) or None
         Multiplies the projections; None is 1.
     """
 
-    projection: ProjectionRecord
     stretch: np.ndarray | None = None
 
     @abstractmethod
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
         """Write the features of projections (r, k) on the directions in `columns` into `out` from `first` on."""
-
-    @property
-    def n_features(self) -> int:
-        return self.projection.n_features
 
     @property
     def n_components(self) -> int:
@@ -39,14 +32,6 @@ class PointwiseRecord(MapRecord):
     @property
     def signature(self) -> np.ndarray | None:
         return self.projection.weight_signs
-
-    @property
-    def n_flops(self) -> int | None:
-        return self.projection.n_flops
-
-    @property
-    def scratch_width(self) -> int:
-        return self.n_features + self.projection.scratch_width
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         for columns, projected in self.projection.blocks(ops, X):

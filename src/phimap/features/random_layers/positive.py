@@ -10,17 +10,17 @@ import numpy as np
 
 from phimap._validation import check_choice
 from phimap.features.base import FeatureMap
+from phimap.features.projected import ProjectedRecord
 from phimap.kernels import Exponential
 from phimap.kernels.spectral import GaussianLaw, SpectralLaw, StandardGaussianLaw
 from phimap.ops import Array, Ops
 from phimap.projections import Projection, as_projection
 from phimap.projections.base import ProjectionRecord
-from phimap.random_map import MapRecord
 from phimap.records import of_floats, of_number, with_lengths
 
 
 @dataclass(frozen=True)
-class PositiveRecord(MapRecord):
+class PositiveRecord(ProjectedRecord):
     """``scale * exp(+-Wu - |u|^2 / 2)`` of rows u in units of the length scale.
 
     Attributes
@@ -42,16 +42,8 @@ class PositiveRecord(MapRecord):
         yield self.n_pairs <= self.projection.n_directions, "no more pairs than directions"
 
     @property
-    def n_features(self) -> int:
-        return self.projection.n_features
-
-    @property
     def n_components(self) -> int:
         return self.n_pairs + self.projection.n_directions
-
-    @property
-    def n_flops(self) -> int | None:
-        return self.projection.n_flops
 
     @property
     def scratch_width(self) -> int:

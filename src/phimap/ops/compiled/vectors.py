@@ -18,7 +18,8 @@ from numba.extending import intrinsic, models, register_model
 
 def _register_bytes() -> int:
     """Bytes of the vector registers of the processor that numba compiles for."""
-    features = config.CPU_FEATURES if config.CPU_FEATURES is not None else get_host_cpu_features()
+    asked_for: str | None = config.CPU_FEATURES  # pyright: ignore[reportAttributeAccessIssue]
+    features = get_host_cpu_features() if asked_for is None else asked_for
     return 64 if "+avx512f" in features.split(",") else 32
 
 

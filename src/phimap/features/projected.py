@@ -1,0 +1,33 @@
+"""Records of maps that project rows first."""
+
+from __future__ import annotations
+
+from phimap.projections.base import ProjectionRecord
+from phimap.random_map import MapRecord
+
+
+class ProjectedRecord(MapRecord):
+    """Projections ``g = Wx``, block by block, and what a subclass makes of them.
+
+    Attributes
+    ----------
+    projection : ProjectionRecord
+    """
+
+    projection: ProjectionRecord
+
+    @property
+    def n_features(self) -> int:
+        return self.projection.n_features
+
+    @property
+    def n_flops(self) -> int | None:
+        return self.projection.n_flops
+
+    @property
+    def least_tile_rows(self) -> int | None:
+        return self.projection.least_tile_rows
+
+    @property
+    def scratch_width(self) -> int:
+        return self.n_features + self.projection.scratch_width
