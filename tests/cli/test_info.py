@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import pytest
 
 from phimap.advice.speed import measure_speed
-from phimap.cli.blas import blas_libraries, choose_core_type
+from phimap.cli.blas import blas_libraries, choose_core_type, faster_products
 
 FLAGS = "fpu sse2 avx avx2 avx512f avx512dq avx512cd avx512bw avx512vl"
 
@@ -58,6 +60,28 @@ def test_core_type_is_too_late_once_numpy_is_loaded(tmp_path):
 
 
 @pytest.fixture
+def openblas(monkeypatch):
+    """OpenBLAS with kernels of this name."""
+
+    def load(architecture: str):
+        info = {"user_api": "blas", "internal_api": "openblas", "version": "0.3", "architecture": architecture}
+        monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [info])
+
+    return load
+
+
+def test_kernels_without_avx512_have_a_remedy_where_the_processor_has_it(openblas, processor):
+    openblas("Haswell")
+    able = processor("GenuineIntel", FLAGS)
+    unset = "unset OPENBLAS_CORETYPE: Haswell kernels leave the processor's AVX-512 unused"
+    assert faster_products({"OPENBLAS_CORETYPE": "Haswell"}, able) == unset
+    assert str(faster_products({}, able)).startswith("set OPENBLAS_CORETYPE=SkylakeX: ")
+    assert faster_products({}, processor("GenuineIntel", "avx avx2")) is None
+    openblas("SkylakeX")
+    assert faster_products({}, processor("AuthenticAMD", FLAGS)) is None
+
+
+@pytest.fixture
 def quick(monkeypatch):
     """Measurements of small products."""
     monkeypatch.setattr("phimap.advice.speed._ORDER", 64)
@@ -77,3 +101,31 @@ def test_info_describes_the_installation(phimap):
     assert result.exit_code == 0
     for fact in ("phimap", "numpy", "blas", "threads", "sgemm", "dgemm", "memory budget", "torch", "cuda"):
         assert fact in result.stdout
+
+
+def test_compilation_is_of_no_model(phimap):
+    result = phimap("info", "model.phimap", "--compile")
+    assert result.exit_code == 2
+    assert "--compile" in result.stderr
+    assert "model.phimap" in result.stderr
+
+
+COMPILATION = """
+import importlib, pkgutil
+import phimap.ops.compiled
+from phimap.cli.compilation import compile_loops
+from phimap.ops.compiled.jit import CheckedCache
+compile_loops()
+for module in pkgutil.iter_modules(phimap.ops.compiled.__path__):
+    for name, loop in vars(importlib.import_module(f"phimap.ops.compiled.{module.name}")).items():
+        if isinstance(getattr(loop, "_cache", None), CheckedCache):
+            # What a first run would find: itself, or the loops that contain it.
+            assert loop.signatures, f"{module.name}.{name} is compiled by its first user: see cli/compilation.py"
+"""
+
+
+@pytest.mark.slow
+def test_every_loop_is_compiled_ahead(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", COMPILATION], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-500:]

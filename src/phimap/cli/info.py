@@ -13,22 +13,32 @@ from typing import Any
 
 from phimap._number_text import number_text
 from phimap.advice.speed import measure_speed
-from phimap.cli.blas import blas_libraries
+from phimap.cli.blas import blas_libraries, faster_products
+from phimap.cli.compilation import compile_loops
 from phimap.cli.describe import kernel_text, search_facts, some, task_of, times
 from phimap.cli.encoded import column_texts
 from phimap.cli.facts import Fact, write
 from phimap.cli.options import InfoOptions
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.io.model import load
+from phimap.ops.compiled.jit import kept
 
 # A name, its text, and for JSON its value where that is no text.
 Row = tuple[str, str] | tuple[str, str, Any]
 
+# Fewer loops than this are those of one map or two.
+_FEW_LOOPS = 20
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
 def run(options: InfoOptions) -> None:
     """Carry out the command."""
+    if options.compile:
+        if options.model is not None:
+            raise ValueError(
+                f"--compile compiles for all models, got {str(options.model)!r} too. Leave one of them out."
+            )
+        compile_loops()
     rows = describe_installation() if options.model is None else describe_model(options.model)
     if options.json:
         write([Fact(re.sub(r"\W+", "_", name), rest[-1]) for name, *rest in rows], as_json=True)
@@ -38,8 +48,8 @@ def run(options: InfoOptions) -> None:
 
 
 def describe_installation() -> list[Row]:
-    """Versions, BLAS, threads, speed, compiled kernels, budget and devices, as rows."""
-    threads = thread_count()
+    """Versions, BLAS, threads, speed, compiled kernels, budget, devices and what could be faster, as rows."""
+    threads, code = thread_count(), kept()
     rows: list[Row] = [
         ("phimap", version("phimap")),
         ("python", platform.python_version()),
@@ -53,11 +63,13 @@ def describe_installation() -> list[Row]:
         label = f"GFLOP/s, {count} thread{'s' if count > 1 else ''}"
         rows.append((label, f"sgemm {speed.single:.0f}, dgemm {speed.double:.0f}"))
     rows += [
-        ("compiled kernels", _compiled_kernels()),
+        ("compiled kernels", f"{code[1]} in {code[0]}" if code else "not kept", code[1] if code else 0),
         ("memory budget", size_text(memory_budget()), memory_budget()),
         ("torch", _version("torch")),
         ("cuda", _cuda()),
     ]
+    remedies = (("faster products", faster_products()), ("faster start", _faster_start(code[1] if code else None)))
+    rows += [(name, text) for name, text in remedies if text]
     return rows
 
 
@@ -104,12 +116,13 @@ def _learner(model: Any) -> list[Row]:
     return rows
 
 
-def _compiled_kernels() -> str:
-    """How many compiled functions numba has kept for the next process."""
-    spec = find_spec("phimap.ops.compiled")
-    folders = [Path(place) / "__pycache__" for place in (spec.submodule_search_locations or ())] if spec else []
-    cached = [file for folder in folders for file in folder.glob("*.nbi")]
-    return f"{len(cached)} cached" if cached else "none cached yet; the first run compiles them"
+def _faster_start(n_kept: int | None) -> str | None:
+    """How later processes would start faster, where they could."""
+    if n_kept is None:
+        return "set NUMBA_CACHE_DIR to a folder that can be written, so that processes need not compile anew"
+    if n_kept < _FEW_LOOPS:
+        return "phimap info --compile, so that no first run compiles"
+    return None
 
 
 def _cuda() -> str:

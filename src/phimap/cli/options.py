@@ -231,6 +231,10 @@ class InfoOptions:
     """The options of ``phimap info``."""
 
     model: Annotated[Path | None, Option("Model file. Default: describe this installation.", positional=True)] = None
+    compile: Annotated[
+        bool,
+        Option("Compile all inner loops now, a minute's work, and keep them for later processes.", ("--compile",)),
+    ] = False
     json: Json = False
 
 

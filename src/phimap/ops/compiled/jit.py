@@ -26,6 +26,15 @@ def compiled(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def kept() -> tuple[Path, int] | None:
+    """The folder of code for later processes and how many loops it holds; None where no folder can be written."""
+    cache = _cache_of(kept)
+    if isinstance(cache, NullCache):
+        return None
+    folder = Path(cache.cache_path)
+    return folder, len(list(folder.glob("*.nbi")))
+
+
 class CheckedFiles(IndexDataCacheFile):
     """Files of compiled code that end with their checksum; those that do not are removed and made again."""
 
