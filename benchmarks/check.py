@@ -1,8 +1,8 @@
 """Quick ratios against stored ones, so that a loss of speed is seen: ``make benchmarks-check``.
 
 Each case is timed in turn with its limit: a bare product, or a copy of memory. The least seconds of both are divided.
-Ratios travel between machines of one kind. A ratio fails above `TOLERANCE` times the stored one: the
-noise of shared machines stays below. Ratios are stored by processor. Of an unknown one nothing is compared.
+Ratios travel between machines of one kind. A ratio fails above `TOLERANCE` times the stored one: the noise of shared
+machines stays below. Ratios are stored by processor and kernels of BLAS. Of unknown ones nothing is compared.
 
     python benchmarks/check.py                # compare
     python benchmarks/check.py --store        # store the ratios of this processor, after a change that is meant
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import blas
+from threadpoolctl import threadpool_info
+from timing import clock_times
 
 import phimap as pm
 from phimap._files import write_whole
@@ -92,14 +93,8 @@ def cases() -> dict[str, Case]:
 
 def ratio(work: Callable[[], Any], limit: Callable[[], Any]) -> float:
     """The least seconds of the work over those of its limit, from interleaved rounds."""
-    seconds: tuple[list[float], list[float]] = [], []
-    for round_ in range(ROUNDS + 1):
-        for one, found in zip((work, limit), seconds, strict=True):
-            start = time.perf_counter()
-            one()
-            if round_:
-                found.append(time.perf_counter() - start)
-    return min(seconds[0]) / min(seconds[1])
+    found = clock_times({"work": work, "limit": limit}, ROUNDS)
+    return found["work"] / found["limit"]
 
 
 def main() -> None:
@@ -107,8 +102,12 @@ def main() -> None:
     parser.add_argument("--store", action="store_true", help="store the ratios of this processor")
     options = parser.parse_args()
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
-    known = stored.get(machine(), {})
-    print(f"{machine()}; a ratio may be {TOLERANCE} times the stored one")
+    kernels = {
+        info.get("architecture") or info["internal_api"] for info in threadpool_info() if info["user_api"] == "blas"
+    }
+    here = ", ".join([machine(), *sorted(kernels)])
+    known = stored.get(here, {})
+    print(f"{here}; a ratio may be {TOLERANCE} times the stored one")
     found, slower = {}, []
     for name, case in cases().items():
         found[name] = round(ratio(*case), 3)
@@ -117,7 +116,7 @@ def main() -> None:
             slower.append(name)
         print(f"{name:<40} {found[name]:8.3f} {known.get(name, float('nan')):8.3f} {change}", flush=True)
     if options.store:
-        stored[machine()] = found
+        stored[here] = found
         write_whole(STORED, lambda file: file.write((json.dumps(stored, indent=1, sort_keys=True) + "\n").encode()))
     if slower:
         raise SystemExit(

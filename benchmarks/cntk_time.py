@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.optimize import nnls
+from timing import timed
 
 import phimap as pm
 from phimap.bench.images import load_images
@@ -195,10 +196,8 @@ def _compared(
     for start in range(0, len(images), _CHUNK):
         part = slice(start, start + _CHUNK)
         for name, transform in transforms.items():
-            clock, cpu = time.perf_counter(), time.process_time()
-            Z[name][part] = transform(images[part])
-            spent = time.perf_counter() - clock, time.process_time() - cpu
-            seconds[name].append((spent[0] / len(images[part]), spent[1] / len(images[part])))
+            Z[name][part], spent = timed(lambda transform=transform, part=part: transform(images[part]))
+            seconds[name].append((spent.clock / len(images[part]), spent.cpu / len(images[part])))
     return {name: (np.median(seconds[name], axis=0), relative_errors(Z[name], K)) for name in transforms}
 
 

@@ -11,29 +11,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from sklearn.kernel_approximation import RBFSampler
+from timing import clock_times
 
 import phimap as pm
 from phimap.ops import host, run_tasks
 from phimap.projections import REGISTRY
-
-
-def best_times(tasks: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Least seconds of each task, the tasks in turn, after one round that is not counted."""
-    times: dict[str, float] = {}
-    for number in range(rounds + 1):
-        for name, task in tasks.items():
-            start = time.perf_counter()
-            task()
-            seconds = time.perf_counter() - start
-            if number:
-                times[name] = min(times.get(name, np.inf), seconds)
-    return times
 
 
 def measure(X: np.ndarray, length_scale: float, rounds: int, projections: list[str]) -> None:
@@ -57,7 +44,7 @@ def measure(X: np.ndarray, length_scale: float, rounds: int, projections: list[s
             skipped.append(f"{name} ({error})")
             continue
         tasks[name] = lambda phi=phi: phi.transform(X)
-    times = best_times(tasks, rounds)
+    times = clock_times(tasks, rounds)
     print(f"n = {n:,}, d = {d:,}, m = {2 * s:,} (seconds; ratio to the product, to the write; RBFSampler over it)")
     for name, seconds in times.items():
         print(
@@ -83,7 +70,7 @@ def measure_hadamard(rounds: int) -> None:
     }
     for width in (8, 32, 128, 512, 4096):
         tasks[f"width {width:,}"] = lambda width=width: on_two(lambda part: ops.fwht(values[part].reshape(-1, width)))
-    times = best_times(tasks, 5 * rounds)
+    times = clock_times(tasks, 5 * rounds)
     print("Walsh-Hadamard transforms of 2^24 float32 (milliseconds; ratio to the copy)")
     for name, seconds in times.items():
         print(f"  {name:<20}{1e3 * seconds:8.1f}{seconds / times['np.copyto']:8.2f}")

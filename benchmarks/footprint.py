@@ -6,10 +6,10 @@ python benchmarks/footprint.py [--rounds 5]
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 
 import numpy as np
+from timing import least_seconds
 
 import phimap as pm
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -18,15 +18,7 @@ from phimap.ops import ops_for, run_tasks
 
 def compare(name: str, cases: dict[str, Callable[[], object]], rounds: int, limit: str) -> None:
     """Print the least wall and processor times of each case, the first being the reference."""
-    best = dict.fromkeys(cases, (np.inf, np.inf))
-    # The first round compiles and is not counted.
-    for counted in (False, *[True] * rounds):
-        for case, work in cases.items():
-            wall, processor = time.perf_counter(), time.process_time()
-            work()
-            spent = time.perf_counter() - wall, time.process_time() - processor
-            if counted:
-                best[case] = min(best[case][0], spent[0]), min(best[case][1], spent[1])
+    best = least_seconds(cases, rounds)
     reference = next(iter(best.values()))
     print(f"\n{name} (limit {limit})")
     print(f"{'':<28}{'seconds':>10}{'cpu':>10}{'ratio':>10}{'cpu ratio':>10}")

@@ -4,7 +4,7 @@ Each row is a ratio of two times, the least of interleaved rounds: of ours over 
 column is a process in which OpenBLAS, numba and torch are told which instructions to use, so that a processor with
 AVX-512 shows both. The main job is timed once, between two runs of its limit.
 
-    python benchmarks/limits.py --data DIR [--rounds 5] [--instructions avx512 avx2]
+    python benchmarks/limits.py --data DIR [--rounds 4] [--instructions avx512 avx2]
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from timing import clock_times
 
 #: Core types of OpenBLAS, by the instructions that their kernels use.
 CORE_TYPES = {"avx512": "SkylakeX", "avx2": "Haswell"}
@@ -63,8 +64,8 @@ def goals(data: Path) -> Iterator[Goal]:
     torch.set_num_threads(thread_count())
     rng = np.random.default_rng(SEED)
     with np.load(data / "mnist.npz") as file:
-        mnist = file["X_train"][:10_000].reshape(-1, 784).astype(np.float32) / 255
-    wide = rng.standard_normal((2500, 4096), dtype=np.float32)
+        mnist = file["X_train"][:20_000].reshape(-1, 784).astype(np.float32) / 255
+    wide = rng.standard_normal((5000, 4096), dtype=np.float32)
 
     def mapped(phi: Any, rows: Any) -> Callable[[], Any]:
         phi.fit(rows[:1000])
@@ -157,14 +158,8 @@ def goals(data: Path) -> Iterator[Goal]:
 
 def ratio(goal: Goal, rounds: int) -> float:
     """The least seconds of what is over the line by those of what is under it."""
-    least = [float("inf")] * 2
-    for round_ in range(rounds + 1):
-        for place, work in enumerate((goal.over, goal.under)):
-            start = time.perf_counter()
-            work()
-            if round_:
-                least[place] = min(least[place], time.perf_counter() - start)
-    return least[0] / least[1]
+    found = clock_times({"over": goal.over, "under": goal.under}, rounds)
+    return found["over"] / found["under"]
 
 
 def main_job(data: Path, kernel: str) -> float:
@@ -192,7 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     data = os.environ.get("PHIMAP_DATA")
     parser.add_argument("--data", type=Path, default=data, required=data is None)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--instructions", nargs="+", choices=list(CORE_TYPES), default=list(CORE_TYPES))
     parser.add_argument("--part", action="store_true", help="measure in this process, and print JSON")
     options = parser.parse_args()

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
+from timing import least_seconds
 
 import phimap as pm
 from phimap.config import thread_count
@@ -115,20 +115,6 @@ class PublishedSketch:
         return norms * self.scale * torch.cat([spectrum.real, spectrum.imag], dim=1)
 
 
-def best_times(tasks: dict[str, Callable[[], object]], rounds: int) -> dict[str, tuple[float, float]]:
-    """Least seconds of each task, by the clock and of all threads, the tasks in turn, after a round not counted."""
-    times: dict[str, tuple[float, float]] = {}
-    for number in range(rounds + 1):
-        for name, task in tasks.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            task()
-            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            if number:
-                before = times.get(name, (np.inf, np.inf))
-                times[name] = min(before[0], wall), min(before[1], cpu)
-    return times
-
-
 def mean_error(draw: Callable[[int], np.ndarray], K: np.ndarray, draws: int) -> float:
     errors = []
     for seed in range(draws):
@@ -163,7 +149,7 @@ def compare(X: np.ndarray, depth: int, m: int, rounds: int, draws: int) -> None:
     W = np.random.default_rng(0).standard_normal((d, m), dtype=np.float32)
     transforms["limit: X @ W"] = lambda: X @ W
     transforms["limit: output written"] = lambda: np.full((len(X), m), 1.0, dtype=np.float32)
-    fit_times, times = best_times(fits, rounds), best_times(transforms, rounds)
+    fit_times, times = least_seconds(fits, rounds), least_seconds(transforms, rounds)
     print(f"depth {depth}, {len(X):,} rows, {m:,} features: seconds by the clock (of all threads)")
     for name, (wall, cpu) in times.items():
         fit_wall, fit_cpu = fit_times.get(name, (0.0, 0.0))

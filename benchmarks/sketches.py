@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -24,25 +23,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.kernel_approximation import PolynomialCountSketch
 from sklearn.random_projection import SparseRandomProjection
+from timing import clock_times, least_seconds, timed
 
 import phimap as pm
 from phimap.config import thread_count
 from phimap.ops import ops_for, run_tasks
-
-
-def best_times(
-    tasks: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
-) -> dict[str, float]:
-    """Least seconds of each task, the tasks in turn, after one round that is not counted."""
-    times: dict[str, float] = {}
-    for number in range(rounds + 1):
-        for name, task in tasks.items():
-            start = clock()
-            task()
-            seconds = clock() - start
-            if number:
-                times[name] = min(times.get(name, np.inf), seconds)
-    return times
 
 
 def report(title: str, times: dict[str, float], reference: str) -> None:
@@ -71,12 +56,11 @@ def sparse_input(rows: int, rounds: int) -> None:
     width: Any = m  # scikit-learn's annotation knows its default alone
     projection = SparseRandomProjection(n_components=width, dense_output=True, random_state=0).fit(X)
     tasks["SparseRandomProjection, CSR"] = lambda: projection.transform(X)
-    times = best_times(tasks, rounds)
+    times = clock_times(tasks, rounds)
     # A tenth of the rows, once, is enough of the same sketch by scikit-learn.
     peer = PolynomialCountSketch(degree=1, n_components=m, random_state=0).fit(X[:10])
-    start = time.perf_counter()
-    peer.transform(X[: rows // 10])
-    times["PolynomialCountSketch(degree=1), CSR, x 10"] = 10 * (time.perf_counter() - start)
+    _, tenth = timed(lambda: peer.transform(X[: rows // 10]))
+    times["PolynomialCountSketch(degree=1), CSR, x 10"] = 10 * tenth.clock
     report(f"1. {rows:,} x {d:,}, 1 % nonzeros, to {m:,}", times, "CountSketch, CSR")
 
 
@@ -84,7 +68,7 @@ def hadamard(rounds: int) -> None:
     X = np.random.default_rng(0).standard_normal((4096, 4096), dtype=np.float32)
     Y = np.empty_like(X)
     ops = ops_for(X)
-    times = best_times(
+    times = clock_times(
         {
             "np.copyto": lambda: np.copyto(Y, X),
             "fwht": lambda: run_tasks(lambda start: ops.fwht(Y[start : start + 256]), range(0, 4096, 256), None),
@@ -102,15 +86,14 @@ def all_degrees(rounds: int) -> None:
         for m in (1024, 4096):
             for p in (2, 3, 4, 6, 8, 12, 16, 20):
                 record = pm.sketches.PolySketch(m, degree=p, form=form).sample(784, np.random.default_rng(0)).bind(ops)
-                times = best_times(
+                times = least_seconds(
                     {
                         "single": lambda record=record, p=p: record.apply_product(ops, [X] * p),
                         "all": lambda record=record: deque(record.cases(ops, X), maxlen=0),
                     },
                     10 * rounds,
-                    time.thread_time,
                 )
-                single, every = 1e3 * times["single"], 1e3 * times["all"]
+                single, every = 1e3 * times["single"].cpu, 1e3 * times["all"].cpu
                 print(f"  {form:<10} m = {m:<6}p = {p:<4}{single:9.2f}{every:9.2f}{every / single:7.2f}")
 
 
@@ -134,7 +117,7 @@ def compare(X: np.ndarray, degree: int, m: int, rounds: int, n_seeds: int, *, pe
         maps["PolynomialCountSketch"] = PolynomialCountSketch(gamma=1.0, coef0=0, degree=degree, n_components=m)
     for sketch in maps.values():
         sketch.set_params(random_state=0).fit(X)
-    times = best_times({name: lambda sketch=sketch: sketch.transform(X) for name, sketch in maps.items()}, rounds)
+    times = clock_times({name: lambda sketch=sketch: sketch.transform(X) for name, sketch in maps.items()}, rounds)
     print(f"  degree {degree}, m = {m:,}: seconds, relative error (root mean square of {n_seeds} seeds)")
     for name, sketch in maps.items():
         errors = relative_errors(lambda seed, s=sketch: s.set_params(random_state=seed).fit_transform(X), K, n_seeds)
