@@ -40,6 +40,7 @@ def cases() -> dict[str, Case]:
     X = rng.standard_normal((4000, 784), dtype=np.float32) / np.float32(28)
     W = rng.standard_normal((784, 1024), dtype=np.float32)
     few, m = np.ascontiguousarray(X[:, :9]) * np.float32(28), 2048
+    rows = np.concatenate([few] * 3)
     gaussian = pm.kernels.Gaussian(length_scale=1.5)
 
     def product() -> Any:
@@ -58,9 +59,9 @@ def cases() -> dict[str, Case]:
         "NTKFeatures, depth 1 / product": (mapped(pm.NTKFeatures(1, m, random_state=SEED), X), product),
         "NTKFeatures, depth 3 / product": (mapped(pm.NTKFeatures(3, m, random_state=SEED), X), product),
         "ternary features / product": (mapped(pm.TernaryFeatures(gaussian, m, random_state=SEED), X), product),
-        "few columns / copy of the features": (
-            mapped(pm.FourierFeatures(pm.kernels.Gaussian(3.0), m, random_state=SEED), few),
-            (lambda Z: lambda: Z.copy())(np.ones((4000, m), dtype=np.float32)),
+        "Fourier features of 9 columns / product": (
+            mapped(pm.FourierFeatures(pm.kernels.Gaussian(3.0), m, random_state=SEED), rows),
+            product,
         ),
         "exact NTK, depth 3 / product": (lambda: pm.kernels.NTK(3)(X[:1500]), product),
         "PolySketch, degree 3 / product": (mapped(pm.sketches.PolySketch(m, degree=3, random_state=SEED), X), product),
@@ -76,7 +77,6 @@ def cases() -> dict[str, Case]:
     dense = signs.to_dense().astype(np.float32)
     found["packed Gram matrix / float32"] = (signs.gram, lambda: dense @ dense.T)
     y = np.sin(few[:, 0]) + few[:, 1]
-    rows = np.concatenate([few] * 3)
     targets = np.concatenate([y] * 3)
     gram, Z = np.zeros((m, m), dtype=np.float32, order="F"), rng.standard_normal((len(rows), m), dtype=np.float32)
     found["fit, alpha chosen / rank-k update"] = (

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-# Threads of OpenBLAS wait for the next product, each on a core of its own, for 2^26 cycles of the clock.
-_PAUSE = 0.05
+# Threads of OpenBLAS wait for the next product, each on a core of its own; a tenth of a second was measured.
+_PAUSE = 0.15
 
 
 class Seconds(NamedTuple):

@@ -21,9 +21,9 @@ print(out.tolist(), sum(rectify.stats.cache_hits.values()))
 FRESH, KEPT = "[[0.0, 1.0, 2.0]] 0\n", "[[0.0, 1.0, 2.0]] 1\n"
 
 
-def run(cache, *, before="", after=""):
+def run(cache, *, before="", after="", **environment):
     program = PROGRAM.format(before=before, after=after)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), **environment}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-500:]
     return done
@@ -55,13 +55,45 @@ def cut(content):
     return content[: len(content) // 2]
 
 
+def test_a_change_of_any_file_of_the_folder_compiles_anew(tmp_path):
+    """Loops contain functions of other files, of which numba alone sees no change."""
+    assert run(tmp_path).stdout == FRESH
+    changed = "from phimap.ops.compiled import jit; jit._source_stamp = lambda: b'another'"
+    assert run(tmp_path, before=changed).stdout == FRESH
+    assert run(tmp_path, before=changed).stdout == KEPT
+
+
 def test_without_a_folder_code_is_compiled_in_memory(tmp_path):
-    before = "from numba.core.caching import CacheImpl; CacheImpl._locator_classes = []"
+    before = "from phimap.ops.compiled import jit; jit.Places._locator_classes = ()"
     done = run(tmp_path, before=before, after="interpolate(out, np.zeros(3), 1.0, np.ones(3), out.copy(), 0)")
     assert done.stdout == FRESH
     assert done.stderr.count("compiled code is not kept for the next process") == 1
     assert "Set NUMBA_CACHE_DIR" in done.stderr
     assert not files(tmp_path, "")
+
+
+PACKAGE_OF_ANOTHER_USER = """
+from numba.core import caching
+def refused(locator): raise PermissionError(13, "Permission denied")
+caching.InTreeCacheLocator.ensure_cache_path = refused
+"""
+NO_FOLDER_OF_THE_USER = "caching.UserWideCacheLocator.ensure_cache_path = refused\n"
+
+
+def test_code_beside_the_package_serves_users_who_cannot_write_there(tmp_path):
+    """As in the image of a container that is built by one user and run by another."""
+    run("")
+    owned = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert run("", before=PACKAGE_OF_ANOTHER_USER, **owned).stdout == KEPT
+    assert not files(tmp_path, "")
+    assert run("", before=PACKAGE_OF_ANOTHER_USER + NO_FOLDER_OF_THE_USER).stdout == KEPT
+    # What is not there yet goes to the user's folder, or nowhere.
+    another = "from phimap.ops.compiled import jit; jit._source_stamp = lambda: b'another'\n"
+    assert run("", before=PACKAGE_OF_ANOTHER_USER + another, **owned).stdout == FRESH
+    assert files(tmp_path, "nbi")
+    nowhere = run("", before=PACKAGE_OF_ANOTHER_USER + NO_FOLDER_OF_THE_USER + another)
+    assert nowhere.stdout == FRESH
+    assert nowhere.stderr.count("(Permission denied: ") == 1
 
 
 def test_a_full_disk_is_told_once(tmp_path):

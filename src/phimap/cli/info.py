@@ -21,7 +21,7 @@ from phimap.cli.facts import Fact, write
 from phimap.cli.options import InfoOptions
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.io.model import load
-from phimap.ops.compiled.jit import kept
+from phimap.ops.compiled.jit import Kept, kept
 
 # A name, its text, and for JSON its value where that is no text.
 Row = tuple[str, str] | tuple[str, str, Any]
@@ -63,12 +63,12 @@ def describe_installation() -> list[Row]:
         label = f"GFLOP/s, {count} thread{'s' if count > 1 else ''}"
         rows.append((label, f"sgemm {speed.single:.0f}, dgemm {speed.double:.0f}"))
     rows += [
-        ("compiled kernels", f"{code[1]} in {code[0]}" if code else "not kept", code[1] if code else 0),
+        ("compiled kernels", f"{code.n_loops} in {code.folder}" if code.folder else "not kept", code.n_loops),
         ("memory budget", size_text(memory_budget()), memory_budget()),
         ("torch", _version("torch")),
         ("cuda", _cuda()),
     ]
-    remedies = (("faster products", faster_products()), ("faster start", _faster_start(code[1] if code else None)))
+    remedies = (("faster products", faster_products()), ("faster start", _faster_start(code)))
     rows += [(name, text) for name, text in remedies if text]
     return rows
 
@@ -116,13 +116,13 @@ def _learner(model: Any) -> list[Row]:
     return rows
 
 
-def _faster_start(n_kept: int | None) -> str | None:
+def _faster_start(code: Kept) -> str | None:
     """How later processes would start faster, where they could."""
-    if n_kept is None:
+    if code.n_loops >= _FEW_LOOPS:
+        return None
+    if not code.can_grow:
         return "set NUMBA_CACHE_DIR to a folder that can be written, so that processes need not compile anew"
-    if n_kept < _FEW_LOOPS:
-        return "phimap info --compile, so that no first run compiles"
-    return None
+    return "phimap info --compile, so that no first run compiles"
 
 
 def _cuda() -> str:

@@ -8,10 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba import njit
-from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    InTreeCacheLocator,
+    NullCache,
+    UserProvidedCacheLocator,
+    UserWideCacheLocator,
+)
 
 _DIGEST_BYTES = 32
 
@@ -26,13 +34,21 @@ def compiled(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
-def kept() -> tuple[Path, int] | None:
-    """The folder of code for later processes and how many loops it holds; None where no folder can be written."""
+class Kept(NamedTuple):
+    """Where compiled code is kept, of how many loops, and whether that of others would be."""
+
+    folder: Path | None
+    n_loops: int
+    can_grow: bool
+
+
+def kept() -> Kept:
+    """What later processes need not compile."""
     cache = _cache_of(kept)
     if isinstance(cache, NullCache):
-        return None
-    folder = Path(cache.cache_path)
-    return folder, len(list(folder.glob("*.nbi")))
+        return Kept(None, 0, can_grow=False)
+    loops = {file.name for folder in cache.folders for file in folder.glob("*.nbi")}
+    return Kept(cache.folders[0], len(loops), can_grow=not isinstance(cache.locator, PackageFolder))
 
 
 class CheckedFiles(IndexDataCacheFile):
@@ -67,13 +83,43 @@ class CheckedFiles(IndexDataCacheFile):
         return False
 
 
+class PackageFolder(InTreeCacheLocator):
+    """The package's folder, also where it cannot be written: whoever installed it may have compiled for others."""
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> PackageFolder | None:
+        return cls(py_func, py_file) if Path(py_file).exists() else None
+
+
+class Places(CompileResultCacheImpl):
+    """Where code is kept: in the folder that the user names, the package's, the user's; else nothing is added."""
+
+    _locator_classes = (UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator, PackageFolder)
+
+
 class CheckedCache(FunctionCache):
     """The cache of one function, of which a full disk or a folder that cannot be written costs time alone."""
 
+    _impl_class = Places
+
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
-        base = self._impl.filename_base
-        self._cache_file = CheckedFiles(cache_path=self._cache_path, filename_base=base, source_stamp=_source_stamp())
+        self.locator = self._impl.locator
+        self.folders = [Path(self._cache_path)]
+        if isinstance(self.locator, UserWideCacheLocator):
+            # Beside the user's own code, that of a package whose folder is another user's.
+            self.folders.append(Path(PackageFolder(function, function.__code__.co_filename).get_cache_path()))
+        self._cache_file, *self._others = (
+            CheckedFiles(cache_path=str(folder), filename_base=self._impl.filename_base, source_stamp=_source_stamp())
+            for folder in self.folders
+        )
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super()._load_overload(sig, target_context)
+        for files in self._others if found is None else ():
+            data = files.load(self._index_key(sig, target_context.codegen()))
+            found = None if data is None else self._impl.rebuild(target_context, data)
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -84,10 +130,12 @@ class CheckedCache(FunctionCache):
 
 
 @cache
-def _source_stamp() -> list[tuple[str, int, int]]:
+def _source_stamp() -> bytes:
     """What tells whether code must be compiled anew: loops contain the functions of other files of this folder."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return [(file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files]
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.digest()
 
 
 def _cache_of(function: Callable[..., Any]) -> Any:

@@ -1,0 +1,45 @@
+"""Vectors as wide as the processor's registers: the same bits with any width."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from numba.core.codegen import get_host_cpu_features
+
+PROGRAM = """
+import hashlib
+import numpy as np
+import phimap as pm
+from phimap.ops.compiled.vectors import BYTES
+print(BYTES)
+X = np.random.default_rng(0).standard_normal((37, 45))
+maps = [pm.FourierFeatures(n_components=300, projection=name, random_state=0) for name in ("sorf", "ssf", "circulant")]
+maps += [pm.NTKFeatures(1, 300, random_state=0), pm.sketches.PolySketch(64, degree=3, random_state=0)]
+for phi in maps:
+    for dtype in (np.float32, np.float64):
+        print(hashlib.sha256(phi.fit_transform(X.astype(dtype)).tobytes()).hexdigest())
+"""
+
+
+def printed(environment: dict[str, str]) -> list[str]:
+    environment = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-500:]
+    return done.stdout.split()
+
+
+@pytest.mark.slow
+def test_bits_do_not_depend_on_the_width_of_vectors(tmp_path):
+    features = get_host_cpu_features().split(",")
+    if "+avx512f" not in features:
+        pytest.skip("the processor has vectors of one width")
+    kept = [feature for feature in features if not feature.startswith("+avx512")]
+    wide = printed({})
+    narrow = printed(
+        {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ",".join(kept), "NUMBA_CACHE_DIR": str(tmp_path)}
+    )
+    assert (wide[0], narrow[0]) == ("64", "32")
+    assert wide[1:] == narrow[1:]
