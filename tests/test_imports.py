@@ -204,7 +204,8 @@ def test_a_backend_has_few_operations_to_write():
 
 
 def test_top_of_features_holds_what_all_families_share():
-    assert {path.stem for path in (SOURCE / "features").glob("*.py")} == {"__init__", "base", "fourier", "defaults"}
+    shared = {"__init__", "base", "projected", "fourier", "defaults"}
+    assert {path.stem for path in (SOURCE / "features").glob("*.py")} == shared
 
 
 def test_no_module_is_long():
