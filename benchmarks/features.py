@@ -4,7 +4,7 @@ MNIST scaled to [0, 1], 20,000 rows in float32, 8,192 features as pairs of 4,096
 with 4,096 Gaussian columns. The product is NumPy's X @ W on all BLAS threads; the write is filling a new array of the
 size of the output. Last, Walsh-Hadamard transforms of 2^24 numbers against a copy of them, both on two threads.
 
-    python benchmarks/features.py --data DIR [--rows 20000] [--rounds 3]
+    python benchmarks/features.py --data DIR [--rows 20000] [--rounds 6]
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> None:
     data = os.environ.get("PHIMAP_DATA")
     parser.add_argument("--data", type=Path, default=data, required=data is None)
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--projections", nargs="+", default=sorted(REGISTRY))
     arguments = parser.parse_args()
     with np.load(arguments.data / "mnist.npz") as file:
