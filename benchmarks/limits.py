@@ -92,15 +92,15 @@ def goals(data: Path) -> Iterator[Goal]:
         fourier("auto", few, 3.0, 4096),
         lambda: np.full((len(few), 4096), 1.0, np.float32),
     )
-    images = torch.from_numpy(mnist[:2000])
+    some = mnist[:6000]
     for depth, wanted in ((1, "6"), (3, "40")):
         published = PublishedFeatures(depth, 784, WIDTH, SEED)
         for kind in (pm.NTKFeatures, pm.NTKSketch):
             yield Goal(
                 f"published NTK features in torch / {kind.__name__}, depth {depth}",
                 wanted,
-                lambda published=published: published.transform(images),
-                mapped(kind(depth, WIDTH, random_state=SEED), mnist[:2000]),
+                lambda published=published: published.transform(torch.from_numpy(some)),
+                mapped(kind(depth, WIDTH, random_state=SEED), some),
             )
     csr = sparse.random(20_000, 10_000, 0.01, format="csr", dtype=np.float32, random_state=SEED)
     directions = rng.standard_normal((10_000, 512), dtype=np.float32)
