@@ -75,6 +75,8 @@ def cases() -> dict[str, Case]:
     )
     pictures = rng.standard_normal((16, 16, 16, 3), dtype=np.float32)
     found["exact CNTK, depth 3 / product"] = (lambda: pm.kernels.CNTK(3, image_shape=(16, 16, 3))(pictures), product)
+    published = pm.CNTKSketch(3, 3, 256, degree=4, construction="published", random_state=SEED)
+    found["published CNTKSketch, depth 3 / product"] = (mapped(published, pictures), product)
     signs = pm.TernaryFeatures(gaussian, m, packed=True, random_state=SEED).fit(X[:1000]).transform(X[:4000])
     dense = signs.to_dense().astype(np.float32)
     found["packed Gram matrix / float32"] = (signs.gram, lambda: dense @ dense.T)

@@ -18,6 +18,9 @@ from phimap.sketches import SRHT, TensorSRHT
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
 from phimap.sketches.tree import sketched
 
+# Pixels that are worked on at a time at the least: with fewer, the calls of a layer cost more than their work.
+_LEAST_PART = 64
+
 
 @dataclass(frozen=True)
 class PublishedLayer(Record):
@@ -165,7 +168,7 @@ class PublishedCNTKRecord(ImageRecord):
         n_pixels, relu = phi.rows.shape[0], layer.relu
         new_phi = ops.empty((n_pixels, relu.n_components if relu else 0))
         new_eta = ops.empty((n_pixels, layer.eta_width))
-        for part in phi.parts(max(1, ops.tile_bytes // (ops.dtype.itemsize * layer.scratch_width))):
+        for part in phi.parts(max(_LEAST_PART, ops.tile_bytes // (ops.dtype.itemsize * layer.scratch_width))):
             patch = phi.windows(ops, self.filter_size, part.rows)
             # The length of a patch over root N_h is 1 in the mean; powers of more would grow beyond all bounds.
             patch = ops.scale_rows(patch, ops.reciprocal(ops.row_norms(patch)))
