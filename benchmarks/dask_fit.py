@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import phimap as pm
-from phimap.learn.data.batches import feature_rows
+from phimap.learn.rows.batches import feature_rows
 
 
 def table(n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits
 
 import phimap as pm
 from phimap.bench.uci import load_regression
-from phimap.learn.outside import OutsideWarning
+from phimap.learn.extrapolation import OutsideWarning
 
 IMAGES = ("digits", "mnist")
 TABLES = ("protein", "elevators", "pol", "bike", "parkinsons", "keggdirected", "cal_housing", "house_16H", "cpu_act")

@@ -146,7 +146,7 @@ def limits(model_file: Path, path: Path, n_jobs: int | None) -> dict[str, float]
     import phimap as pm
     from phimap.config import thread_count
     from phimap.io import open_table
-    from phimap.learn.data.batches import feature_rows
+    from phimap.learn.rows.batches import feature_rows
     from phimap.ops import ops_for, run_tasks
     from phimap.random_map import evaluate
 
@@ -268,7 +268,7 @@ def reading(path: Path, options: argparse.Namespace) -> dict[str, float]:
     """Seconds of a pass that reads, of one that adds products of rows in memory, and of both."""
     import phimap as pm
     from phimap.io import open_table
-    from phimap.io.ahead import read_ahead
+    from phimap.io.prefetch import read_ahead
 
     target = "-1" if path.suffix == ".npy" else "y"
     table = open_table(path, target)

@@ -109,8 +109,8 @@ def constants() -> None:
     import numpy as np
 
     import phimap as pm
-    from phimap.learn.data.blocks import feature_block
-    from phimap.learn.data.triangle import BlockTriangle
+    from phimap.learn.blocks.blocks import feature_block
+    from phimap.learn.blocks.triangle import BlockTriangle
     from phimap.learn.ridge import cost
     from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner, test_matrix
     from phimap.learn.ridge.solve import solve_ridge
@@ -169,9 +169,9 @@ def tiles(data: Path, features: int) -> str:
 
     import phimap as pm
     from phimap.bench.uci import load_regression
-    from phimap.learn.data.batches import feature_rows
-    from phimap.learn.data.blocks import feature_block
+    from phimap.learn.blocks.blocks import feature_block
     from phimap.learn.ridge.normal_equations import gram_times
+    from phimap.learn.rows.batches import feature_rows
 
     X, _ = load_regression("protein", data)
     X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)[: feature_rows(features, 4)]

@@ -74,7 +74,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Choice:
+class AllowedTexts:
     """What a model file may hold in a field that is one of a few texts."""
 
     options: tuple[str, ...]
@@ -112,9 +112,9 @@ def of_number(**facts: Any) -> dict[str, Number]:
     return {DECLARED: Number(**facts)}
 
 
-def one_of(*options: str) -> dict[str, Choice]:
+def one_of(*options: str) -> dict[str, AllowedTexts]:
     """Metadata of a field that is one of a few texts."""
-    return {DECLARED: Choice(options)}
+    return {DECLARED: AllowedTexts(options)}
 
 
 def with_lengths(**lengths: str) -> dict[str, Part]:
@@ -130,7 +130,7 @@ class Record:
     name, by which model files refer to it; no other class can be named in a file.
 
     The metadata of a field declare what a file may hold there, and `requirements` what else must be true of a record
-    from a file. `fit` makes records that are right, so that nothing is looked at there: `phimap.io.declared` does it
+    from a file. `fit` makes records that are right, so that nothing is looked at there: `phimap.io.schema` does it
     for those that are read.
     """
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from phimap.cli.errors import one_line_errors
-from phimap.cli.facts import Fact
+from phimap.cli.output import Fact
 
 GOOD = "a,b,y\n" + "".join(f"{i % 7}.5,{i % 11},{i * 0.37:.2f}\n" for i in range(40))
 

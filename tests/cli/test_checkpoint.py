@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from phimap.cli import fit as fit_command
-from phimap.cli.endings import STOPPED
+from phimap.cli.signals import STOPPED
 from tests.cli.test_bad_input import FIXED
 from tests.cli.test_process import finish, phimap_process
 

@@ -12,7 +12,7 @@ import phimap as pm
 from phimap.cli import held_out
 from phimap.cli.rows import SplitRows
 from phimap.io import holdout_mask, open_table
-from phimap.learn.data.batches import batch_rows
+from phimap.learn.rows.batches import batch_rows
 from tests.cli.test_bad_input import FIXED
 
 SMALL = ("--features", "64", *FIXED, "--quiet")

@@ -22,7 +22,7 @@ from phimap.io import checkpoint_files
 from phimap.io.checkpoint import Checkpoint
 from phimap.io.checkpoint_files import PassState
 from phimap.io.encoding import Encoder
-from phimap.learn.data.journal import Contents, JournaledRows
+from phimap.learn.rows.checkpoint import CheckpointedRows, DataFingerprint
 from tests.support.learners import GAUSSIAN
 
 # More rows than the dual form keeps of few features.
@@ -248,9 +248,9 @@ def test_other_rows_are_refused(batches, tmp_path, monkeypatch, change, moment):
     with pytest.raises(DataError, match=r"th(an|at) the checkpoint was"):
         learner("cholesky").fit_batches(others, checkpoint=Checkpoint(run, 0))
     if change in ("late", "weights"):
-        compare = Contents.check
-        monkeypatch.setattr(Contents, "check", lambda own, i, batch: compare(own, i, batch) if i == 0 else None)
-        monkeypatch.setattr(Contents, "finish", lambda own, n: None)
+        compare = DataFingerprint.check
+        monkeypatch.setattr(DataFingerprint, "check", lambda own, i, batch: compare(own, i, batch) if i == 0 else None)
+        monkeypatch.setattr(DataFingerprint, "finish", lambda own, n: None)
         learner("cholesky").fit_batches(others, checkpoint=Checkpoint(run, 0))
 
 
@@ -266,7 +266,7 @@ def test_a_known_fit_reads_all_rows_once_more(batches, tmp_path, monkeypatch):
     others = [*rows[:-1], (X, -y)]
     with pytest.raises(DataError, match="rows 1,800 to 2,100 are not those"):
         learner("cholesky").fit_batches(others, checkpoint=Checkpoint(tmp_path / "run", 0))
-    monkeypatch.setattr(JournaledRows, "check_rest", lambda own: None)
+    monkeypatch.setattr(CheckpointedRows, "check_rest", lambda own: None)
     learner("cholesky").fit_batches(others, checkpoint=Checkpoint(tmp_path / "run", 0))
 
 

@@ -12,7 +12,7 @@ from phimap.config import config
 from phimap.kernels import Gaussian, SpectralMixture
 from phimap.kernels.spectral_mixture import starts
 from phimap.kernels.spectral_mixture.likelihood import Likelihood, Shape, evidence, held_out_error
-from phimap.kernels.spectral_mixture.starts import Spectrum, waves
+from phimap.kernels.spectral_mixture.starts import EmpiricalSpectrum, waves
 
 FREQUENCIES = np.array([2.0, 5.0])
 
@@ -110,7 +110,7 @@ def test_weak_waves_are_found_behind_strong_ones(monkeypatch):
     rows = (X, 3 * np.sin(5 * X) + 0.6 * np.sin(2 * X), np.ones(240))
 
     def found():
-        frequencies, powers = waves(*rows, Spectrum.of_rows(X).candidates(np.random.default_rng(0)))
+        frequencies, powers = waves(*rows, EmpiricalSpectrum.of_rows(X).candidates(np.random.default_rng(0)))
         return [powers[np.abs(frequencies[:, 0] - one) < 0.3].sum() for one in FREQUENCIES]
 
     # Neighbours share an amplitude, so that the sum of their squares is less than its square.

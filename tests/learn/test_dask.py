@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+from phimap.learn.data import parted_rows
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
@@ -15,9 +16,8 @@ import phimap as pm
 from phimap._dask import computed, shared, task
 from phimap._progress import Advance
 from phimap.config import memory_budget
-from phimap.learn.data import parted_rows
-from phimap.learn.data.folds import Fold
-from phimap.learn.data.parted_rows import PartedRows
+from phimap.learn.rows.accumulator import Accumulator
+from phimap.learn.rows.parted_rows import PartedRows
 from phimap.ops import run_tasks
 from tests.support.learners import GAUSSIAN
 
@@ -253,7 +253,7 @@ def test_empty_collections_are_refused(rows):
 # The tree ------------------------------------------------------------------------------------------------------
 
 
-class Order(Fold):
+class Order(Accumulator):
     """Keeps in which order parts were merged."""
 
     def __init__(self, first_row):

@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import phimap as pm
-from phimap.learn.outside import OutsideWarning
+from phimap.learn.extrapolation import OutsideWarning
 from phimap.learn.ridge import solve as ridge
 from tests.learn.problems import problem
 from tests.support.learners import FIXED, GAUSSIAN

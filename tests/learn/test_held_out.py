@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import phimap as pm
-from phimap.learn.data.reservoir import Reservoir
+from phimap.learn.rows.reservoir import Reservoir
 from phimap.records import equal_records
 from tests.learn.problems import problem
 from tests.support.learners import FIXED
@@ -35,7 +35,7 @@ def is_without(fitted, X: np.ndarray, y: np.ndarray, together: bool) -> None:
 
 @pytest.mark.parametrize("alpha", ["auto", 0.5])
 def test_however_rows_come(alpha, streamed, monkeypatch):
-    monkeypatch.setattr("phimap.learn.ridge.judges._OUTLYING_SHARE", 10**6)
+    monkeypatch.setattr("phimap.learn.rows.validation._OUTLYING_SHARE", 10**6)
     X, y = problem(400)
     whole = model(alpha=alpha).fit(X, y)
     assert len(whole.solution_.held_out.targets) == (40 if alpha == "auto" else 256)
@@ -103,7 +103,7 @@ def classifier(**options) -> pm.KernelClassifier:
 
 def test_conjugate_gradients_leave_rows_out_at_an_alpha_that_is_given(streamed, monkeypatch):
     """Mutant: a model that has seen the rows."""
-    monkeypatch.setattr("phimap.learn.ridge.judges._OUTLYING_SHARE", 10**6)
+    monkeypatch.setattr("phimap.learn.rows.validation._OUTLYING_SHARE", 10**6)
     X, y = problem(400)
     y = np.sign(y)
     fitted = classifier(solver="cg", alpha=0.5).fit(X, y)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.learn.ridge.judges import n_held_out
+from phimap.learn.rows.validation import n_held_out
 
 FIXED = {"kernel": "gaussian", "n_components": 64, "length_scale": 2.0, "metric": None, "random_state": 0}
 

@@ -185,7 +185,7 @@ def test_bad_names_are_told():
 
 def test_passes_that_end_too_early_warn(monkeypatch):
     X, y = classification("cancer")
-    monkeypatch.setattr("phimap.learn.margin.quasi_newton.PASSES", 4)
+    monkeypatch.setattr("phimap.learn.losses.quasi_newton.PASSES", 4)
     model = pm.KernelClassifier(n_components=64, loss="logistic", alpha=1e-3, random_state=0, **GAUSSIAN)
     with pytest.warns(ConvergenceWarning, match=r"not reached in \d+ passes.*residual.*`alpha`"):
         model.fit(X, y)

@@ -14,14 +14,14 @@ from scipy.stats import chi2
 
 import phimap as pm
 from phimap import projections
-from phimap.learn.data.batches import feature_rows, smallest_batch
-from phimap.learn.data.blocks import DenseBlock
-from phimap.learn.data.outlying import OUTLYING_CAPACITY
-from phimap.learn.data.reservoir import CAPACITY
-from phimap.learn.data.triangle import BLOCK, STRIP, packed_entries
+from phimap.learn.blocks.blocks import DenseBlock
+from phimap.learn.blocks.triangle import BLOCK, STRIP, packed_entries
 from phimap.learn.registry import choose
 from phimap.learn.ridge import alpha, conjugate_gradients
-from phimap.learn.ridge.judges import n_held_out
+from phimap.learn.rows.batches import feature_rows, smallest_batch
+from phimap.learn.rows.extreme_rows import EXTREME_CAPACITY
+from phimap.learn.rows.reservoir import CAPACITY
+from phimap.learn.rows.validation import n_held_out
 from phimap.theory import REFERENCE, Machine, Workload, cost, prediction, sums_rounding
 from phimap.theory import workload as workload_module
 
@@ -41,8 +41,8 @@ def test_batches_and_triangles_are_those_of_learners(m, dtype):
 
 def test_constants_are_those_of_learners():
     assert (workload_module.BLOCK, workload_module.STRIP) == (BLOCK, STRIP)
-    assert (workload_module.HELD_OUT, workload_module.OUTLYING) == (CAPACITY, OUTLYING_CAPACITY)
-    assert Workload(20_000, 3, 10).n_judges == n_held_out(20_000) + OUTLYING_CAPACITY
+    assert (workload_module.HELD_OUT, workload_module.OUTLYING) == (CAPACITY, EXTREME_CAPACITY)
+    assert Workload(20_000, 3, 10).n_judges == n_held_out(20_000) + EXTREME_CAPACITY
     assert prediction.WIDEST_DENSE == projections._WIDEST_DESIGN
     assert workload_module.FOLLOWED == conjugate_gradients._FOLLOWED
     assert workload_module.COLUMN_ARRAYS == conjugate_gradients._COLUMN_ARRAYS
@@ -62,7 +62,7 @@ def gram_operations(n: int, m: int) -> float:
     """Multiplications and additions of the products that a fit adds to its Gram matrix, without the rows that judge."""
     counted = []
 
-    class Counted(DenseBlock):
+    class CountingAccumulator(DenseBlock):
         def add_gram(self, gram, sign, n_jobs):
             r, width = self.shape
             for first, last in pairwise([*range(0, width, BLOCK), width]):
@@ -73,7 +73,7 @@ def gram_operations(n: int, m: int) -> float:
     statistics = pm.learn.ridge.statistics.RidgeStatistics.empty(m, 1)
     for start in range(0, n, 4096):
         rows = min(4096, n - start)
-        statistics.update(Counted(rng.random((rows, m), dtype=np.float32)), np.zeros((rows, 1)))
+        statistics.update(CountingAccumulator(rng.random((rows, m), dtype=np.float32)), np.zeros((rows, 1)))
     return float(sum(counted))
 
 

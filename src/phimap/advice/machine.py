@@ -19,7 +19,7 @@ from phimap.config import thread_count
 from phimap.features import FourierFeatures, NTKFeatures
 from phimap.io import open_table
 from phimap.kernels import Gaussian
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.random_map import RandomMap
 from phimap.theory import REFERENCE, Machine
 

@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from phimap._progress import Stages
-from phimap.cli.facts import write_json
 from phimap.cli.options import CompareOptions, FitOptions
+from phimap.cli.output import write_json
 from phimap.cli.outputs import check_replaceable, check_writable, is_page, write_text
 from phimap.cli.rows import check_single, open_selected, tell_of
 from phimap.cli.standard_input import in_words, readable

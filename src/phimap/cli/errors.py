@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from phimap.cli.endings import STOPPED, Stopped, terminable
+from phimap.cli.signals import STOPPED, Stopped, terminable
 
 BAD_INPUT = 2
 INTERRUPTED = 130

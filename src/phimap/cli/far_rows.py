@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from phimap.learn.outside import OutsideWarning
+from phimap.learn.extrapolation import OutsideWarning
 
 
 class FarRows:

@@ -12,14 +12,14 @@ from phimap._progress import Watched
 from phimap.cli.options import FitOptions
 from phimap.cli.rows import check_single, in_terms_of
 from phimap.io import DataError, Rows, holdout_mask
-from phimap.io.ahead import read_ahead
 from phimap.io.arrow import is_numeric
 from phimap.io.batching import Block, chosen
 from phimap.io.frame import Frame
+from phimap.io.prefetch import read_ahead
 from phimap.learn import KernelRegressor
-from phimap.learn.data.extreme_targets import ExtremeTargets
-from phimap.learn.data.first_look import FirstLook
-from phimap.learn.data.scaling import Moments
+from phimap.learn.rows.first_look import FirstLook
+from phimap.learn.rows.scaling import ColumnMoments
+from phimap.learn.targets.extreme_targets import ExtremeTargets
 from phimap.tables import TableEncoder
 
 # More labels than this are names of rows rather than classes; each class costs a column of targets.
@@ -32,7 +32,7 @@ _MOST_DESCRIBED = 200
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnFacts:
     """Facts about columns over the training rows, each an array (d,)."""
 
     names: tuple[str, ...]
@@ -41,11 +41,11 @@ class Columns:
     mean: np.ndarray | None
     standard_deviation: np.ndarray | None
 
-    def without(self, names: Collection[str]) -> Columns:
+    def without(self, names: Collection[str]) -> ColumnFacts:
         """The facts about all but these columns."""
         kept = [j for j, name in enumerate(self.names) if name not in names]
         mean, deviation = (None if one is None else one[kept] for one in (self.mean, self.standard_deviation))
-        return Columns(tuple(self.names[j] for j in kept), self.low[kept], self.high[kept], mean, deviation)
+        return ColumnFacts(tuple(self.names[j] for j in kept), self.low[kept], self.high[kept], mean, deviation)
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class Overview:
 
     n_rows: int
     n_held_out: int
-    features: Columns
-    target: Columns | None
+    features: ColumnFacts
+    target: ColumnFacts | None
     labels: tuple | None
     whole: bool
     encoder: TableEncoder | None = None
@@ -207,7 +207,7 @@ class _Kept:
             self.blocks = None
 
 
-def constant_columns(where: str, columns: Columns) -> list[str]:
+def constant_columns(where: str, columns: ColumnFacts) -> list[str]:
     """Names of the columns that are constant in the training rows, which standardisation would divide by zero."""
     constant = [name for name, low, high in zip(columns.names, columns.low, columns.high, strict=True) if low == high]
     if len(constant) == len(columns.names):
@@ -215,7 +215,7 @@ def constant_columns(where: str, columns: Columns) -> list[str]:
     return constant
 
 
-def coarse_columns(columns: Columns, dtype: str) -> str | None:
+def coarse_columns(columns: ColumnFacts, dtype: str) -> str | None:
     """A line on columns of which rounding to `dtype` leaves few values, such as times in seconds; None without any."""
     largest = np.maximum(np.abs(columns.low), np.abs(columns.high)).astype(dtype)
     steps = (columns.high - columns.low) / np.spacing(largest)
@@ -246,7 +246,7 @@ class _ArrayColumns:
         self._described = len(names) <= _MOST_DESCRIBED
         # Formed once, by whoever needs them anyway.
         self._look = look
-        self._moments = Moments.empty(len(names)) if self._described and look is None else None
+        self._moments = ColumnMoments.empty(len(names)) if self._described and look is None else None
 
     def update(self, X: np.ndarray) -> None:
         """Add the rows of `X` (r, ...)."""
@@ -258,11 +258,11 @@ class _ArrayColumns:
         if self._moments is not None:
             self._moments.update(X)
 
-    def described(self) -> Columns:
+    def described(self) -> ColumnFacts:
         """The facts, all rows seen."""
         moments = self._look.moments if self._look is not None and self._described else self._moments
         mean, deviation = _mean_and_standard_deviation(moments) if moments is not None else (None, None)
-        return Columns(self._names, self._low, self._high, mean, deviation)
+        return ColumnFacts(self._names, self._low, self._high, mean, deviation)
 
 
 class _FrameColumns:
@@ -279,10 +279,10 @@ class _FrameColumns:
             if cells.size:
                 facts.update(cells[:, None])
 
-    def described(self) -> Columns:
+    def described(self) -> ColumnFacts:
         """The facts, all rows seen."""
         found = [facts.described() for facts in self._each.values()]
-        return Columns(
+        return ColumnFacts(
             tuple(self._each),
             *(np.array([getattr(one, fact)[0] for one in found]) for fact in ("low", "high", *_MOMENTS)),
         )
@@ -294,7 +294,7 @@ class _Target:
     def __init__(self) -> None:
         self.labels: set | None = set()
         self.whole = True
-        self._moments: Moments | None = None
+        self._moments: ColumnMoments | None = None
         self._low, self._high = np.inf, -np.inf
 
     def update(self, y: np.ndarray) -> None:
@@ -307,19 +307,19 @@ class _Target:
                 self.labels = None
         if y.dtype.kind in "fiu":
             if self._moments is None:
-                self._moments = Moments.empty(1)
+                self._moments = ColumnMoments.empty(1)
             # Targets whose squares overflow are refused by the learner.
             with np.errstate(over="ignore", invalid="ignore"):
                 self._moments.update(y.astype(np.float64)[:, None])
             self._low, self._high = min(self._low, float(y.min())), max(self._high, float(y.max()))
 
-    def described(self, name: str) -> Columns | None:
+    def described(self, name: str) -> ColumnFacts | None:
         """Range, mean and standard deviation; None for labels."""
         if self._moments is None:
             return None
         mean, standard_deviation = _mean_and_standard_deviation(self._moments)
-        return Columns((name,), np.array([self._low]), np.array([self._high]), mean, standard_deviation)
+        return ColumnFacts((name,), np.array([self._low]), np.array([self._high]), mean, standard_deviation)
 
 
-def _mean_and_standard_deviation(moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+def _mean_and_standard_deviation(moments: ColumnMoments) -> tuple[np.ndarray, np.ndarray]:
     return moments.mean, np.sqrt(moments.squared_deviations / max(moments.n, 1))

@@ -17,11 +17,11 @@ from phimap._progress import Stages
 from phimap.cli.describe import some
 from phimap.cli.distributed import check_scheduler, fit_on_workers, seen_by_workers
 from phimap.cli.errors import complain
-from phimap.cli.facts import write
 from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
 from phimap.cli.held_out import score
 from phimap.cli.noted import checkpoint_of, data_facts
 from phimap.cli.options import FitOptions
+from phimap.cli.output import write
 from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
 from phimap.cli.result import Result, facts, summarise
 from phimap.cli.rows import SplitRows, open_selected, tell_of
@@ -34,13 +34,13 @@ from phimap.io.model import is_model_file, save
 from phimap.io.npy import ArrayTable
 from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
-from phimap.learn.data.batches import batch_rows, rows_within
-from phimap.learn.data.extreme_targets import ExtremeTargetWarning
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.batches import batch_rows, rows_within
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.names import kernel_name
 from phimap.learn.search.width import most_components
+from phimap.learn.targets.extreme_targets import ExtremeTargetWarning
 from phimap.tables import TableEncoder
 
 # Kernels of networks, and the options that shape them.

@@ -15,7 +15,7 @@ from phimap.io import BadRows, DataError, MixedTable, Rows, open_frame, open_tab
 from phimap.io.batching import Block, chosen
 from phimap.io.folders import is_image_folder
 from phimap.io.frame import Frame
-from phimap.learn.data.batches import rows_within
+from phimap.learn.rows.batches import rows_within
 from phimap.tables import EncodedColumn, TableEncoder
 
 

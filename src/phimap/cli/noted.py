@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from phimap.cli.endings import stopping
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import Columns, Overview
+from phimap.cli.first_pass import ColumnFacts, Overview
 from phimap.cli.options import FitOptions
+from phimap.cli.signals import stopping
 from phimap.io.checkpoint import Checkpoint
 
 _EVERY = "5min"
@@ -46,7 +46,7 @@ def data_facts(overview: Overview) -> dict[str, Any]:
     }
 
 
-def _values(columns: Columns) -> tuple[Any, ...]:
+def _values(columns: ColumnFacts) -> tuple[Any, ...]:
     return columns.low, columns.high, columns.mean, columns.standard_deviation
 
 

@@ -11,13 +11,13 @@ from rich.table import Table as Grid
 
 from phimap._progress import Stages
 from phimap.advice import measure_machine
-from phimap.cli.facts import write_json
 from phimap.cli.options import PlanOptions
+from phimap.cli.output import write_json
 from phimap.cli.table_size import table_size
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.io import DataError
-from phimap.learn.data.batches import smallest_batch
 from phimap.learn.registry import choose
+from phimap.learn.rows.batches import smallest_batch
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.names import kernel_name
 from phimap.theory import REFERENCE, Cost, Machine, cost

@@ -16,11 +16,11 @@ from phimap._files import write_whole
 from phimap.cli.alignment import Ids, aligned
 from phimap.cli.describe import task_of
 from phimap.cli.errors import complain
-from phimap.cli.facts import Fact, write
 from phimap.cli.far_rows import FarRows
 from phimap.cli.held_out import outcomes
 from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import PredictOptions
+from phimap.cli.output import Fact, write
 from phimap.cli.outputs import check_writable
 from phimap.cli.rows import check_single, tell_of
 from phimap.cli.scoring import Scores
@@ -28,10 +28,10 @@ from phimap.cli.standard_input import in_words, readable
 from phimap.cli.uncertainty import Uncertainty
 from phimap.config import config
 from phimap.io import DataError
-from phimap.io.ahead import read_ahead
 from phimap.io.model import load
+from phimap.io.prefetch import read_ahead
 from phimap.io.target import is_present
-from phimap.learn.data.batches import feature_rows
+from phimap.learn.rows.batches import feature_rows
 
 
 def run(options: PredictOptions) -> None:

@@ -24,13 +24,13 @@ from phimap.cli.describe import (
 )
 from phimap.cli.encoded import HEAD, columns_of
 from phimap.cli.encoded_dependences import encoded_dependences
-from phimap.cli.first_pass import Columns
+from phimap.cli.first_pass import ColumnFacts
 from phimap.cli.options import FitOptions
 from phimap.cli.result import Result
 from phimap.cli.rows import SplitRows
 from phimap.cli.scoring import Scores
 from phimap.config import size_text
-from phimap.learn.data.batches import feature_rows
+from phimap.learn.rows.batches import feature_rows
 from phimap.report import Dependences, Facts, dependences, error_curves, render
 
 # Feature columns described in the report; the file itself holds the rest.
@@ -219,7 +219,7 @@ def _reproducibility(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def _described(columns: Columns) -> list[tuple[str, ...]]:
+def _described(columns: ColumnFacts) -> list[tuple[str, ...]]:
     """Rows of a table on the feature columns; empty for wide data such as images."""
     if columns.mean is None or columns.standard_deviation is None:
         return []

@@ -7,9 +7,9 @@ from typing import Any
 
 from phimap._progress import Stage, peak_memory
 from phimap.cli.describe import inputs_text, kernel_text, length_scale_of, metric_kind, search_facts, solver_text
-from phimap.cli.facts import Fact
 from phimap.cli.first_pass import Overview
 from phimap.cli.options import FitOptions
+from phimap.cli.output import Fact
 from phimap.cli.scoring import Scores
 from phimap.io import Rows
 

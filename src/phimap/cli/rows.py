@@ -14,10 +14,10 @@ import numpy as np
 from phimap.cli.errors import complain
 from phimap.cli.options import FitOptions
 from phimap.io import DataError, MixedTable, Rows, holdout_mask, open_frame, open_table
-from phimap.io.ahead import read_ahead
 from phimap.io.batching import Block, chosen, in_batches
 from phimap.io.folders import is_image_folder, parts_of
 from phimap.io.images import LABEL
+from phimap.io.prefetch import read_ahead
 from phimap.io.source import check_file
 from phimap.tables import TableEncoder
 from phimap.tables.bad_cell import BadCell

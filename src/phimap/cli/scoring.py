@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from phimap.cli.facts import Fact
-from phimap.learn.data.scaling import Moments
+from phimap.cli.output import Fact
+from phimap.learn.rows.scaling import ColumnMoments
 
 # Classes that the model was not trained on, of which as many are told one by one.
 _LISTED = 5
@@ -57,7 +57,7 @@ class Scores:
         self._unseen: Counter = Counter()
         self._n_unseen = 0
         self._wrong = 0.0
-        self._moments = Moments.empty(1)
+        self._moments = ColumnMoments.empty(1)
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
         self._decisions: list[np.ndarray] = []
         self._room = _KEPT

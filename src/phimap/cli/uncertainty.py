@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.base import is_classifier
 
-from phimap.learn.outside import OutsideWarning
+from phimap.learn.extrapolation import OutsideWarning
 
 
 class Uncertainty:

@@ -21,7 +21,7 @@ from phimap.config import memory_budget, parse_seconds
 from phimap.io.checkpoint_files import CheckpointFolder, DamagedError, PassState, read_states, write_states
 from phimap.io.encoding import Encoder
 from phimap.io.tensors import checksum
-from phimap.learn.data.journal import Contents, Journal, Known
+from phimap.learn.rows.checkpoint import CheckpointStore, DataFingerprint, StoredPass
 
 # Finished passes of which copies are held until it is time to write, so that many short passes make few files.
 _MOST_PENDING = 2**24
@@ -30,7 +30,7 @@ _LONGEST_FACT = 60
 _HASHED = "sha256:"
 
 
-class Checkpoint(Journal):
+class Checkpoint(CheckpointStore):
     """Keeps what a fit has summed in a folder: the same fit, begun again, goes on where it was.
 
     Every pass over the rows is a sum. The sums so far, and those of the passes before, are written at intervals. A fit
@@ -111,7 +111,7 @@ class Checkpoint(Journal):
         """Read the folder."""
         self._folder.tidy()
         self._facts: dict[str, dict[str, str]] = {}
-        self._contents = Contents()
+        self._contents = DataFingerprint()
         self._current: PassState | None = None
         self._files: dict[int, Path] = {}
         # Finished passes that are not written yet; pass, fold and batches of the one that is not over.
@@ -176,7 +176,7 @@ class Checkpoint(Journal):
                 if current.index == n_known:
                     self._current, about = current, known
         if about is not None:
-            self._facts, self._contents = about["facts"], Contents.of_state(about["contents"])
+            self._facts, self._contents = about["facts"], DataFingerprint.of_state(about["contents"])
 
     def _say_lost(self, error: DamagedError, n_known: int) -> None:
         goes_on = f"goes on with pass {n_known + 1}, from its first row" if n_known else "begins anew"
@@ -226,17 +226,17 @@ class Checkpoint(Journal):
         return int(self._facts["memory"][name])
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> DataFingerprint:
         return self._contents
 
-    def recall(self, index: int) -> Known | None:
+    def recall(self, index: int) -> StoredPass | None:
         if index in self._files:
             states, _ = read_states(self._files[index])
             found = next(one for one in states if one.index == index)
-            return Known(found.state(), found.n_batches, True)
+            return StoredPass(found.state(), found.n_batches, True)
         if self._current is not None and self._current.index == index:
             found, self._current = self._current, None
-            return Known(found.state(), found.n_batches, False)
+            return StoredPass(found.state(), found.n_batches, False)
         return None
 
     def tell(self, message: str) -> None:

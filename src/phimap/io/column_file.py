@@ -14,7 +14,7 @@ from phimap._files import DataError, NoRowsError, one_line
 from phimap.io.arrow import check_types, to_arrays
 from phimap.io.columns import select_columns
 from phimap.io.skipped import Skipped
-from phimap.io.source import Source
+from phimap.io.source import TableSource
 from phimap.io.table import Table
 
 # Columns are decoded a few rows at a time: the block beside the batch stays small.
@@ -133,7 +133,7 @@ class TypedFile(ColumnFile):
 class ColumnTable(Table):
     """Numbers in a file of typed columns."""
 
-    def __init__(self, source: Source, file: ColumnFile) -> None:
+    def __init__(self, source: TableSource, file: ColumnFile) -> None:
         selection = select_columns(
             file.where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden
         )

@@ -17,7 +17,7 @@ from phimap.config import memory_budget, size_text
 from phimap.io.archive import explained_zip, open_member
 from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
-from phimap.io.source import Source
+from phimap.io.source import TableSource
 
 # Arrow parses whole rows within a block: a block of 16 rows of the longest kind seen at the top leaves room
 # for longer ones, and 1 MB is Arrow's own default.
@@ -64,7 +64,7 @@ class CsvFile:
     dialect : Dialect
     """
 
-    def __init__(self, source: Source, encoding: str | None = None) -> None:
+    def __init__(self, source: TableSource, encoding: str | None = None) -> None:
         self.where: str = source.where
         self._path = source.path
         self._open_row: int | None = None

@@ -16,9 +16,9 @@ from sklearn.pipeline import Pipeline
 from phimap._files import DataError, one_line
 from phimap.config import thread_count
 from phimap.io import legacy
-from phimap.io.declared import check_record, is_of, quoted
 from phimap.io.encoding import public_classes
 from phimap.io.pipelines import TRANSFORMERS
+from phimap.io.schema import check_record, is_of, quoted
 from phimap.kernels import Kernel
 from phimap.packed import PackedArray
 from phimap.records import Record

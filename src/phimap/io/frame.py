@@ -16,7 +16,7 @@ from phimap.io.columns import select_columns
 from phimap.io.npy import ArrayTable
 from phimap.io.rows import Rows
 from phimap.io.skipped import BadRows, Skipped
-from phimap.io.source import KINDS, Source
+from phimap.io.source import KINDS, TableSource
 from phimap.io.target import refuse_value
 
 # A cell takes so many bytes of memory, texts included, in the mean of usual tables.
@@ -35,7 +35,7 @@ class Frame(Rows):
     """
 
     def __init__(
-        self, source: Source, schema: pa.Schema, target_name: str | tuple[str, ...] | None, n_rows: int | None
+        self, source: TableSource, schema: pa.Schema, target_name: str | tuple[str, ...] | None, n_rows: int | None
     ) -> None:
         names = tuple(schema.names)
         super().__init__(source, names, target_name, n_rows=n_rows, row_bytes=_CELL_BYTES * (len(names) + 1))
@@ -55,7 +55,7 @@ class Frame(Rows):
 class ColumnFrame(Frame):
     """Rows of a file of named columns."""
 
-    def __init__(self, source: Source, file: ColumnFile) -> None:
+    def __init__(self, source: TableSource, file: ColumnFile) -> None:
         where = file.where
         selection = select_columns(
             where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden, unnamed="drop"
@@ -103,7 +103,7 @@ class ColumnFrame(Frame):
 class ArrayFrame(Frame):
     """Rows of an array in which values are missing."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TableSource) -> None:
         kept = replace(source, dtype=np.dtype(np.float64), bad_rows=BadRows(target="keep", features="keep"))
         self._table = ArrayTable(kept)
         if self._table.is_image:

@@ -14,7 +14,7 @@ from phimap._files import DataError, one_line
 from phimap.io.columns import check_row, numbered_names
 from phimap.io.folders import IMAGES, files_below
 from phimap.io.skipped import Skipped
-from phimap.io.source import Source
+from phimap.io.source import TableSource
 from phimap.io.table import Table
 
 #: The target of every folder: the class of an image is the subfolder that it lies in.
@@ -41,7 +41,7 @@ class ImageTable(Table):
 
     _unusable = "being damaged or of another kind"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TableSource) -> None:
         if source.target not in (None, LABEL):
             raise DataError(
                 f"{source.where}: images in folders have one target, {LABEL!r}, got {source.target!r}. Leave it out."

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from phimap.io.column_file import TypedFile
-from phimap.io.source import Source
+from phimap.io.source import TableSource
 
 
 class ArrowColumns(TypedFile):
@@ -17,7 +17,7 @@ class ArrowColumns(TypedFile):
 
     kind = "Feather (version 2) or Arrow"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TableSource) -> None:
         self._path = source.path
         with self._damage_told(source.where), self._opened() as reader:
             schema = reader.schema

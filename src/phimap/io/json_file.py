@@ -13,7 +13,7 @@ from phimap._files import DataError, NoRowsError, one_line
 from phimap.config import memory_budget
 from phimap.io.archive import explained_zip, open_member
 from phimap.io.column_file import TypedFile
-from phimap.io.source import Source
+from phimap.io.source import TableSource
 
 # Objects of Python take about this many times the bytes of the text.
 _EXPANSION = 12
@@ -25,7 +25,7 @@ class JsonColumns(TypedFile):
     They stay in memory if they are `kept`, else they are read again in each pass.
     """
 
-    def __init__(self, source: Source, *, kept: bool = True) -> None:
+    def __init__(self, source: TableSource, *, kept: bool = True) -> None:
         self._path, columns = source.path, _read_columns(source.where, source.path)
         super().__init__(source.where, columns.schema, len(columns))
         self._columns = columns if kept else None

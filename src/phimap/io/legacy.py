@@ -9,7 +9,9 @@ from phimap.records import Record
 
 #: Names of record classes in older files, and what they are called now.
 RECORDS: dict[str, str] = {
-    "FarRows": "OutlyingRows",
+    "FarRows": "ExtremeRows",
+    "OutlyingRows": "ExtremeRows",
+    "Preconditioner": "SamplePreconditioner",
     "ResidualRecord": "RectifiedRemainderRecord",
     "RestRecord": "RemainderRecord",
     "RidgeSolution": "LinearSolution",

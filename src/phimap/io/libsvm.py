@@ -15,7 +15,7 @@ from phimap._files import OverBudgetError
 from phimap.config import memory_budget, size_text
 from phimap.io.column_file import TypedFile
 from phimap.io.columns import check_row
-from phimap.io.source import Source
+from phimap.io.source import TableSource
 
 # Text that is parsed at a time: its numbers take a few times as much.
 _RANGE = 2**22
@@ -33,7 +33,7 @@ class LibsvmColumns(TypedFile):
 
     kind = "libsvm"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TableSource) -> None:
         self._path, self._where = source.path, source.where
         _check_lines(source)
         low, high, n_rows, whole = 1, 0, 0, True
@@ -92,7 +92,7 @@ def _columns(X: Any, places: np.ndarray) -> np.ndarray:
     return out
 
 
-def _check_lines(source: Source) -> None:
+def _check_lines(source: TableSource) -> None:
     """Refuse a line that the budget does not hold, before anything reads it whole."""
     limit = memory_budget() // _EXPANSION
     length = 0

@@ -20,7 +20,7 @@ from phimap._files import DataError, one_line
 from phimap.config import memory_budget
 from phimap.io.columns import check_row, closest_first, numbered_names, select_columns
 from phimap.io.skipped import Skipped
-from phimap.io.source import Source, check_file
+from phimap.io.source import TableSource, check_file
 from phimap.io.table import Table
 
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
@@ -107,7 +107,7 @@ class StoredArray:
 class ArrayTable(Table):
     """Rows of an array (n, d), or images of an array (n, h, w[, c])."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TableSource) -> None:
         archive = source.path.name.lower().endswith(".npz")
         keys = _keys(source.path) if archive else ()
         data = _describe(source.path, _default_key(source.path, source.member, keys) if archive else None)

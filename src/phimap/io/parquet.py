@@ -10,7 +10,7 @@ from pyarrow import parquet
 from phimap._files import OverBudgetError
 from phimap.config import memory_budget, size_text
 from phimap.io.column_file import TypedFile
-from phimap.io.source import Source
+from phimap.io.source import TableSource
 
 # Column chunks are read through buffers instead of whole: of this size together, but none is larger or smaller than.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
@@ -26,7 +26,7 @@ class ParquetColumns(TypedFile):
 
     kind = "Parquet"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TableSource) -> None:
         self._path = source.path
         with self._damage_told(source.where), parquet.ParquetFile(source.path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows

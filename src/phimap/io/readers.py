@@ -15,7 +15,7 @@ from phimap.io.folders import ARRAYS, ARROW, LIBSVM, PARQUET, TEXT, fixed_folder
 from phimap.io.images import ImageTable
 from phimap.io.npy import ArrayTable
 from phimap.io.skipped import BadRows
-from phimap.io.source import Source, positive_integer
+from phimap.io.source import TableSource, positive_integer
 from phimap.io.table import Table
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def open_frame(
     return ColumnFrame(source, _columns(source, suffix, files))
 
 
-def _columns(source: Source, suffix: str, files: tuple[Path, ...] | None) -> ColumnFile:
+def _columns(source: TableSource, suffix: str, files: tuple[Path, ...] | None) -> ColumnFile:
     """The columns of a file, or of the files that are its parts."""
     _need_pyarrow(source)
     if files is None:
@@ -233,7 +233,7 @@ def _columns(source: Source, suffix: str, files: tuple[Path, ...] | None) -> Col
     return Parts(source.where, fixed_folder(source.path), files, opened)
 
 
-def _one_file(source: Source, suffix: str, *, part: bool) -> ColumnFile:
+def _one_file(source: TableSource, suffix: str, *, part: bool) -> ColumnFile:
     """The columns of one file, which may be a `part` of a table; readers load pyarrow when first needed."""
     if suffix in TEXT:
         from phimap.io.text_columns import TextColumns
@@ -264,7 +264,7 @@ def _source(
     types: Mapping[str, str] | None,
     batch_rows: int | None,
     bad_rows: Any,
-) -> Source:
+) -> TableSource:
     """What was asked for, as far as both doors take it."""
     text = str(path)
     head, separator, member = text.rpartition(".npz:")
@@ -275,7 +275,7 @@ def _source(
         if bad_rows not in ("error", "skip"):
             raise ValueError(f"`bad_rows` must be 'error' or 'skip', got {bad_rows!r}. Use 'error'.")
         bad_rows = _SKIP if bad_rows == "skip" else BadRows()
-    return Source(
+    return TableSource(
         file,
         member if separator else None,
         target,
@@ -287,7 +287,7 @@ def _source(
     )
 
 
-def _need_pyarrow(source: Source) -> None:
+def _need_pyarrow(source: TableSource) -> None:
     """Say in one line what reads such files, where it is not installed."""
     if find_spec("pyarrow") is None:
         raise ImportError(

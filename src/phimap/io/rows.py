@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from phimap._files import DataError
-from phimap.io.ahead import read_ahead
 from phimap.io.batching import Block, chosen, in_batches
+from phimap.io.prefetch import read_ahead
 from phimap.io.skipped import Skipped
-from phimap.io.source import LABELS, Source, positive_integer
+from phimap.io.source import LABELS, TableSource, positive_integer
 from phimap.io.target import TargetCheck
 
 # A default batch is large enough to hide the cost per batch and small beside any memory; it depends on
@@ -51,7 +51,7 @@ class Rows(ABC):
 
     def __init__(
         self,
-        source: Source,
+        source: TableSource,
         feature_names: tuple[str, ...],
         target_name: str | tuple[str, ...] | None,
         *,

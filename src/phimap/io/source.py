@@ -19,7 +19,7 @@ LABELS = ("category", "text")
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """What was asked for: the arguments of `open_table`, checked."""
 
     path: Path

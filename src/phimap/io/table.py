@@ -9,7 +9,7 @@ import numpy as np
 from phimap._files import DataError
 from phimap.io.columns import MixedTable
 from phimap.io.rows import Rows
-from phimap.io.source import Source
+from phimap.io.source import TableSource
 from phimap.io.target import refuse_value
 
 
@@ -46,7 +46,7 @@ class Table(Rows):
 
     def __init__(
         self,
-        source: Source,
+        source: TableSource,
         feature_names: tuple[str, ...],
         target_name: str | tuple[str, ...] | None,
         *,

@@ -13,14 +13,14 @@ from phimap.io.column_file import ColumnFile
 from phimap.io.columns import MixedTable, refuse_feature, select_columns
 from phimap.io.csv_file import CellError, CharacterError
 from phimap.io.skipped import Skipped
-from phimap.io.source import LABELS, Source
+from phimap.io.source import LABELS, TableSource
 from phimap.io.table import Table
 
 
 class TextTable(Table):
     """Rows of a text table; column types are settled by the first block of each file, numbers always being float64."""
 
-    def __init__(self, source: Source, file: ColumnFile) -> None:
+    def __init__(self, source: TableSource, file: ColumnFile) -> None:
         where, schema = file.where, file.schema
         selection = select_columns(where, schema.names, source.target, source.columns, source.drop)
         for part in file.parts:

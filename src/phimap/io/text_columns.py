@@ -11,7 +11,7 @@ from phimap.io.arrow import is_numeric
 from phimap.io.column_file import ColumnFile
 from phimap.io.csv_file import CellError, CharacterError, CsvFile, refuse_header_only
 from phimap.io.skipped import Skipped
-from phimap.io.source import LABELS, Source
+from phimap.io.source import LABELS, TableSource
 
 # Every byte is a character of this encoding.
 _ANY_BYTE = "latin-1"
@@ -20,7 +20,7 @@ _ANY_BYTE = "latin-1"
 class TextColumns(ColumnFile):
     """Columns of a text table; `settle` finds the types in which rows are read, until then the first block tells."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TableSource) -> None:
         self._source = source
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._files import DataError
 from phimap.config import memory_budget, size_text
-from phimap.io.declared import check_requirements
 from phimap.io.encoding import public_classes
 from phimap.io.pipelines import TRANSFORMERS
+from phimap.io.schema import check_requirements
 from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, RandomMap
 from phimap.tables import TableEncoder

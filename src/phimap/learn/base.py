@@ -18,16 +18,16 @@ from phimap._progress import Stage, Stages
 from phimap.config import config
 from phimap.kernels import Kernel
 from phimap.learn.collections import fit_collection
-from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, RowShape, batch_rows, require_reiterable
-from phimap.learn.data.first_look import FirstLook
-from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.journal import Journal, JournaledRows
-from phimap.learn.data.weights import check_weights, rows_that_count
 from phimap.learn.frames import EncodedBatches, frames_in
 from phimap.learn.html import FittedHTML
 from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.batches import ArrayBatches, Batch, CheckedBatches, RowShape, batch_rows, require_reiterable
+from phimap.learn.rows.checkpoint import CheckpointedRows, CheckpointStore
+from phimap.learn.rows.first_look import FirstLook
+from phimap.learn.rows.first_pass import FirstPass
+from phimap.learn.rows.weights import check_weights, rows_that_count
 from phimap.learn.streamed import StreamedFit
-from phimap.learn.targets import require_targets
+from phimap.learn.targets.kinds import require_targets
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
@@ -161,7 +161,7 @@ class KernelModel(StreamedFit, FittedHTML):
         batches: Iterable[tuple[Any, ...]],
         encoder: TableEncoder | None = None,
         *,
-        checkpoint: Journal | None = None,
+        checkpoint: CheckpointStore | None = None,
     ) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the statistics.
 
@@ -209,7 +209,7 @@ class KernelModel(StreamedFit, FittedHTML):
             return FirstLook(self._first_pass_start(labels=False), most_labels)
 
     def _fit_seen(
-        self, batches: Iterable[tuple[Any, ...]], first_pass: FirstPass, checkpoint: Journal | None = None
+        self, batches: Iterable[tuple[Any, ...]], first_pass: FirstPass, checkpoint: CheckpointStore | None = None
     ) -> Self:
         """As `fit_batches` of arrays, of which somebody has made the first pass."""
         require_reiterable(batches)
@@ -220,7 +220,7 @@ class KernelModel(StreamedFit, FittedHTML):
         return self._fit_noted(CheckedBatches(self._check_training, batches), checkpoint, first_pass)._settled()
 
     def _fit_noted(
-        self, batches: Iterable[Batch], journal: Journal | None, first_pass: FirstPass | None = None
+        self, batches: Iterable[Batch], journal: CheckpointStore | None, first_pass: FirstPass | None = None
     ) -> Self:
         """Fit on checked batches, whose passes go into a journal if there is one."""
         if journal is None:
@@ -234,7 +234,7 @@ class KernelModel(StreamedFit, FittedHTML):
         with journal.session():
             journal.agree("parameters", {f"`{name}`": value for name, value in params if name not in _CHANGE_NO_BIT})
             with config(memory=journal.budget(self.memory)):
-                rows = JournaledRows(
+                rows = CheckpointedRows(
                     batches,
                     journal,
                     lambda: {"the scaling": self.scaling_, "the feature map": self.feature_map_.record_},

@@ -9,16 +9,16 @@ import numpy as np
 from scipy import sparse
 
 from phimap.kernels import Kernel
-from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.scaling import Scaling, Squash
 from phimap.learn.linear import LinearOutputs
+from phimap.learn.rows.first_pass import FirstPass
+from phimap.learn.rows.scaling import Scaling, Squash
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.families import Family
-from phimap.learn.search.kernel import Wish, median_kernel
+from phimap.learn.search.kernel import KernelSpec, median_kernel
 from phimap.learn.search.metric import metric_of
 from phimap.learn.search.mixture import fitted_mixture
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import Found, SearchLog, best_scaling, is_open, search
+from phimap.learn.search.search import SearchLog, SearchResult, best_scaling, is_open, search
 from phimap.ops import Array
 from phimap.random_map import RandomMap
 
@@ -48,7 +48,7 @@ class KernelChoice(LinearOutputs):
     def _streams(self) -> dict[str, np.random.Generator]:
         """Named random streams of the fit."""
 
-    def _choose_kernel(self, first_pass: FirstPass, rows: Array, weights: np.ndarray | None) -> Found:
+    def _choose_kernel(self, first_pass: FirstPass, rows: Array, weights: np.ndarray | None) -> SearchResult:
         """The kernel of the model; a metric that is found becomes part of the scaling."""
         d, is_sparse = rows.shape[1], sparse.issparse(rows)
         wish = self._wish()
@@ -71,7 +71,7 @@ class KernelChoice(LinearOutputs):
                 entries=entries,
             )
         else:
-            found = Found(median_kernel(families[0], rows, weights), families[0], None, None)
+            found = SearchResult(median_kernel(families[0], rows, weights), families[0], None, None)
         self.search_, self.metric_ = found.log, metric_of(found.root, d)
         self.scaling_ = self.scaling_.rooted(found.root)
         return found
@@ -102,5 +102,5 @@ class KernelChoice(LinearOutputs):
         counted = np.ones(len(targets)) if counted is None else counted
         return SearchSample(self._scaled(X), targets, counted, None if self.encoder_ is None else self.encoder_.parts_)
 
-    def _wish(self) -> Wish:
-        return Wish.of(self.kernel, self.length_scale, self.metric)
+    def _wish(self) -> KernelSpec:
+        return KernelSpec.of(self.kernel, self.length_scale, self.metric)

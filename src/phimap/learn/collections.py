@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from phimap._dask import blocks_of, computed, is_dask, is_dask_frame, len_of, lengths_of, task, typical_rows
-from phimap.learn.data.batches import ArrayBatches, Batch, RowShape
-from phimap.learn.data.parted_rows import PartedRows
-from phimap.learn.data.prediction_errors import Hits, SquaredErrors
-from phimap.learn.data.weights import check_weights
+from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape
+from phimap.learn.rows.parted_rows import PartedRows
+from phimap.learn.rows.prediction_errors import Hits, SquaredErrors
+from phimap.learn.rows.weights import check_weights
 from phimap.tables import TableEncoder
 from phimap.tables.frames import is_numbers
 

@@ -11,9 +11,9 @@ from scipy import sparse
 from phimap.config import memory_budget, size_text
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.dot_product import DotProductFeatures
-from phimap.learn.data.kept_rows import WeightedRows
 from phimap.learn.ridge.local_noise import MOST_COLUMNS
 from phimap.learn.ridge.predictive import Corrected, FunctionVariance, Noise, Points, Predictive
+from phimap.learn.rows.kept_rows import WeightedRows
 from phimap.learn.streamed import StreamedFit
 from phimap.ops import Array, ops_for, single_threaded_blas
 

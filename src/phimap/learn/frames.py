@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.base import clone
 
 from phimap._validation import check_finite, check_samples
-from phimap.learn.data.batches import Batch
-from phimap.learn.data.scaling import Scaling, check_standardisation
+from phimap.learn.rows.batches import Batch
+from phimap.learn.rows.scaling import Scaling, check_standardisation
 from phimap.ops import Array
 from phimap.tables import EncodedColumn, TableEncoder
 from phimap.tables.frames import cells_of, check_frame, is_frame, is_numbers

@@ -11,21 +11,21 @@ import numpy as np
 
 from phimap._progress import Stages
 from phimap.learn.choice import KernelChoice
-from phimap.learn.data.batches import Batch
-from phimap.learn.data.folds import Folding, fold_rows
-from phimap.learn.data.mapped_rows import Mapped, MappedRows
-from phimap.learn.data.outlying import OutlyingRows
-from phimap.learn.data.reservoir import Reservoir
 from phimap.learn.ridge.alpha import check_alpha
-from phimap.learn.ridge.criteria import Rows
-from phimap.learn.ridge.gathering import Gathering
-from phimap.learn.ridge.judges import Judges
+from phimap.learn.ridge.alpha_objectives import FeatureRows
+from phimap.learn.ridge.gram_accumulator import GramAccumulator
 from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.accumulator import RowSource, accumulate
+from phimap.learn.rows.batches import Batch
+from phimap.learn.rows.extreme_rows import ExtremeRows
+from phimap.learn.rows.mapped_rows import Mapped, MappedRows
+from phimap.learn.rows.reservoir import Reservoir
+from phimap.learn.rows.validation import ValidationRows
 from phimap.learn.solver import HeldOutScores, LinearSolution
 from phimap.ops import Array
 
 #: What a fit goes through once a pass.
-TrainingRows = Iterable[Batch] | Folding
+TrainingRows = Iterable[Batch] | RowSource
 
 
 class GatheredFit(KernelChoice):
@@ -37,7 +37,7 @@ class GatheredFit(KernelChoice):
     alpha: float | str
     verbose: bool
     _sample: Reservoir
-    _outlying: OutlyingRows
+    _outlying: ExtremeRows
 
     @abstractmethod
     def _for_tasks(self) -> Self:
@@ -57,9 +57,9 @@ class GatheredFit(KernelChoice):
         features = self._features()
         return lambda X, y, weights: (features(X), self._encode(y), self._row_weights(y, weights))
 
-    def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
+    def _mapped(self, X: Array, y: np.ndarray, weights: np.ndarray | None) -> FeatureRows:
         """What the solver sees of some rows."""
-        return Rows(self._features()(X), self._encode(y), self._row_weights(y, weights))
+        return FeatureRows(self._features()(X), self._encode(y), self._row_weights(y, weights))
 
     def _judged_apart(self, n_rows: int) -> bool:
         """Whether the rows that judge alpha are added after the others, which saves taking them out again."""
@@ -87,18 +87,18 @@ class GatheredFit(KernelChoice):
 
             def start(first_row: int) -> MappedRows:
                 if solver is not None:
-                    return MappedRows(mapping(), Gathering(solver, n_jobs), outlying, advance)
-                fold = Gathering(empty(), n_jobs)
+                    return MappedRows(mapping(), GramAccumulator(solver, n_jobs), outlying, advance)
+                fold = GramAccumulator(empty(), n_jobs)
                 return MappedRows(mapping(), fold, outlying.begun(first_row), advance, below=below)
 
-            found = fold_rows(batches, start)
+            found = accumulate(batches, start)
         assert found.outlying is not None
         self.solver_, self._outlying = found.fold.solver, found.outlying
         self.n_samples_seen_ = n_rows if apart else self.solver_.n_rows
         self._forget_solution()
 
-    def _alpha_judges(self) -> Judges:
-        return Judges(self._sample, self._outlying, self._mapped)
+    def _alpha_judges(self) -> ValidationRows:
+        return ValidationRows(self._sample, self._outlying, self._mapped)
 
     def _solve(self, stages: Stages, *, apart: bool = False) -> None:
         """Solve for all rows; with `apart` those that judge alpha are not among the sums yet."""

@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._dask import by_blocks, typical_rows
 from phimap.kernels import Kernel
-from phimap.learn.data.batch_features import BatchFeatures
-from phimap.learn.data.batches import RowShape, batch_rows
-from phimap.learn.data.column_range import ColumnRange
-from phimap.learn.data.scaling import Scaling
-from phimap.learn.data.target_units import TargetUnits
+from phimap.learn.blocks.batch_features import BatchFeatures
+from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.extrapolation import ExtrapolationGuard
 from phimap.learn.frames import FrameRows
-from phimap.learn.outside import Outside
-from phimap.learn.regions.corrections import Corrections
 from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.batches import RowShape, batch_rows
+from phimap.learn.rows.column_range import ColumnRange
+from phimap.learn.rows.scaling import Scaling
 from phimap.learn.solver import LinearSolution
+from phimap.learn.targets.target_units import TargetUnits
 from phimap.ops import Array, ops_for
 from phimap.random_map import RandomMap
 
@@ -131,7 +131,7 @@ class LinearOutputs(FrameRows, ABC):
         solution = self._current_solution()
         shape = RowShape.of(X, solution.coef.shape[1])
         rows = batch_rows(self.feature_map_.record_.n_components, X.dtype.itemsize, None, 0, shape)
-        features, outside = self._features(), Outside(self._range, self.kernel_, self._scaled_on_host)
+        features, outside = self._features(), ExtrapolationGuard(self._range, self.kernel_, self._scaled_on_host)
         dtype, units = ops_for(X).dtype, self.target_units_
         scores = np.empty((X.shape[0], solution.coef.shape[1]), dtype if units is None else np.float64)
         # Within the range of float32, whatever the targets are.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from phimap.config import size_text
-from phimap.learn.data.reservoir import CAPACITY
-from phimap.learn.margin.losses.logistic import Logistic
-from phimap.learn.margin.losses.squared_hinge import SquaredHinge
-from phimap.learn.margin.robust import RobustMinimiser
-from phimap.learn.margin.solver import LossMinimiser
+from phimap.learn.losses.huber_solver import HuberSolver
+from phimap.learn.losses.logistic import Logistic
+from phimap.learn.losses.solver import LossSolver
+from phimap.learn.losses.squared_hinge import SquaredHinge
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.cost import factorisation_seconds, passes_seconds
 from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.reservoir import CAPACITY
 from phimap.learn.solver import LinearSolution, Problem
 
 
@@ -41,9 +41,9 @@ _SHARE, _SHARE_GIVEN = 0.4, 0.2
 #: to which rows can be added later.
 MEMBERS: dict[tuple[str, str], Member] = {
     ("squared", "cg"): ConjugateGradientRidge(),
-    ("logistic", "quasi-newton"): LossMinimiser(Logistic()),
-    ("squared_hinge", "quasi-newton"): LossMinimiser(SquaredHinge()),
-    ("huber", "quasi-newton"): RobustMinimiser(),
+    ("logistic", "quasi-newton"): LossSolver(Logistic()),
+    ("squared_hinge", "quasi-newton"): LossSolver(SquaredHinge()),
+    ("huber", "quasi-newton"): HuberSolver(),
 }
 
 #: The losses of regression, which see numbers.

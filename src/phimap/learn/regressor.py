@@ -14,14 +14,14 @@ from phimap._validation import check_choice
 from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.collections import CollectionScores
-from phimap.learn.data.extreme_targets import ExtremeTargetWarning
-from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.robust_targets import RobustTargets
-from phimap.learn.data.target_units import TargetUnits, check_range
 from phimap.learn.deviations import StandardDeviations
 from phimap.learn.registry import REGRESSION_LOSSES
+from phimap.learn.rows.first_pass import FirstPass
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.targets import NumberTargets
+from phimap.learn.targets.extreme_targets import ExtremeTargetWarning
+from phimap.learn.targets.kinds import NumberTargets
+from phimap.learn.targets.robust_targets import RobustTargets
+from phimap.learn.targets.target_units import TargetUnits, check_range
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder

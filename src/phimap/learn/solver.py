@@ -12,8 +12,8 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 
-from phimap.learn.data.blocks import FeatureBlock, WeightedBlock
-from phimap.learn.data.folds import Fold, Folding, fold_rows
+from phimap.learn.blocks.blocks import FeatureBlock, WeightedBlock
+from phimap.learn.rows.accumulator import Accumulator, RowSource, accumulate
 from phimap.ops import single_threaded_blas
 from phimap.records import NOT_SAVED, Record, of_floats, of_number
 
@@ -24,7 +24,7 @@ Summand = Callable[[FeatureBlock, np.ndarray, np.ndarray], Sums]
 #: An algorithm in passes: it yields the summand of its next pass and is sent the sums over all rows.
 Passes = Generator[Summand, Sums, "LinearSolution"]
 #: Blocks to be gone through once a pass.
-Stream = Iterable[WeightedBlock] | Folding
+Stream = Iterable[WeightedBlock] | RowSource
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class LinearSolution(Record):
     centre: np.ndarray | None = field(default=None, metadata=of_floats("t"))
 
 
-class PassSums(Fold):
+class PassSums(Accumulator):
     """Sums of a pass over blocks of features.
 
     Attributes
@@ -200,7 +200,7 @@ def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearS
     with single_threaded_blas():
         solver.start(m, t, eps)
         while True:
-            solver.sums = fold_rows(stream, partial(PassSums.start, solver.summand)).sums
+            solver.sums = accumulate(stream, partial(PassSums.start, solver.summand)).sums
             solution = solver.finish()
             if solution is not None:
                 return solution

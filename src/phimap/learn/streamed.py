@@ -18,26 +18,26 @@ from phimap._validation import check_choice, check_integer, is_none
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
-from phimap.learn.data.batches import Batch, RowShape, batch_rows, smallest_batch
-from phimap.learn.data.blocks import WeightedBlock
-from phimap.learn.data.feature_stream import FeatureStream
-from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.folds import Counted, fold_rows
-from phimap.learn.data.formed_block import FormedBlock
-from phimap.learn.data.mapped_rows import Mapped
-from phimap.learn.data.outlying import OutlyingRows
-from phimap.learn.data.reservoir import CAPACITY, Reservoir, fingerprint
-from phimap.learn.data.weights import check_mean_weight
+from phimap.learn.blocks.blocks import WeightedBlock
+from phimap.learn.blocks.lazy_block import LazyFeatureBlock
+from phimap.learn.corrections.fit import corrections_memory, learn_corrections
+from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.gathered import GatheredFit, TrainingRows
-from phimap.learn.regions.fit import corrections_memory, learn_corrections
-from phimap.learn.regions.remainder import Outputs, Remainder
 from phimap.learn.registry import Chosen, Member, choose
 from phimap.learn.ridge.alpha import check_alpha
-from phimap.learn.ridge.criteria import Rows
-from phimap.learn.ridge.judges import Judges, n_held_out
+from phimap.learn.ridge.alpha_objectives import FeatureRows
 from phimap.learn.ridge.left_out import LeftOut, rows_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.rows.accumulator import CountingAccumulator, accumulate
+from phimap.learn.rows.batches import Batch, RowShape, batch_rows, smallest_batch
+from phimap.learn.rows.extreme_rows import ExtremeRows
+from phimap.learn.rows.feature_stream import FeatureStream
+from phimap.learn.rows.first_pass import FirstPass
+from phimap.learn.rows.mapped_rows import Mapped
+from phimap.learn.rows.reservoir import CAPACITY, Reservoir, fingerprint
+from phimap.learn.rows.validation import ValidationRows, n_held_out
+from phimap.learn.rows.weights import check_mean_weight
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.kernel import map_of_family
 from phimap.learn.search.metric import inverse_root
@@ -77,7 +77,7 @@ class StreamedFit(GatheredFit):
     random_state: Any
     verbose: bool
     _sample: Reservoir
-    _outlying: OutlyingRows
+    _outlying: ExtremeRows
     _seed: np.random.SeedSequence
     _sparse: bool
 
@@ -151,7 +151,7 @@ class StreamedFit(GatheredFit):
         self, batches: TrainingRows, classes: Any = None, advance: Callable[[int], None] = lambda rows: None
     ) -> FirstPass:
         start = self._first_pass_start(labels=self._has_labels)
-        first_pass = fold_rows(batches, lambda first_row: Counted(start(first_row), advance)).fold
+        first_pass = accumulate(batches, lambda first_row: CountingAccumulator(start(first_row), advance)).fold
         if not first_pass.n_rows:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         if classes is not None and first_pass.labels is not None:
@@ -170,7 +170,7 @@ class StreamedFit(GatheredFit):
         self._learn_targets(first_pass)
         self.scaling_ = moments.scaling(self._standardisation(), complete=complete)
         self._sample = first_pass.sample
-        self._outlying = OutlyingRows(self._sample.seed, centre=moments.mean, factor=self.scaling_.factor)
+        self._outlying = ExtremeRows(self._sample.seed, centre=moments.mean, factor=self.scaling_.factor)
         rows, targets, weights = self._sample.first(_LENGTH_SCALE_ROWS)
         self._origin = fingerprint(rows, targets)
         rows = self._scaled(rows)
@@ -234,7 +234,7 @@ class StreamedFit(GatheredFit):
                 advance(len(rows))
                 return rows, targets - fitted, targets - unseen, self._row_weights(y, weights)
 
-            remainder = Remainder.of_batches(batches, errors_of, keys, self._sample.seed)
+            remainder = Residuals.of_batches(batches, errors_of, keys, self._sample.seed)
             # Columns that a metric hides may tell neighbours apart.
             roots = [None] if (back := inverse_root(self.metric_)) is None else [None, back]
             corrections = learn_corrections(kernel, remainder, roots, self.n_jobs)
@@ -277,10 +277,13 @@ class StreamedFit(GatheredFit):
 
             return with_signs
 
-        def formed(X: Array, y: np.ndarray, weights: np.ndarray | None) -> Rows:
-            return Rows(FormedBlock(X, features, m, rows), self._encode(y), self._row_weights(y, weights))
+        def formed(X: Array, y: np.ndarray, weights: np.ndarray | None) -> FeatureRows:
+            return FeatureRows(LazyFeatureBlock(X, features, m, rows), self._encode(y), self._row_weights(y, weights))
 
-        judges = Judges(self._sample, self._outlying, self._mapped), Judges(self._sample, self._outlying, formed)
+        judges = (
+            ValidationRows(self._sample, self._outlying, self._mapped),
+            ValidationRows(self._sample, self._outlying, formed),
+        )
         left_out = LeftOut(*judges, n_rows, first_pass.map_sample)
         few = spare < n_rows * m * dtype.itemsize // _LEAST_KEPT
         eps, alpha, rng = float(np.finfo(dtype).eps), check_alpha(self.alpha), self._streams()["solver"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from phimap.learn.regions.remainder import Outputs
+from phimap.learn.corrections.residuals import Outputs
 from phimap.ops import ops_for
 
 # Values of a column, alone and in a pair.

@@ -17,7 +17,7 @@ from phimap._validation import check_choice, check_integer
 from phimap.tables.columns import EncodedColumns
 from phimap.tables.frames import cells_of, check_frame, is_frame, n_rows_of, slices
 from phimap.tables.levels import training_folds
-from phimap.tables.table_pass import Options, TablePass, checked_types, found_in
+from phimap.tables.table_pass import PassOptions, TablePass, checked_types, found_in
 
 
 class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
@@ -238,10 +238,10 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         self._columns = tuple(column.without_folds() for column in self.columns_)
         return self
 
-    def _options(self) -> Options:
+    def _options(self) -> PassOptions:
         if self.sparse_output not in (True, False, "auto"):
             raise ValueError(f"`sparse_output` must be True, False or 'auto', got {self.sparse_output!r}.")
-        return Options(
+        return PassOptions(
             checked_types(self.types),
             check_integer("max_levels", self.max_levels, least=2),
             check_integer("n_text_components", self.n_text_components, least=1),

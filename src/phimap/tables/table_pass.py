@@ -19,7 +19,7 @@ _LISTED = 20
 
 
 @dataclass(frozen=True)
-class Options:
+class PassOptions:
     """The parameters of an encoder, checked."""
 
     types: Mapping[str, str]
@@ -41,7 +41,7 @@ class TablePass:
         Whether they come from a data frame.
     """
 
-    def __init__(self, options: Options):
+    def __init__(self, options: PassOptions):
         self._options = options
         self._targets = Targets(options.target_type)
         self._tallies: dict[str, ColumnTally] = {}

@@ -34,7 +34,7 @@ def folds_of(first_row: int, n_rows: int, n_folds: int) -> np.ndarray:
     return (row_uniforms(first_row, n_rows, _FOLD_SEED) * n_folds).astype(np.intp)
 
 
-class Sample:
+class CellSample:
     """A random sample of the cells of a stream: those whose rows have the smallest keys.
 
     Attributes
@@ -78,7 +78,7 @@ class NumberTally:
         self.n, self.mean, self._squares = 0, 0.0, 0.0
         self.low, self.high = np.inf, -np.inf
         self.is_whole = True
-        self._sample = Sample(_NUMBERS)
+        self._sample = CellSample(_NUMBERS)
 
     def update(self, values: np.ndarray, keys: np.ndarray, first_row: int) -> None:
         """Add the numbers (r,) of a batch, NaN where they are missing, whose rows have `keys` (r,)."""
@@ -136,7 +136,7 @@ class LevelTally:
         self.is_complete = True
         self.places: dict[str, int] = {}
         self.sums = TargetSums()
-        self._sample = Sample(_TEXTS)
+        self._sample = CellSample(_TEXTS)
 
     def update(
         self, codes: np.ndarray, texts: list[str], keys: np.ndarray, folds: np.ndarray, targets: np.ndarray | None

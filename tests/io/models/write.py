@@ -58,14 +58,16 @@ def learners() -> dict[str, Any]:
         "regressor-huber": pm.KernelRegressor(loss="huber", **settings, **GAUSSIAN).fit(X, y),
         "regressor-frame": pm.KernelRegressor(**settings, **GAUSSIAN).fit(frame(X), y),
         "regressor-searched": pm.KernelRegressor(**settings, effort="fast").fit(X, y + 1e6),
-        "regressor-doubly-stochastic": pm.DoublyStochasticRegressor(n_components=64, n_epochs=2, random_state=0).fit(X, y),
+        "regressor-doubly-stochastic": pm.DoublyStochasticRegressor(n_components=64, n_epochs=2, random_state=0).fit(
+            X, y
+        ),
         "classifier": pm.KernelClassifier(**settings, **GAUSSIAN).fit(X, labels),
         "classifier-three": pm.KernelClassifier(class_weight="balanced", **settings, **GAUSSIAN).fit(X, three),
         "classifier-logistic": pm.KernelClassifier(loss="logistic", **settings, **GAUSSIAN).fit(X, three),
         "classifier-hinge": pm.KernelClassifier(loss="squared_hinge", **settings, **GAUSSIAN).fit(X, labels),
-        "classifier-doubly-stochastic": pm.DoublyStochasticClassifier(
-            n_components=64, n_epochs=2, random_state=0
-        ).fit(X, three),
+        "classifier-doubly-stochastic": pm.DoublyStochasticClassifier(n_components=64, n_epochs=2, random_state=0).fit(
+            X, three
+        ),
         "classifier-primal": pm.KernelClassifier(alpha=0.1, **settings, **GAUSSIAN).partial_fit(X, labels),
     }
 

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from phimap.kernels import Gaussian, Laplacian, Matern
 from phimap.learn.doubly_stochastic import blocks as blocks_module
 from phimap.learn.doubly_stochastic.blocks import BlockedMap
-from phimap.learn.doubly_stochastic.preconditioner import Preconditioner
+from phimap.learn.doubly_stochastic.preconditioner import SamplePreconditioner
 from phimap.learn.doubly_stochastic.rows import in_order_of_stream, in_random_order
-from phimap.learn.doubly_stochastic.steps import LOSSES, Problem
+from phimap.learn.doubly_stochastic.steps import LOSSES, BlockProblem
 from phimap.ops import host
 
 SEED = np.random.SeedSequence(5, spawn_key=(1,))
@@ -62,7 +62,7 @@ def test_preconditioner_is_the_inverse_of_the_sample(monkeypatch):
     """Against the dense inverse in feature space, intercept included; mutant: without the intercept's column."""
     X = np.random.default_rng(0).standard_normal((60, 4))
     blocks = BlockedMap.of(Gaussian(2.0), 4, 100, "auto", SEED)
-    found = Preconditioner.of_sample(blocks, X, 1e-3, np.random.default_rng(1), 1)
+    found = SamplePreconditioner.of_sample(blocks, X, 1e-3, np.random.default_rng(1), 1)
     assert found.rows.shape == (40, 4)
     assert found.level >= 1e-3
     Z = np.hstack([dense(blocks, found.rows), np.ones((40, 1))])
@@ -78,7 +78,7 @@ def test_preconditioner_is_the_inverse_of_the_sample(monkeypatch):
 def test_the_level_is_the_least_that_other_rows_allow():
     X = np.random.default_rng(0).standard_normal((300, 3))
     blocks = BlockedMap.of(Gaussian(0.5), 3, 128, "auto", SEED)
-    found = Preconditioner.of_sample(blocks, X, 1e-9, np.random.default_rng(1), 1)
+    found = SamplePreconditioner.of_sample(blocks, X, 1e-9, np.random.default_rng(1), 1)
 
     def norm(level: float) -> float:
         Z, judging = (np.hstack([dense(blocks, part), np.ones((len(part), 1))]) for part in (X[:200], X[200:]))
@@ -101,7 +101,7 @@ def test_a_step_is_that_of_the_dense_formula(loss, n_targets):
         targets = np.where(np.arange(3) == rng.integers(3, size=40)[:, None], 1.0, -1.0)
     weights = rng.random(40) + 0.5
     coef, intercept = 0.3 * rng.standard_normal((75, n_targets)), 0.1 * rng.standard_normal(n_targets)
-    preconditioner = Preconditioner.of_sample(blocks, X[:30], 0.01, rng, 1)
+    preconditioner = SamplePreconditioner.of_sample(blocks, X[:30], 0.01, rng, 1)
     penalty, damping = 0.02, 0.7
     Z = np.hstack([dense(blocks, X), np.ones((40, 1))])
     whole = np.vstack([coef, intercept])
@@ -122,7 +122,7 @@ def test_a_step_is_that_of_the_dense_formula(loss, n_targets):
     curvature += penalty * np.square(direction[:-1]).sum(axis=0)
     expected = whole - damping * (gradient * direction).sum(axis=0) / curvature * direction
     before = objective(whole.ravel())
-    found = Problem(blocks, loss, 1).step(
+    found = BlockProblem(blocks, loss, 1).step(
         X, targets, weights, coef, intercept, preconditioner, penalty=penalty, damping=damping
     )
     assert found == pytest.approx(before - penalty / 2 * np.square(whole[:-1]).sum(), rel=1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 
 EPS = np.finfo(np.float64).eps

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from phimap.learn.data.blocks import feature_block
+from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.ridge import conjugate_gradients
 from phimap.learn.ridge.added_rows import AddedRows
-from phimap.learn.ridge.columns import Columns
+from phimap.learn.ridge.alpha_objectives import FeatureRows
+from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
-from phimap.learn.ridge.criteria import Rows
 from phimap.learn.ridge.left_out_rows import LeftOutErrors, LeftOutRows
 from phimap.learn.ridge.normal_equations import NormalEquations, moments_of
-from phimap.learn.ridge.nystroem_preconditioner import Sketch
+from phimap.learn.ridge.nystroem_preconditioner import GramSketch
 from phimap.learn.ridge.search_in_passes import AlphaSearch
 from phimap.learn.ridge.sketch_rows import SketchRows
 from phimap.learn.ridge.solve import solve_ridge
@@ -42,7 +42,7 @@ def problem(seed: int = 0, dtype: type = np.float64):
 
 def left_out(Z, Y, weights=None, *, outlying=True):
     def rows(part):
-        return Rows(feature_block(Z[part]), Y[part], None if weights is None else weights[part])
+        return FeatureRows(feature_block(Z[part]), Y[part], None if weights is None else weights[part])
 
     return LeftOutRows(rows(HELD_OUT), rows(OUTLYING) if outlying else None)
 
@@ -76,7 +76,7 @@ def errors_without(Z, Y, weights, alpha, rank):
     rows, block = left_out(Z, Y, weights), feature_block(Z)
     system = NormalEquations(moments_of(block, Y, counted, 1), 1)
     systems = rows.systems(system)
-    sketch = Sketch(M, rank, np.random.default_rng(0))
+    sketch = GramSketch(M, rank, np.random.default_rng(0))
     sketch.add(block.cross_products(counted[:, None] * (Z @ sketch.test), 1)[0])
     added = rows.added_to(sketch.preconditioner(systems[1], EPS), systems[1])
     solutions = [
@@ -110,7 +110,7 @@ def test_rows_far_out_cost_no_steps():
     """The preconditioner with rows added is one of their Gram matrix; mutant: that without them."""
     rng = np.random.default_rng(0)
     Z, far = rng.standard_normal((200, 50)) * 0.7 ** np.arange(50), 10 * rng.standard_normal((50, 7))
-    sketch = Sketch(50, 15, np.random.default_rng(0))
+    sketch = GramSketch(50, 15, np.random.default_rng(0))
     block, Y = feature_block(Z), np.zeros((200, 1))
     sketch.add(block.cross_products(Z @ sketch.test, 1)[0])
     system = NormalEquations(moments_of(block, Y, np.ones(200), 1), 1)
@@ -169,8 +169,8 @@ def test_a_weak_sketch_finds_the_alpha_all_the_same(monkeypatch):
 
     assert excess() < 1.02
 
-    def begun_anew(search: AlphaSearch, i: int) -> list[Columns]:
-        return [Columns(system.rhs, search.alphas[i], own) for system, own in search._pairs]
+    def begun_anew(search: AlphaSearch, i: int) -> list[ConjugateGradientState]:
+        return [ConjugateGradientState(system.rhs, search.alphas[i], own) for system, own in search._pairs]
 
     monkeypatch.setattr(AlphaSearch, "_begun", begun_anew)
     assert excess() > 1.2
@@ -196,7 +196,7 @@ def test_a_sketch_that_grew_is_one_drawn_at_once(rank):
     Z, Y, _ = problem()
     block = feature_block(Z)
     system = NormalEquations(moments_of(block, Y, np.ones(N), 1), 1)
-    sketch = Sketch(M, rank, np.random.default_rng(0))
+    sketch = GramSketch(M, rank, np.random.default_rng(0))
     sketch.add(Z.T @ (Z @ sketch.test))
     if rank < M:
         sketch.add(Z.T @ (Z @ sketch.extend(M)))
@@ -238,7 +238,7 @@ def test_the_solver_holds_what_it_says():
     rng = np.random.default_rng(0)
     Z, Y = rng.standard_normal((n, m)), rng.standard_normal((n, 1))
     blocks = [(feature_block(Z[i : i + 20]), Y[i : i + 20], np.ones(20)) for i in range(0, n, 20)]
-    rows = LeftOutRows(Rows(feature_block(Z[:20]), Y[:20]))
+    rows = LeftOutRows(FeatureRows(feature_block(Z[:20]), Y[:20]))
     solver = ConjugateGradients(left_out=lambda: rows, rank=64, most_rank=128)
     tracemalloc.start()
     try:
@@ -254,7 +254,7 @@ def sampled_rows(Z, Y, weights=None, *, outlying=True):
     """All rows that do not judge as the sample, or every other one."""
 
     def rows(index):
-        return Rows(feature_block(Z[index]), Y[index], None if weights is None else weights[index])
+        return FeatureRows(feature_block(Z[index]), Y[index], None if weights is None else weights[index])
 
     judging = left_out(Z, Y, weights, outlying=outlying)
     return LeftOutRows(judging.held_out, judging.outlying, rows(np.arange(R + K, N)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phimap.learn.data.blocks import feature_block
+from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.ridge.leverages import DualLeverages, PrimalLeverages
 from phimap.learn.ridge.statistics import RidgeStatistics
 

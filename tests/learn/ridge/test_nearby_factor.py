@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.learn.ridge.nearby_factor import expected_steps, solve_from_nearby
 

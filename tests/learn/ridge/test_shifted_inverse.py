@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse
 from tests.support.statistics import is_mean

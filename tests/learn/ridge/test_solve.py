@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge import alpha as search
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse

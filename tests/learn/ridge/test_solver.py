@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from phimap.learn.data.blocks import feature_block
-from phimap.learn.ridge.criteria import Rows
+from phimap.learn.blocks.blocks import feature_block
+from phimap.learn.ridge.alpha_objectives import FeatureRows
 from phimap.learn.ridge.solver import RidgeSolver
 
 N, M = 60, 20
@@ -116,7 +116,7 @@ def test_rows_with_and_without_weights_add_up(rows, announced, rng):
 def test_without_some_rows_is_the_fit_to_the_others(rows):
     Z, Y = rows
     solver = fed(RidgeSolver.start(M, 1), Z, Y)
-    found = solver.without(Rows(feature_block(Z[:15]), Y[:15]), 0.5, 1)
+    found = solver.without(FeatureRows(feature_block(Z[:15]), Y[:15]), 0.5, 1)
     assert found is not None
     expected = coefficients(fed(RidgeSolver.start(M, 1), Z[15:], Y[15:]))
     np.testing.assert_allclose(np.concatenate([found.coef, found.intercept[None]]), expected, atol=1e-9)
@@ -126,4 +126,4 @@ def test_without_some_rows_is_the_fit_to_the_others(rows):
 def test_without_nearly_all_rows_nothing_may_be_positive_definite(rows):
     Z, Y = rows
     solver = fed(RidgeSolver.start(M, 1), 1e6 * Z, Y)
-    assert solver.without(Rows(feature_block(1e6 * Z[5:]), Y[5:]), 1e-9, 1) is None
+    assert solver.without(FeatureRows(feature_block(1e6 * Z[5:]), Y[5:]), 1e-9, 1) is None

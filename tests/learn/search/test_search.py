@@ -14,8 +14,8 @@ from sklearn.linear_model import RidgeCV
 import phimap as pm
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.families import Family, default_families, landmarks, partners, radial
-from phimap.learn.search.kernel import Wish
-from phimap.learn.search.level import Level, Point
+from phimap.learn.search.kernel import KernelSpec
+from phimap.learn.search.rung import Point, Rung
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import search
 
@@ -45,7 +45,7 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
     X = rng.standard_normal((2500, 10))
     y = X[:, 0] + 0.3 * np.sin(2 * X[:, 3]) * X[:, 5]
     sample = SearchSample(X, y[:, None], np.ones(len(y)))
-    level = Level(sample, 256, 0, 1)
+    level = Rung(sample, 256, 0, 1)
     # A metric that sees the first column alone, as one learned from a linear fit does.
     roots = (np.array([1.0, *[1e-2] * 9]) * np.sqrt(10),) * len(sample.folds())
     sharp = level.best_width(
@@ -70,7 +70,7 @@ def test_every_row_is_a_landmark_of_the_additive_start_where_others_are_blind(rn
     n_learned = len(sample.folds()[0][0])
     assert {entry[4] for entry in entries if entry[0] == "additive"} == {n_learned}
     # The landmarks of small maps see far less.
-    level = Level(sample, 256, 0, 1)
+    level = Rung(sample, 256, 0, 1)
     start = level.at_widths(Point.start(replace(additive, features=landmarks), level), (0,))[0]
     assert start.error > 1.5 * min(entry[6] for entry in entries if entry[0] == "additive")
 
@@ -78,7 +78,7 @@ def test_every_row_is_a_landmark_of_the_additive_start_where_others_are_blind(rn
 def test_a_sum_of_kernels_serves_targets_of_two_scales(rng):
     X = rng.uniform(-1, 1, (2400, 2))
     y = X @ np.array([3.0, 2.0]) + 0.3 * np.sin(25 * X[:, 0])
-    level = Level(SearchSample(X, y[:, None], np.ones(len(y))), 100, 0, 1)
+    level = Rung(SearchSample(X, y[:, None], np.ones(len(y))), 100, 0, 1)
     narrow = level.best_width(Point.start(radial(1.5, ()), level), (-2, -1))
     best = level.best_combination(narrow, partners())
     assert best.error < 0.9 * narrow.error
@@ -238,7 +238,7 @@ def test_the_width_follows_the_need(rng):
 )
 def test_wishes_that_cannot_be_met(wish, message):
     with pytest.raises(ValueError, match=message):
-        Wish.of(*wish)
+        KernelSpec.of(*wish)
 
 
 def test_effort_is_one_of_three(rng):

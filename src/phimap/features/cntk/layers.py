@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from phimap.features.cntk.parts import ProductRecord, WindowRecord
 from phimap.features.cntk.pixels import Pixels
-from phimap.features.cntk.units import Moments, Units
+from phimap.features.cntk.units import ActivationMoments, Units
 from phimap.ops import Array, Ops
 from phimap.random_map import MapRecord
 from phimap.records import Record
@@ -39,7 +39,7 @@ class LayerInput:
     eta: Pixels | None
     roots: Array
     lengths: Array
-    moments: Moments
+    moments: ActivationMoments
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ _POINTS, _REACH = 128, 8.0
 _STEP = 2.0**-7
 
 
-class Moments(NamedTuple):
+class ActivationMoments(NamedTuple):
     """Numbers (r,) of each pixel, for its standard deviation.
 
     Attributes
@@ -57,9 +57,9 @@ class Moments(NamedTuple):
     energy: Array
     slope_energy: Array
 
-    def of(self, part: slice) -> Moments:
+    def of(self, part: slice) -> ActivationMoments:
         """Those of some pixels."""
-        return Moments(*(numbers[part] for numbers in self))
+        return ActivationMoments(*(numbers[part] for numbers in self))
 
 
 class Units(Record):
@@ -69,7 +69,7 @@ class Units(Record):
     is_homogeneous: bool
 
     @abstractmethod
-    def moments(self, ops: Ops, roots: Array) -> Moments:
+    def moments(self, ops: Ops, roots: Array) -> ActivationMoments:
         """The numbers of pixels whose patches have lengths `roots` (r,)."""
 
     @abstractmethod
@@ -98,10 +98,10 @@ class FoldedUnits(Units):
 
     is_homogeneous = True
 
-    def moments(self, ops: Ops, roots: Array) -> Moments:
+    def moments(self, ops: Ops, roots: Array) -> ActivationMoments:
         folded, linear = (2.0 * self.fold / pi) ** 0.5, (1.0 - self.fold) ** 0.5
         ones = 0.0 * roots + 1.0
-        return Moments(roots * folded, roots * linear, ones * linear, ones * folded, roots * roots, ones)
+        return ActivationMoments(roots * folded, roots * linear, ones * linear, ones * folded, roots * roots, ones)
 
     def entering(self, ops: Ops, patch: Array, roots: Array) -> Array:
         return patch
@@ -145,7 +145,7 @@ class PointwiseUnits(Units):
         """Its derivative."""
         return (self.values(ops, projected + _STEP) - self.values(ops, projected - _STEP)) * (0.5 / _STEP)
 
-    def moments(self, ops: Ops, roots: Array) -> Moments:
+    def moments(self, ops: Ops, roots: Array) -> ActivationMoments:
         found = ops.empty((roots.shape[0], 6))
         step = max(1, ops.tile_bytes // (4 * _POINTS * ops.dtype.itemsize))
         for first in range(0, roots.shape[0], step):
@@ -153,7 +153,7 @@ class PointwiseUnits(Units):
             for column, function in enumerate((self.values, self.slopes)):
                 of_part = _hermite_moments(ops, lambda x, function=function: function(ops, x), roots[part])
                 found[part, 2 * column], found[part, 2 * column + 1], found[part, 4 + column] = of_part
-        return Moments(*(found[:, column] for column in range(6)))
+        return ActivationMoments(*(found[:, column] for column in range(6)))
 
     def entering(self, ops: Ops, patch: Array, roots: Array) -> Array:
         return ops.scale_rows(patch, roots)

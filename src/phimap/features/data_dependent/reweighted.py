@@ -80,7 +80,7 @@ def _polarization(seen: Seen, frequencies: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Method:
+class WeightMethod:
     """A way to weigh frequencies.
 
     Attributes
@@ -98,12 +98,12 @@ class Method:
     equal: bool = False
 
 
-METHODS: dict[str, Method] = {
-    "kitchen-sinks": Method(_kitchen_sinks),
-    "stein": Method(_stein, estimates=True),
-    "least-squares": Method(_least_squares, estimates=True),
-    "alignment": Method(_alignment),
-    "polarization": Method(_polarization, equal=True),
+METHODS: dict[str, WeightMethod] = {
+    "kitchen-sinks": WeightMethod(_kitchen_sinks),
+    "stein": WeightMethod(_stein, estimates=True),
+    "least-squares": WeightMethod(_least_squares, estimates=True),
+    "alignment": WeightMethod(_alignment),
+    "polarization": WeightMethod(_polarization, equal=True),
 }
 #: Frequencies of the pool for each that is kept, where targets choose among them.
 _CHOICE = 8

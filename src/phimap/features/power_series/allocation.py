@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import binom
 
-from phimap.features.power_series.moments import Moments
+from phimap.features.power_series.moments import RowMoments
 from phimap.features.power_series.norms import NormSeries
 from phimap.features.power_series.powers import unit_variance
 from phimap.features.power_series.terms import n_monomials
@@ -45,7 +45,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Option:
+class WidthOption:
     """One way to carry a degree.
 
     Attributes
@@ -79,8 +79,8 @@ class Allocation:
     n_components : int
     """
 
-    moments: Moments
-    options: tuple[Option, ...]
+    moments: RowMoments
+    options: tuple[WidthOption, ...]
     n_components: int
 
     @property
@@ -126,7 +126,7 @@ class Allocation:
 
 def best_allocation(
     coefficients: np.ndarray,
-    splits: list[Moments],
+    splits: list[RowMoments],
     n_components: int,
     method: str,
     exact_degrees: Sequence[int],
@@ -148,7 +148,7 @@ class _Allocator:
     def __init__(
         self,
         coefficients: np.ndarray,
-        moments: Moments,
+        moments: RowMoments,
         method: str,
         exact_degrees: Sequence[int],
         norms: NormSeries | None = None,
@@ -172,21 +172,21 @@ class _Allocator:
             if all(one is other for one, other in zip(chosen, before, strict=True)):
                 return Allocation(self._moments, tuple(chosen), n_components)
 
-    def _options(self, degree: int, n_components: int) -> Iterator[Option]:
+    def _options(self, degree: int, n_components: int) -> Iterator[WidthOption]:
         factors = self._factors(degree)
         n_factors, d = factors.shape[1], self._moments.n_features
         if degree == 0:
-            yield Option(0, factors, 0, n_factors, ())
+            yield WidthOption(0, factors, 0, n_factors, ())
             return
         width = n_monomials(d, degree)
         asked = degree in self._exact_degrees
         if n_factors and (asked or self._moments.known) and width <= n_components:
             for kept in range(1, min(n_factors, _MOST_FACTORS if degree == 1 else 1) + 1):
                 sketched = self._sketched(degree, factors[:, kept:])
-                yield Option(degree, factors[:, :kept], 0, kept * width, sketched)
+                yield WidthOption(degree, factors[:, :kept], 0, kept * width, sketched)
             if asked and _LARGE * width <= n_components:
                 return
-        yield Option(degree, factors[:, :0], 0, 0, self._sketched(degree, factors))
+        yield WidthOption(degree, factors[:, :0], 0, 0, self._sketched(degree, factors))
         if n_factors and degree <= 2:
             for k in _LEADING:
                 width = n_monomials(k, degree)
@@ -194,7 +194,7 @@ class _Allocator:
                     break
                 remainder = self._remainder(degree, factors[:, :1], k)
                 sketched = (remainder, *self._sketched(degree, factors[:, 1:]))
-                yield Option(degree, factors[:, :1], k, width, sketched)
+                yield WidthOption(degree, factors[:, :1], k, width, sketched)
 
     def _factors(self, degree: int) -> np.ndarray:
         """Polynomials p_k (n_powers, n_factors) with ``sum_k p_k(a) p_k(b) = g_j(a b)``, by size.

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from phimap.features.power_series.allocation import Allocation, Option, Piece
-from phimap.features.power_series.moments import Moments
+from phimap.features.power_series.allocation import Allocation, Piece, WidthOption
+from phimap.features.power_series.moments import RowMoments
 from phimap.features.power_series.powers import draw_powers
 from phimap.features.power_series.terms import MonomialsRecord, RemainderRecord, SeriesTerm
 from phimap.sketches.signs import fair_signs
@@ -34,7 +34,7 @@ def draw_terms(allocation: Allocation, method: str, rng: np.random.Generator) ->
     return tuple(terms)
 
 
-def _exact_terms(option: Option, moments: Moments) -> Iterator[SeriesTerm]:
+def _exact_terms(option: WidthOption, moments: RowMoments) -> Iterator[SeriesTerm]:
     if not option.width:
         return
     if option.degree == 0:

@@ -18,7 +18,7 @@ _LEAST_SPLIT = 8
 _MOST_DIRECTIONS = 128
 
 
-class Moments:
+class RowMoments:
     """Rows split into ``x = a e + u``: positions a along a direction e, and parts u orthogonal to it.
 
     Attributes

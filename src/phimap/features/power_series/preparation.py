@@ -18,7 +18,7 @@ _TRUNCATION, _MOST_DEGREE = 1e-3, 32
 
 
 @dataclass(frozen=True)
-class Preparation:
+class SeriesPreparation:
     """How a kernel becomes a power series of the inner products of prepared rows.
 
     Attributes
@@ -33,7 +33,7 @@ class Preparation:
     scale: np.ndarray | None
 
     @classmethod
-    def of(cls, kernel: Kernel, n_features: int, sample: RowSample | None) -> Preparation:
+    def of(cls, kernel: Kernel, n_features: int, sample: RowSample | None) -> SeriesPreparation:
         """For a kernel, and a sample of the data where it may be used."""
         if isinstance(kernel, Gaussian):
             shift = None if sample is None or sample.is_sparse else sample.rows.mean(axis=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from phimap.features.power_series.preparation import Preparation
+from phimap.features.power_series.preparation import SeriesPreparation
 from phimap.features.power_series.row_sample import RowSample
 from phimap.features.power_series.terms import MonomialsRecord, SeriesRecord, SeriesTerm, n_monomials
 from phimap.kernels import Kernel, RotationInvariantKernel
@@ -89,7 +89,7 @@ def draw_random_degrees(
     rng: np.random.Generator,
 ) -> SeriesRecord:
     """Draw a map of `width` features, some degrees exact and each other feature a power of a random degree."""
-    prepared = Preparation.of(kernel, n_features, sample)
+    prepared = SeriesPreparation.of(kernel, n_features, sample)
     known = sample if sample is not None and sample.suffices else None
     if isinstance(kernel, RotationInvariantKernel):
         if not kernel.is_homogeneous:

@@ -9,10 +9,10 @@ import numpy as np
 from phimap._validation import check_choice, check_integer
 from phimap.features.power_series.allocation import Allocation, best_allocation
 from phimap.features.power_series.draw import draw_terms
-from phimap.features.power_series.moments import Moments
+from phimap.features.power_series.moments import RowMoments
 from phimap.features.power_series.norms import NormFit, NormFunctions, NormSeries
 from phimap.features.power_series.powers import METHODS
-from phimap.features.power_series.preparation import Preparation
+from phimap.features.power_series.preparation import SeriesPreparation
 from phimap.features.power_series.random_degrees import RANDOM_DEGREES
 from phimap.features.power_series.row_sample import RowSample
 from phimap.features.power_series.terms import SeriesRecord
@@ -60,7 +60,7 @@ class SeriesPlan:
     """
 
     n_features: int
-    preparation: Preparation
+    preparation: SeriesPreparation
     method: str
     allocation: Allocation
     fit_error: float = 0.0
@@ -71,10 +71,10 @@ class SeriesPlan:
         cls, kernel: Kernel, n_features: int, n_components: int, options: SeriesOptions, sample: RowSample | None
     ) -> SeriesPlan:
         """The plan of the least predicted error, for data of which a sample is given or nothing is known."""
-        prepared = Preparation.of(kernel, n_features, sample)
+        prepared = SeriesPreparation.of(kernel, n_features, sample)
         known = sample if sample is not None and sample.suffices else None
         rows = None if known is None else prepared.rows(known)
-        splits = [Moments.unknown(n_features)] if rows is None else Moments.of_rows(rows)
+        splits = [RowMoments.unknown(n_features)] if rows is None else RowMoments.of_rows(rows)
 
         def plan(coefficients: np.ndarray, fit_error: float, norms: NormSeries | None = None) -> SeriesPlan:
             method, exact = options.method, options.exact_degrees

@@ -15,7 +15,7 @@ from phimap.config import memory_budget, size_text
 from phimap.kernels.rows import checked_rows
 from phimap.kernels.spectral_mixture.components import Components
 from phimap.kernels.spectral_mixture.likelihood import Likelihood, Shape, start_vector
-from phimap.kernels.spectral_mixture.starts import Spectrum, at_random, from_spectrum, wide
+from phimap.kernels.spectral_mixture.starts import EmpiricalSpectrum, at_random, from_spectrum, wide
 from phimap.ops import run_tasks, single_threaded_blas
 
 # A quarter of the rows judges the fits.
@@ -40,7 +40,7 @@ _ROLES = ("rows", "draws", "starts")
 
 
 @dataclass(frozen=True)
-class Options:
+class MixtureOptions:
     """How a mixture is fitted, see `SpectralMixture.fitted`; the values are checked."""
 
     n_mixtures: int
@@ -76,7 +76,7 @@ def checked_targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.
 
 
 def fit_mixture(
-    X: np.ndarray, Y: np.ndarray, weights: np.ndarray, options: Options, seed: np.random.SeedSequence
+    X: np.ndarray, Y: np.ndarray, weights: np.ndarray, options: MixtureOptions, seed: np.random.SeedSequence
 ) -> Components:
     """The components whose kernel errs least on rows left out, of all starts.
 
@@ -102,7 +102,7 @@ def fit_mixture(
     centre = np.average(Y[learned], axis=0, weights=weights[learned])
     spread = float(np.average(np.square(Y[learned] - centre).mean(axis=1), weights=weights[learned])) or 1.0
     Y = (Y - centre) / np.sqrt(spread)
-    spectrum = Spectrum.of_rows(X[learned])
+    spectrum = EmpiricalSpectrum.of_rows(X[learned])
     few, many = (_draws(options, share, X.shape[1], streams["draws"]) for share in (_FIRST_SHARE, 1))
     first = Likelihood(X[learned], Y[learned], weights[learned], few, options.held_out)
 
@@ -121,7 +121,7 @@ def fit_mixture(
     return Components(found.shares, np.where(varies, found.means, 0.0), np.where(varies, found.scales, 0.0))
 
 
-def _affordable(n: int, options: Options) -> int:
+def _affordable(n: int, options: MixtureOptions) -> int:
     """Rows that may be used; as if all starts were fitted at a time, so that threads change no bit."""
     budget = memory_budget() // (4 * options.n_restarts)
     rows = min(n, options.n_rows)
@@ -139,7 +139,10 @@ def _affordable(n: int, options: Options) -> int:
 
 
 def _starts(
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray], spectrum: Spectrum, options: Options, rng: np.random.Generator
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
+    spectrum: EmpiricalSpectrum,
+    options: MixtureOptions,
+    rng: np.random.Generator,
 ) -> Iterator[Components]:
     """Where the fits start: the spectrum, wide components, the spectrum drawn anew, and from then on random ones."""
     for number, stream in enumerate(rng.spawn(options.n_restarts)):
@@ -151,7 +154,7 @@ def _starts(
             yield at_random(spectrum, options.n_mixtures, stream)
 
 
-def _draws(options: Options, share: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
+def _draws(options: MixtureOptions, share: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
     """Standard normal numbers (q, s, d), even along each column in each component; `share` divides their number."""
     from scipy.stats import qmc
 
@@ -160,7 +163,7 @@ def _draws(options: Options, share: int, n_features: int, rng: np.random.Generat
     return special.ndtri(np.clip(np.stack(points), np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg))
 
 
-def _climbed(likelihood: Likelihood, vector: np.ndarray, spectrum: Spectrum, n_steps: int) -> np.ndarray:
+def _climbed(likelihood: Likelihood, vector: np.ndarray, spectrum: EmpiricalSpectrum, n_steps: int) -> np.ndarray:
     """The vector of greatest likelihood near a given one, after so many steps of a quasi-Newton method at the most."""
     q = likelihood.shape.n_mixtures
     narrow, widest = spectrum.resolution / (2 * np.pi * _FARTHEST), spectrum.nyquist

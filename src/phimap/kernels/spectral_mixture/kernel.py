@@ -15,7 +15,7 @@ from phimap.kernels.combined import CombinedKernel
 from phimap.kernels.geometry import Rows
 from phimap.kernels.spectral import SpectralLaw
 from phimap.kernels.spectral_mixture.components import Components
-from phimap.kernels.spectral_mixture.fit import Options, checked_targets, fit_mixture
+from phimap.kernels.spectral_mixture.fit import MixtureOptions, checked_targets, fit_mixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +208,7 @@ class SpectralMixture(CombinedKernel, StationaryKernel):
         True
         """
         rows, targets, weights = checked_targets(X, y, sample_weight)
-        options = Options(
+        options = MixtureOptions(
             check_integer("n_mixtures", n_mixtures, least=1),
             check_choice("objective", objective, ("marginal", "held-out")) == "held-out",
             check_integer("n_components", n_components, least=2),

@@ -25,7 +25,7 @@ _EXTENT = 12**0.5
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class EmpiricalSpectrum:
     """What the rows can tell apart.
 
     Attributes
@@ -44,7 +44,7 @@ class Spectrum:
     together: np.ndarray
 
     @classmethod
-    def of_rows(cls, X: np.ndarray) -> Spectrum:
+    def of_rows(cls, X: np.ndarray) -> EmpiricalSpectrum:
         """The spectrum of rows (n, d); of a constant column all frequencies are one."""
         n, d = X.shape
         deviations = X.std(axis=0)
@@ -83,7 +83,12 @@ def power(X: np.ndarray, Y: np.ndarray, weights: np.ndarray, frequencies: np.nda
 
 
 def from_spectrum(
-    X: np.ndarray, Y: np.ndarray, weights: np.ndarray, spectrum: Spectrum, n_mixtures: int, rng: np.random.Generator
+    X: np.ndarray,
+    Y: np.ndarray,
+    weights: np.ndarray,
+    spectrum: EmpiricalSpectrum,
+    n_mixtures: int,
+    rng: np.random.Generator,
 ) -> Components:
     """Components of a mixture of Gaussians that is fitted to the periodogram of the targets."""
     from sklearn.mixture import GaussianMixture
@@ -139,7 +144,7 @@ def _noise_level(powers: np.ndarray) -> float:
     return float(np.median(powers)) * np.log(powers.size) / np.log(2.0)
 
 
-def wide(X: np.ndarray, spectrum: Spectrum, n_mixtures: int) -> Components:
+def wide(X: np.ndarray, spectrum: EmpiricalSpectrum, n_mixtures: int) -> Components:
     """Gaussian kernels without a frequency, of widths from the median distance to what the rows can just tell."""
     units = X[:_DISTANCE_ROWS] * spectrum.resolution
     distances = squared_distances(units, units)
@@ -152,7 +157,7 @@ def wide(X: np.ndarray, spectrum: Spectrum, n_mixtures: int) -> Components:
     return Components(np.full(n_mixtures, 1 / n_mixtures), means, factors[:, None] * spectrum.resolution)
 
 
-def at_random(spectrum: Spectrum, n_mixtures: int, rng: np.random.Generator) -> Components:
+def at_random(spectrum: EmpiricalSpectrum, n_mixtures: int, rng: np.random.Generator) -> Components:
     """Means evenly up to the Nyquist frequency, and correlations that reach as far as the rows do."""
     shape = (n_mixtures, spectrum.resolution.size)
     means = rng.uniform(-1, 1, shape) * spectrum.together

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from phimap._validation import check_integer, check_real, check_samples
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.learn.active.residual import Residual
-from phimap.learn.data.blocks import feature_block
+from phimap.learn.blocks.blocks import feature_block
 from phimap.ops import ops_for
 from phimap.random_map import RandomMap
 

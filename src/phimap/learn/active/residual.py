@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.learn.data.triangle import BlockTriangle, packed_entries
+from phimap.learn.blocks.triangle import BlockTriangle, packed_entries
 from phimap.ops import host, run_tasks, single_threaded_blas
 
 # Rows whose gains are formed anew at a time: float64 copies of their features stay near the cache.

@@ -16,20 +16,20 @@ from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_integer, check_real, check_samples
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.kernels import StationaryKernel
-from phimap.learn.data.batches import ArrayBatches, Batch, CheckedBatches, require_reiterable
-from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.folds import fold_rows
-from phimap.learn.data.reservoir import Reservoir
-from phimap.learn.data.scaling import check_standardisation
-from phimap.learn.data.weights import check_mean_weight, check_weights, rows_that_count, total_weight
 from phimap.learn.doubly_stochastic.blocks import WIDTH, BlockedMap
 from phimap.learn.doubly_stochastic.outputs import ROWS_AT_A_TIME, BlockedModel
-from phimap.learn.doubly_stochastic.preconditioner import ROWS, Preconditioner
+from phimap.learn.doubly_stochastic.preconditioner import ROWS, SamplePreconditioner
 from phimap.learn.doubly_stochastic.rows import in_order_of_stream, in_random_order, rows_of_batch
+from phimap.learn.rows.accumulator import accumulate
+from phimap.learn.rows.batches import ArrayBatches, Batch, CheckedBatches, require_reiterable
+from phimap.learn.rows.first_pass import FirstPass
+from phimap.learn.rows.reservoir import Reservoir
+from phimap.learn.rows.scaling import check_standardisation
+from phimap.learn.rows.weights import check_mean_weight, check_weights, rows_that_count, total_weight
 from phimap.learn.search.kernel import STATIONARY
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.learn.search.names import kernel_name
-from phimap.learn.targets import require_targets
+from phimap.learn.targets.kinds import require_targets
 from phimap.ops import Array, ops_for
 
 _ROLES = ("sample", "blocks", "order", "norm")
@@ -45,7 +45,7 @@ class DoublyStochasticModel(BlockedModel):
     Subclasses turn targets into numbers and scores into predictions.
     """
 
-    solver_: Preconditioner
+    solver_: SamplePreconditioner
     n_features_in_: int
     feature_names_in_: np.ndarray
     image_shape_: tuple[int, int, int] | None
@@ -61,7 +61,7 @@ class DoublyStochasticModel(BlockedModel):
         width = self.n_features_in_
         yield blocks.n_features == width == self.scaling_.shift.size, "blocks and a scaling of its rows"
         yield self.scaling_.root is None and self.scaling_.squash is None, "a scaling by columns alone"
-        solver: Preconditioner | None = vars(self).get("solver_")
+        solver: SamplePreconditioner | None = vars(self).get("solver_")
         yield solver is None or solver.rows.shape[1] == width, "sample rows as wide as its rows"
         yield coef.ndim == 2 and coef.shape[0] == blocks.n_components, "a coefficient for each feature"
         yield self._intercept.shape == (coef.shape[1],), "an intercept for each output"
@@ -223,7 +223,7 @@ class DoublyStochasticModel(BlockedModel):
         self._check_parameters()
         self._seed = seed_sequence(self.random_state)
         seed = int(self._streams()["sample"].integers(2**63))
-        first_pass = fold_rows(batches, partial(FirstPass.start, seed=seed, collect_labels=self._has_labels))
+        first_pass = accumulate(batches, partial(FirstPass.start, seed=seed, collect_labels=self._has_labels))
         if not first_pass.n_rows:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
         if classes is not None and first_pass.labels is not None:
@@ -254,8 +254,8 @@ class DoublyStochasticModel(BlockedModel):
         self.n_samples_seen_, self.weight_seen_ = first_pass.n_rows, float(moments.n)
         self.solver_ = self._preconditioner(scaled)
 
-    def _preconditioner(self, scaled: Array) -> Preconditioner:
-        return Preconditioner.of_sample(
+    def _preconditioner(self, scaled: Array) -> SamplePreconditioner:
+        return SamplePreconditioner.of_sample(
             self.blocks_, scaled, self.alpha / self.weight_seen_, self._streams()["norm"], self.n_jobs
         )
 

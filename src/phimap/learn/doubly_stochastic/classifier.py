@@ -11,11 +11,11 @@ from sklearn.utils.metaestimators import available_if
 from phimap._dask import by_blocks
 from phimap._validation import check_choice
 from phimap.kernels import StationaryKernel
-from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.label_targets import encode_labels
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
-from phimap.learn.margin.losses.logistic import log_probabilities
-from phimap.learn.targets import LabelTargets
+from phimap.learn.losses.logistic import log_probabilities
+from phimap.learn.rows.first_pass import FirstPass
+from phimap.learn.targets.kinds import LabelTargets
+from phimap.learn.targets.label_targets import encode_labels
 
 
 class DoublyStochasticClassifier(LabelTargets, ClassifierMixin, DoublyStochasticModel):

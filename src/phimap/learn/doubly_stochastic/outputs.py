@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from phimap._dask import by_blocks
 from phimap._validation import check_samples
 from phimap.kernels import Kernel
-from phimap.learn.data.scaling import Scaling
 from phimap.learn.doubly_stochastic.blocks import BlockedMap
-from phimap.learn.doubly_stochastic.steps import Problem
+from phimap.learn.doubly_stochastic.steps import BlockProblem
+from phimap.learn.rows.scaling import Scaling
 from phimap.ops import Array, ops_for
 
 #: Rows that are gone through at a time where no step is taken.
@@ -95,8 +95,8 @@ class BlockedModel(BaseEstimator, ABC):
         ops = ops_for(rows)
         return self.scaling_.bind(ops).apply(ops, rows)
 
-    def _problem(self) -> Problem:
-        return Problem(self.blocks_, self.loss, self.n_jobs)
+    def _problem(self) -> BlockProblem:
+        return BlockProblem(self.blocks_, self.loss, self.n_jobs)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "blocks_")

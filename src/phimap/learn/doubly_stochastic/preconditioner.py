@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.doubly_stochastic.blocks import BlockedMap
 from phimap.ops import Array, ops_for, single_threaded_blas
 from phimap.records import Record, of_floats, of_number
@@ -25,7 +25,7 @@ _POWERS = 15
 
 
 @dataclass(frozen=True)
-class Preconditioner(Record):
+class SamplePreconditioner(Record):
     r"""``P = level (Z_S^T Z_S / s + level I)^-1 = I - Z_S^T (Z_S Z_S^T + s level I)^-1 Z_S`` of s sample rows.
 
     Z has a further column of ones, which belongs to the intercept. P is applied from the sample rows and an s x s
@@ -48,7 +48,7 @@ class Preconditioner(Record):
     @classmethod
     def of_sample(
         cls, blocks: BlockedMap, rows: Array, penalty: float, rng: np.random.Generator, n_jobs: int | None
-    ) -> Preconditioner:
+    ) -> SamplePreconditioner:
         """For random scaled rows (r, n_features), a third of which judge; `penalty` is that of the mean loss.
 
         The level is the least, by half decades, at which the Gram matrix of the judging rows, preconditioned and over

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from phimap._validation import check_choice
-from phimap.learn.data.first_pass import FirstPass
-from phimap.learn.data.weights import weighted_mean
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
-from phimap.learn.targets import NumberTargets
+from phimap.learn.rows.first_pass import FirstPass
+from phimap.learn.rows.weights import weighted_mean
+from phimap.learn.targets.kinds import NumberTargets
 
 
 class DoublyStochasticRegressor(NumberTargets, RegressorMixin, DoublyStochasticModel):

@@ -8,8 +8,8 @@ from math import gcd
 import numpy as np
 from scipy import sparse
 
-from phimap.learn.data.batches import Batch
-from phimap.learn.data.weights import joined_weights
+from phimap.learn.rows.batches import Batch
+from phimap.learn.rows.weights import joined_weights
 from phimap.ops import Array, ops_for
 
 # Rows of a batch: enough that products are at full speed and a step costs little beside its features; and steps of an

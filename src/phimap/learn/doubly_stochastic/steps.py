@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phimap.learn.data.blocks import feature_block
+from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.doubly_stochastic.blocks import BlockedMap
-from phimap.learn.doubly_stochastic.preconditioner import Preconditioner
-from phimap.learn.margin.losses.base import Loss
-from phimap.learn.margin.losses.hinge import CORNER, Hinge
-from phimap.learn.margin.losses.logistic import Logistic
-from phimap.learn.margin.losses.squared import Squared
-from phimap.learn.margin.losses.squared_hinge import SquaredHinge
+from phimap.learn.doubly_stochastic.preconditioner import SamplePreconditioner
+from phimap.learn.losses.base import Loss
+from phimap.learn.losses.hinge import CORNER, Hinge
+from phimap.learn.losses.logistic import Logistic
+from phimap.learn.losses.squared import Squared
+from phimap.learn.losses.squared_hinge import SquaredHinge
 from phimap.ops import Array, ops_for
 
 #: The losses by name, and bounds of their second derivatives by one of t scores.
@@ -27,7 +27,7 @@ LOSSES: dict[str, tuple[Loss, float]] = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class BlockProblem:
     """What is minimised: the mean of ``loss(phi(x)^T W + c, y)`` plus ``penalty |W|^2 / 2``.
 
     Attributes
@@ -55,7 +55,7 @@ class Problem:
         weights: np.ndarray,
         coef: np.ndarray,
         intercept: np.ndarray,
-        preconditioner: Preconditioner,
+        preconditioner: SamplePreconditioner,
         *,
         penalty: float,
         damping: float,

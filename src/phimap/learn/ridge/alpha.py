@@ -10,9 +10,9 @@ from scipy.optimize import minimize_scalar
 
 from phimap._random import RandomState, named_streams
 from phimap._validation import check_choice, check_real
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
+from phimap.learn.ridge.alpha_objectives import AlphaObjective
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
-from phimap.learn.ridge.criteria import System
 from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShiftedInverse, ShiftedInverse
 from phimap.learn.solver import HeldOutScores
 from phimap.sketches.signs import fair_word_factors
@@ -37,7 +37,7 @@ _PROBES = 8
 
 
 @dataclass(frozen=True)
-class Choice:
+class RidgeAlpha:
     """What a search found: the best alpha, and the part of the curve that was looked at."""
 
     alpha: float
@@ -57,12 +57,12 @@ def check_alpha(alpha: float | str) -> float | str:
     return check_real("alpha", alpha, above=0.0)
 
 
-def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:
+def choose(system: AlphaObjective, rng: RandomState, n_jobs: int | None) -> RidgeAlpha:
     """The alpha at the least score, and the part of the curve that was looked at."""
     top = _largest_eigenvalue(system.matrix, n_jobs)
     if not top > system.noise:
         # Constant features: nothing to fit, and every regularisation says so.
-        return Choice(1.0, np.empty(0), np.empty(0), system.criterion, None, None)
+        return RidgeAlpha(1.0, np.empty(0), np.empty(0), system.criterion, None, None)
     rounded = top if system.uncentred is system.matrix else _largest_eigenvalue(system.uncentred, n_jobs)
     lowest = max(_FLOOR * system.eps * rounded, 10.0**-_MOST_DECADES * top, system.noise)
     highest = _TOP * top
@@ -72,7 +72,7 @@ def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:
         inverse = ExactShiftedInverse(system.matrix, system.rhs, system.project, system.rows)
         scores = _trusted_scores(system, inverse, grid)
         best, known = _refine(system, inverse, grid, scores), np.isfinite(scores)
-        return Choice(best, grid[known], scores[known], system.criterion, _held_out(system, inverse, best), None)
+        return RidgeAlpha(best, grid[known], scores[known], system.criterion, _held_out(system, inverse, best), None)
     centre = 1e-4 * top
     if system.coarse is not None:
         # Fewer features make a kernel estimate smaller by the same factor, and with it the alpha that suits it.
@@ -81,7 +81,7 @@ def choose(system: System, rng: RandomState, n_jobs: int | None) -> Choice:
     return _Windows(system, lowest, highest, rng, n_jobs).search(centre)
 
 
-def _trusted_scores(system: System, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+def _trusted_scores(system: AlphaObjective, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
     """Scores, infinite where the shift does not clear twice what rounding took from the least eigenvalue."""
     trusted = shifts > -2 * inverse.least_eigenvalue
     scores = np.full(shifts.shape, np.inf)
@@ -97,7 +97,7 @@ def _grid(lowest: float, highest: float) -> np.ndarray:
 class _Windows:
     """A search along the curve by windows, each evaluated from one factorisation at its centre."""
 
-    def __init__(self, system: System, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
+    def __init__(self, system: AlphaObjective, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
         self._system, self._lowest, self._highest, self._n_jobs = system, lowest, highest, n_jobs
         self._factor: BlockedCholesky | None = None
         self._curve: dict[float, float] = {}
@@ -105,7 +105,7 @@ class _Windows:
         if system.criterion == "gcv":
             self._probes = fair_word_factors(named_streams(rng, "trace")["trace"], (system.matrix.size, _PROBES))
 
-    def search(self, centre: float) -> Choice:
+    def search(self, centre: float) -> RidgeAlpha:
         """Move the window to its own minimum until that lies inside."""
         best, held_out = centre, None
         for _ in range(_MOST_WINDOWS):
@@ -134,7 +134,7 @@ class _Windows:
             )
         alphas = np.array(sorted(self._curve))
         scores = np.array([self._curve[alpha] for alpha in alphas])
-        return Choice(best, alphas, scores, self._system.criterion, held_out, self._factor)
+        return RidgeAlpha(best, alphas, scores, self._system.criterion, held_out, self._factor)
 
     def _evaluate(self, shift: float, grid: np.ndarray) -> tuple[ShiftedInverse, np.ndarray]:
         system = self._system
@@ -160,7 +160,7 @@ class _Windows:
 class _Steady:
     """Whether the curve on a grid has stopped moving: by a thousandth anywhere, by less at its minimum."""
 
-    def __init__(self, system: System, grid: np.ndarray):
+    def __init__(self, system: AlphaObjective, grid: np.ndarray):
         self._system, self._grid = system, grid
         self._last = np.full(grid.shape, np.inf)
 
@@ -173,7 +173,7 @@ class _Steady:
         return bool((moved <= 1e-3 * scores).all() and moved[at] <= 1e-4 * scores[at])
 
 
-def _refine(system: System, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
+def _refine(system: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
     """The minimum between the neighbours of the best grid point; the point itself at the ends of what is known."""
     best = int(np.argmin(scores))
     if best in (0, grid.size - 1) or not np.isfinite(scores[best - 1 : best + 2]).all():
@@ -185,7 +185,7 @@ def _refine(system: System, inverse: ShiftedInverse, grid: np.ndarray, scores: n
     return float(np.exp(found.x) if found.fun < scores[best] else grid[best])
 
 
-def _held_out(system: System, inverse: ShiftedInverse, shift: float) -> HeldOutScores | None:
+def _held_out(system: AlphaObjective, inverse: ShiftedInverse, shift: float) -> HeldOutScores | None:
     return None if system.held_out is None else system.held_out(inverse, shift)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.ops import run_tasks, single_threaded_blas
 from phimap.ops.blas import factorise, invert_upper, solve_transposed, subtract_gram, subtract_products
 

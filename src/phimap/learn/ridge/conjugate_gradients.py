@@ -10,19 +10,19 @@ from typing import NamedTuple
 import numpy as np
 
 from phimap._random import RandomState, seed_sequence
-from phimap.learn.data.blocks import FeatureBlock
-from phimap.learn.data.folds import fold_rows
+from phimap.learn.blocks.blocks import FeatureBlock
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
-from phimap.learn.ridge.columns import Columns, relative_size
-from phimap.learn.ridge.gathering import Gathering
-from phimap.learn.ridge.judges import n_held_out, n_outlying
+from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState, relative_size
+from phimap.learn.ridge.gram_accumulator import GramAccumulator
 from phimap.learn.ridge.left_out_rows import LeftOutRows
-from phimap.learn.ridge.normal_equations import Moments, NormalEquations, gram_times, moments_of
-from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, Sketch
+from phimap.learn.ridge.normal_equations import NormalEquations, NormalSums, gram_times, moments_of
+from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, GramSketch, NystroemPreconditioner
 from phimap.learn.ridge.search_in_passes import AlphaSearch
 from phimap.learn.ridge.sketch_rows import SketchRows
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.accumulator import accumulate
+from phimap.learn.rows.validation import n_extreme, n_held_out
 from phimap.learn.solver import HeldOutScores, LinearSolution, Passes, Problem, Solver, Summand, Sums, solve
 
 _TINY = np.finfo(np.float64).tiny
@@ -123,7 +123,7 @@ class ConjugateGradients(Solver):
             del preconditioner
             yield from self._grow(sketch)
             preconditioner = sketch.preconditioner(system, eps)
-        state = Columns(system.rhs, chosen.alpha, preconditioner)
+        state = ConjugateGradientState(system.rhs, chosen.alpha, preconditioner)
         state.restart(W, image)
         W, residual, reached = yield from self._iterate(system, state, preconditioner.largest, eps)
         status = "solved" if residual <= reached else "stopped"
@@ -142,19 +142,19 @@ class ConjugateGradients(Solver):
             centre=system.mean_y,
         )
 
-    def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, LeftOutRows | None, Sketch]]:
+    def _first_pass(self, m: int) -> Generator[Summand, Sums, tuple[NormalEquations, LeftOutRows | None, GramSketch]]:
         """The system without its matrix, the rows that are left out of it, and a sketch of the matrix."""
         rank, rng = min(m, self._rank), np.random.default_rng(seed_sequence(self._rng))
         # This has a name of its own, since a summand may be sent to the rows.
         n_jobs = self._n_jobs
         if self._sampled:
             (*moments,) = yield lambda block, targets, weights: moments_of(block, targets, weights, n_jobs)
-            system = NormalEquations(Moments(*moments), n_jobs)
+            system = NormalEquations(NormalSums(*moments), n_jobs)
             rows = None if self._left_out is None else self._left_out()
             if rows is None or rows.sample is None:
                 raise ValueError("`left_out` must give a sample where `sampled` is True, got none. Give rows.")
-            return system, rows, Sketch(m, rank, rng, SketchRows(rows.sample, rows.outlying, system, n_jobs))
-        sketch = Sketch(m, rank, rng)
+            return system, rows, GramSketch(m, rank, rng, SketchRows(rows.sample, rows.outlying, system, n_jobs))
+        sketch = GramSketch(m, rank, rng)
         test = sketch.test
 
         def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
@@ -162,15 +162,15 @@ class ConjugateGradients(Solver):
 
         *moments, image = yield summand
         sketch.add(image)
-        system = NormalEquations(Moments(*moments), self._n_jobs)
+        system = NormalEquations(NormalSums(*moments), self._n_jobs)
         return system, self._left_out() if self._judged and self._left_out is not None else None, sketch
 
-    def _can_grow(self, sketch: Sketch, preconditioner: NystroemPreconditioner, alpha: float) -> bool:
+    def _can_grow(self, sketch: GramSketch, preconditioner: NystroemPreconditioner, alpha: float) -> bool:
         """Whether the preconditioner is too weak for `alpha`, and more directions would help."""
         known = preconditioner.eigenvalues.size == sketch.rank < min(len(sketch.test), self._most_rank)
         return known and not preconditioner.serves(alpha) and self.n_passes < self.passes // 2
 
-    def _grow(self, sketch: Sketch) -> Generator[Summand, Sums, None]:
+    def _grow(self, sketch: GramSketch) -> Generator[Summand, Sums, None]:
         """Double the rank of a sketch, in one pass if it needs one."""
         more, n_jobs = sketch.extend(min(2 * sketch.rank, len(sketch.test), self._most_rank)), self._n_jobs
         if not sketch.needs_pass:
@@ -183,7 +183,7 @@ class ConjugateGradients(Solver):
         sketch.add(image)
 
     def _choose(
-        self, system: NormalEquations, rows: LeftOutRows | None, sketch: Sketch, eps: float
+        self, system: NormalEquations, rows: LeftOutRows | None, sketch: GramSketch, eps: float
     ) -> Generator[Summand, Sums, tuple[_Chosen, np.ndarray, np.ndarray]]:
         """The choice of alpha with held-out scores, and a solution near it with its product with the matrix."""
         if rows is None:
@@ -212,7 +212,7 @@ class ConjugateGradients(Solver):
         return _Chosen(search.alpha, *search.curve, "held-out", search.held_out), W, image
 
     def _iterate(
-        self, system: NormalEquations, state: Columns, largest: float, eps: float
+        self, system: NormalEquations, state: ConjugateGradientState, largest: float, eps: float
     ) -> Generator[Summand, Sums, tuple[np.ndarray, float, float]]:
         """The solution (m, t), its true residual, and what that has to be."""
         tolerance = self._tolerance or (1e-6 if eps > 1e-10 else 1e-12)
@@ -250,7 +250,7 @@ class ConjugateGradientRidge:
     def memory(self, n: int, m: int, t: int) -> int:
         """Bytes held at the least, a block of features not counted: of the outlying rows, and of the solver."""
         solver = ConjugateGradients(most_rank=_LEAST_RANK).memory(n, m, t)
-        outlying = 8 * m * _OUTLYING_ARRAYS * n_outlying(n)
+        outlying = 8 * m * _OUTLYING_ARRAYS * n_extreme(n)
         return max(outlying + solver, RidgeSolver.memory(min(n, _FEW_ROWS), m))
 
     def __call__(self, problem: Problem) -> LinearSolution:
@@ -288,7 +288,7 @@ class ConjugateGradientRidge:
 def _left_out_one_by_one(problem: Problem) -> LinearSolution:
     """The solution of few rows by factorisation, with alpha as given or by the exact leave-one-out error."""
     size = (problem.m, problem.t, problem.n, problem.n_jobs)
-    rows = fold_rows(problem.stream, lambda first_row: Gathering.start(*size)).solver
+    rows = accumulate(problem.stream, lambda first_row: GramAccumulator.start(*size)).solver
     alpha = problem.alpha
     while True:
         try:

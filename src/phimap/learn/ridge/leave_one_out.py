@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from phimap.learn.data.centred_rows import times_root, without_root
-from phimap.learn.data.weights import total_weight
+from phimap.learn.blocks.centred_rows import times_root, without_root
 from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.rows.weights import total_weight
 from phimap.learn.solver import HeldOutScores
 
 # A row's leverage must leave so much of 1. Rounding could take a row that alone determines its own fit below zero.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from phimap.learn.data.reservoir import CAPACITY, Reservoir
-from phimap.learn.ridge.judges import Judges, n_held_out
 from phimap.learn.ridge.left_out_rows import LeftOutRows
 from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
+from phimap.learn.rows.reservoir import CAPACITY, Reservoir
+from phimap.learn.rows.validation import ValidationRows, n_held_out
 
 # With fewer features a factorisation is the choice wherever its triangles fit.
 _LEAST_FEATURES = 8192
@@ -37,8 +37,8 @@ class LeftOut:
         A larger sample, of which rows stand for all.
     """
 
-    held: Judges
-    formed: Judges
+    held: ValidationRows
+    formed: ValidationRows
     n_rows: int
     others: Reservoir
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phimap.learn.data.centred_rows import times_root
-from phimap.learn.data.weights import weighted_mean
+from phimap.learn.blocks.centred_rows import times_root
 from phimap.learn.ridge.added_rows import AddedRows
-from phimap.learn.ridge.criteria import Rows
+from phimap.learn.ridge.alpha_objectives import FeatureRows
 from phimap.learn.ridge.normal_equations import NormalEquations, counts
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
+from phimap.learn.rows.weights import weighted_mean
 from phimap.learn.solver import HeldOutScores
 
 
@@ -29,12 +29,12 @@ class LeftOutRows:
         Further rows at random, which stay in the fit; those that `SketchRows` are made of.
     """
 
-    held_out: Rows
-    outlying: Rows | None = None
-    sample: Rows | None = None
+    held_out: FeatureRows
+    outlying: FeatureRows | None = None
+    sample: FeatureRows | None = None
 
     @property
-    def parts(self) -> list[Rows]:
+    def parts(self) -> list[FeatureRows]:
         """Those that there are."""
         return [self.held_out] if self.outlying is None else [self.held_out, self.outlying]
 

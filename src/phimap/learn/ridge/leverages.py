@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from phimap.learn.data.centred_rows import CentredRows
-from phimap.learn.data.triangle import packed_entries
+from phimap.learn.blocks.centred_rows import CentredRows
+from phimap.learn.blocks.triangle import packed_entries
 from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.ops import single_threaded_blas

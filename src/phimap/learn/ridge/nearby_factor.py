@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky
-from phimap.learn.ridge.columns import Columns, relative_size
+from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState, relative_size
 
 _TOLERANCE = 1e-12
 # The recurrence may end below its tolerance while rounding leaves the system unsolved. So much is left to it.
@@ -60,7 +60,7 @@ def solve_from_nearby(
     most = matrix.size * _STEPS_PER_FEATURE * min(1.0, _COLUMNS_PER_READING / rhs.shape[1])
     if expected_steps(shift / factor.shift) > most:
         return None
-    state = Columns(rhs, shift, _Preconditioner(factor))
+    state = ConjugateGradientState(rhs, shift, _Preconditioner(factor))
     while state.residual > _TOLERANCE:
         if state.n_steps >= 2 * most:
             return None
@@ -77,7 +77,7 @@ def expected_steps(ratio: float) -> float:
 
 
 class _Preconditioner:
-    """The factor as `Columns` uses it."""
+    """The factor as `ConjugateGradientState` uses it."""
 
     lost = 0.0
 

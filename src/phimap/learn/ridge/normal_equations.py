@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phimap.learn.data.blocks import FeatureBlock
-from phimap.learn.ridge.criteria import Rows
+from phimap.learn.blocks.blocks import FeatureBlock
+from phimap.learn.ridge.alpha_objectives import FeatureRows
 from phimap.learn.solver import Summand, Sums
 
 # Columns that are corrected at a time: a sketch of a thousand columns has no second copy.
 _STRIP = 128
 
 
-class Moments(NamedTuple):
+class NormalSums(NamedTuple):
     """Sums over rows of w, w y (t,), w z (m,) and ``w z y^T`` (m, t)."""
 
     weight: np.ndarray
@@ -46,18 +46,18 @@ class NormalEquations:
     left_out : tuple of Rows
     """
 
-    def __init__(self, moments: Moments, n_jobs: int | None, left_out: Sequence[Rows] = ()):
+    def __init__(self, moments: NormalSums, n_jobs: int | None, left_out: Sequence[FeatureRows] = ()):
         self._moments, self.left_out, self._n_jobs = moments, tuple(left_out), n_jobs
         counted = moments
         for rows in left_out:
             less = moments_of(rows.block, rows.targets, counts(rows), n_jobs)
-            counted = Moments(*(of_all - part for of_all, part in zip(counted, less, strict=True)))
+            counted = NormalSums(*(of_all - part for of_all, part in zip(counted, less, strict=True)))
         weight, sum_y, sum_z, cross = counted
         self.weight, self.mean_y, self.sum_z = weight.item(), sum_y / weight, sum_z
         self.rhs = cross - np.outer(sum_z, self.mean_y)
         self.size: float = float(np.linalg.norm(cross) + np.linalg.norm(sum_z) * np.linalg.norm(self.mean_y))
 
-    def without(self, left_out: Sequence[Rows]) -> NormalEquations:
+    def without(self, left_out: Sequence[FeatureRows]) -> NormalEquations:
         """The equations without some rows."""
         return NormalEquations(self._moments, self._n_jobs, left_out)
 
@@ -117,15 +117,15 @@ def products(
     return [image[:, part] for part in parts]
 
 
-def counts(rows: Rows) -> np.ndarray:
+def counts(rows: FeatureRows) -> np.ndarray:
     """What each of some rows counts (r,)."""
     return np.ones(len(rows.targets)) if rows.weights is None else rows.weights
 
 
-def moments_of(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> Moments:
+def moments_of(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> NormalSums:
     """The sums over the rows of a block."""
     products, _ = block.cross_products(weights[:, None] * np.column_stack([targets, np.ones(len(targets))]), n_jobs)
-    return Moments(np.array([weights.sum()]), weights @ targets, products[:, -1], products[:, :-1])
+    return NormalSums(np.array([weights.sum()]), weights @ targets, products[:, -1], products[:, :-1])
 
 
 def gram_times(block: FeatureBlock, V: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> np.ndarray:

@@ -113,7 +113,7 @@ class NystroemPreconditioner:
         return self.vectors @ (gains[:, None] * (self.vectors.T @ R)) + rest * R
 
 
-class Sketch:
+class GramSketch:
     """Images of random directions under the Gram matrix of all rows, to which further directions can be added.
 
     Parameters

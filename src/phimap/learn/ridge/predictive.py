@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phimap.learn.data.weights import weighted_mean
 from phimap.learn.ridge.leverages import Leverages
 from phimap.learn.ridge.local_noise import LEAST_ROWS, LocalNoise
+from phimap.learn.rows.weights import weighted_mean
 
 # Random signs by which the variance far from the data is known, see `FunctionVariance`: few beside the rows left out.
 _PROBES = 256

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 
 import numpy as np
 
-from phimap.learn.ridge.columns import Columns
+from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState
 from phimap.learn.ridge.left_out_rows import LeftOutErrors, LeftOutRows
 from phimap.learn.ridge.normal_equations import NormalEquations, products
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
@@ -68,7 +68,7 @@ class AlphaSearch:
         self._errors = LeftOutErrors(rows, systems, added, n_jobs)
         self.alphas = _grid(systems[-1], preconditioner.largest, eps) if alpha is None else np.array([alpha])
         # One entry for each alpha and each system.
-        self._columns: dict[int, list[Columns]] = {}
+        self._columns: dict[int, list[ConjugateGradientState]] = {}
         self._pairs = list(zip(systems, preconditioners, strict=True))
         self.scores = np.concatenate(
             [
@@ -125,9 +125,9 @@ class AlphaSearch:
         """Scores of the solutions at the best alpha for the rows that judge."""
         return self._errors.scores(self._solutions(self.best), self.alphas[self.best])
 
-    def _begun(self, i: int) -> list[Columns]:
+    def _begun(self, i: int) -> list[ConjugateGradientState]:
         """Solutions at an alpha, which begin at those of the nearest that is followed: these know the more."""
-        begun = [Columns(system.rhs, self.alphas[i], own) for system, own in self._pairs]
+        begun = [ConjugateGradientState(system.rhs, self.alphas[i], own) for system, own in self._pairs]
         if self._columns:
             nearest = self._columns[min(self._columns, key=lambda j: abs(j - i))]
             for own, other in zip(begun, nearest, strict=True):

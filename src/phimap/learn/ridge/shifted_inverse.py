@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from phimap.learn.data.triangle import BlockTriangle
+from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.ops import single_threaded_blas
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from phimap.learn.ridge.criteria import Rows
-from phimap.learn.ridge.normal_equations import Moments, NormalEquations, counts, gram_times, moments_of
+from phimap.learn.ridge.alpha_objectives import FeatureRows
+from phimap.learn.ridge.normal_equations import NormalEquations, NormalSums, counts, gram_times, moments_of
 
 #: Rows at random of which a sketch is made, where there are `SAMPLED_FROM` rows or more. With 16 rows for each of 1,024
 #: directions the preconditioned matrix has at most about twice the condition number, which costs a pass or two.
@@ -36,7 +36,7 @@ class SketchRows:
     **Cost.** ``4 s m k`` flops for k directions, where all n rows take ``4 n m k``.
     """
 
-    def __init__(self, sample: Rows, outlying: Rows | None, system: NormalEquations, n_jobs: int | None):
+    def __init__(self, sample: FeatureRows, outlying: FeatureRows | None, system: NormalEquations, n_jobs: int | None):
         self._sample, self._outlying, self._n_jobs = sample, outlying, n_jobs
         far = 0.0 if outlying is None else counts(outlying).sum()
         own = counts(sample)
@@ -44,7 +44,7 @@ class SketchRows:
         self._moments = moments_of(sample.block, sample.targets, self._weights, n_jobs)
         if outlying is not None:
             more = moments_of(outlying.block, outlying.targets, counts(outlying), n_jobs)
-            self._moments = Moments(*(near + far for near, far in zip(self._moments, more, strict=True)))
+            self._moments = NormalSums(*(near + far for near, far in zip(self._moments, more, strict=True)))
 
     def image(self, V: np.ndarray) -> np.ndarray:
         """About the sum of ``w z z^T V`` (m, k) over all rows."""

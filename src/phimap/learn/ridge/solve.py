@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 
 from phimap._random import RandomState, named_streams
-from phimap.learn.data.blocks import FeatureBlock, Features, feature_block
-from phimap.learn.data.centred_rows import times_root
-from phimap.learn.data.triangle import BlockTriangle
-from phimap.learn.data.weights import weighted_mean
-from phimap.learn.ridge.alpha import Choice, choose
-from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
-from phimap.learn.ridge.columns import relative_size
-from phimap.learn.ridge.criteria import (
-    Rows,
-    System,
+from phimap.learn.blocks.blocks import FeatureBlock, Features, feature_block
+from phimap.learn.blocks.centred_rows import times_root
+from phimap.learn.blocks.triangle import BlockTriangle
+from phimap.learn.ridge.alpha import RidgeAlpha, choose
+from phimap.learn.ridge.alpha_objectives import (
+    AlphaObjective,
+    FeatureRows,
     gcv_system,
     held_out_dual_system,
     held_out_system,
     leave_one_out_system,
 )
-from phimap.learn.ridge.judges import n_left_out
+from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from phimap.learn.ridge.conjugate_gradient_steps import relative_size
 from phimap.learn.ridge.leave_one_out import leave_one_out, leave_one_out_dual
 from phimap.learn.ridge.nearby_factor import solve_from_nearby
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.rows.validation import n_left_out
+from phimap.learn.rows.weights import weighted_mean
 from phimap.learn.solver import HeldOutScores, LinearSolution
 from phimap.ops import single_threaded_blas
 
@@ -109,11 +109,11 @@ def solve_ridge(
     Golub, Heath, Wahba (1979), *Generalized cross-validation as a method for choosing a good ridge parameter*.
     """
 
-    def system() -> System:
+    def system() -> AlphaObjective:
         if held_out is None:
             return gcv_system(statistics)
         tested, far = (
-            None if rows is None else Rows(feature_block(rows[0]), *rows[1:]) for rows in (held_out, outlying)
+            None if rows is None else FeatureRows(feature_block(rows[0]), *rows[1:]) for rows in (held_out, outlying)
         )
         assert tested is not None
         others = statistics if apart else statistics.without(*tested[:2], n_jobs, weights=tested.weights)
@@ -121,14 +121,14 @@ def solve_ridge(
 
     chosen = _choice(alpha, system, rng, n_jobs)
     if apart and held_out is not None:
-        block, Y, weights = Rows(feature_block(held_out[0]), *held_out[1:])
+        block, Y, weights = FeatureRows(feature_block(held_out[0]), *held_out[1:])
         statistics.update(block, Y, n_jobs, weights=weights)
     matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
     W, residual, chosen, factor = _solve(matrix, rhs, chosen, n_jobs)
     scores, left_out = chosen.held_out, held_out if left_out is None else left_out
     if scores is None and left_out is not None:
         assert factor is not None
-        block, Y, weights = Rows(feature_block(left_out[0]), *left_out[1:])
+        block, Y, weights = FeatureRows(feature_block(left_out[0]), *left_out[1:])
         Z = np.asarray(block.to_host(), dtype=np.float64)
         with single_threaded_blas():
             scores = leave_one_out(factor, statistics, W, Z, Y, weights)
@@ -189,7 +189,7 @@ def solve_ridge_dual(
     mean_y = weighted_mean(Y, weights)
     matrix, rhs = rows.gram(), times_root(Y - mean_y, weights)
 
-    def system() -> System:
+    def system() -> AlphaObjective:
         if Y.shape[0] <= LEAVE_ONE_OUT_ROWS:
             return leave_one_out_system(rows, matrix, rhs, Y, block.eps, weights)
         return held_out_dual_system(rows, Y, weights, block.eps, rng, n_jobs)
@@ -208,7 +208,7 @@ def _solution(
     W: np.ndarray,
     intercept: np.ndarray,
     centre: np.ndarray,
-    chosen: Choice,
+    chosen: RidgeAlpha,
     residual: float,
     form: str,
     held_out: HeldOutScores | None,
@@ -227,16 +227,18 @@ def _solution(
     )
 
 
-def _choice(alpha: float | str, system: Callable[[], System], rng: RandomState, n_jobs: int | None) -> Choice:
+def _choice(
+    alpha: float | str, system: Callable[[], AlphaObjective], rng: RandomState, n_jobs: int | None
+) -> RidgeAlpha:
     """Alpha as given, or chosen by the criterion of `system`."""
     if alpha == "auto":
         return choose(system(), rng, n_jobs)
-    return Choice(float(alpha), np.empty(0), np.empty(0), "given", None, None)
+    return RidgeAlpha(float(alpha), np.empty(0), np.empty(0), "given", None, None)
 
 
 def _solve(
-    matrix: BlockTriangle, rhs: np.ndarray, chosen: Choice, n_jobs: int | None
-) -> tuple[np.ndarray, float, Choice, BlockedCholesky | None]:
+    matrix: BlockTriangle, rhs: np.ndarray, chosen: RidgeAlpha, n_jobs: int | None
+) -> tuple[np.ndarray, float, RidgeAlpha, BlockedCholesky | None]:
     """Solution (order, t), its relative residual, alpha, raised where rounding asks for it, and factor.
 
     There is a factor, and it is that of the matrix, unless rows were scored while alpha was chosen.

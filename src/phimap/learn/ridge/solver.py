@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from phimap._random import RandomState
-from phimap.learn.data.batches import CAPACITY
-from phimap.learn.data.blocks import FeatureBlock, feature_block
-from phimap.learn.data.weights import joined_weights, total_weight
+from phimap.learn.blocks.blocks import FeatureBlock, feature_block
+from phimap.learn.ridge.alpha_objectives import FeatureRows
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
-from phimap.learn.ridge.criteria import Rows
-from phimap.learn.ridge.judges import Judges, n_held_out
 from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.rows.batches import CAPACITY
+from phimap.learn.rows.validation import ValidationRows, n_held_out
+from phimap.learn.rows.weights import joined_weights, total_weight
 from phimap.learn.solver import LinearSolution
 from phimap.packed import PackedArray
 from phimap.records import Record, of_entries, of_number
@@ -131,7 +131,7 @@ class RidgeSolver(Record):
     def finish(
         self,
         alpha: float | str,
-        judges: Judges | None,
+        judges: ValidationRows | None,
         rng: RandomState,
         n_jobs: int | None,
         *,
@@ -153,7 +153,9 @@ class RidgeSolver(Record):
             self.statistics, alpha, held_out=held_out, outlying=outlying, left_out=left_out, rng=rng, n_jobs=n_jobs
         )
 
-    def _finish_apart(self, judges: Judges, n_rows: int, rng: RandomState, n_jobs: int | None) -> LinearSolution:
+    def _finish_apart(
+        self, judges: ValidationRows, n_rows: int, rng: RandomState, n_jobs: int | None
+    ) -> LinearSolution:
         """Solve with an alpha chosen by held-out rows that the sums lack, and add these."""
         assert self.statistics is not None
         if (others := judges.not_held_out(n_rows)) is not None:
@@ -163,7 +165,7 @@ class RidgeSolver(Record):
             self.statistics, "auto", held_out=held_out, apart=True, outlying=outlying, rng=rng, n_jobs=n_jobs
         )
 
-    def without(self, rows: Rows, alpha: float, n_jobs: int | None) -> LinearSolution | None:
+    def without(self, rows: FeatureRows, alpha: float, n_jobs: int | None) -> LinearSolution | None:
         """Solve without some of the rows, in primal form: ``r m^2`` multiply-adds and a factorisation.
 
         None where rounding has left no positive definite system.
@@ -194,7 +196,7 @@ class RidgeSolver(Record):
         if self.statistics is None:
             Z, Y, weights = self._joined()
             if len(columns) < len(Y):
-                return RidgeSolver(_sums_of(Rows(Z.columns(columns), Y, weights), n_jobs))
+                return RidgeSolver(_sums_of(FeatureRows(Z.columns(columns), Y, weights), n_jobs))
             return RidgeSolver(None, ((Z.columns(columns).features, Y, weights),), self.n_expected)
         return RidgeSolver(self.statistics.subset(columns))
 
@@ -220,7 +222,7 @@ class RidgeSolver(Record):
         return self.statistics
 
 
-def _sums_of(rows: Rows, n_jobs: int | None) -> RidgeStatistics:
+def _sums_of(rows: FeatureRows, n_jobs: int | None) -> RidgeStatistics:
     """Sums over some rows."""
     sums = RidgeStatistics.empty(rows.block.shape[1], rows.targets.shape[1])
     sums.update(rows.block, rows.targets, n_jobs, weights=rows.weights)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from phimap.learn.data.blocks import FeatureBlock, Features, feature_block
-from phimap.learn.data.triangle import BlockTriangle, add_to
-from phimap.learn.data.weights import total_weight, weighted_sum
+from phimap.learn.blocks.blocks import FeatureBlock, Features, feature_block
+from phimap.learn.blocks.triangle import BlockTriangle, add_to
+from phimap.learn.rows.weights import total_weight, weighted_sum
 from phimap.records import Record, of_floats, of_number, with_lengths
 
 

@@ -59,7 +59,7 @@ _MOST_COLUMNS_OF_CSR = 1000
 
 
 @dataclass(frozen=True)
-class Wish:
+class KernelSpec:
     """What a user asks of the kernel.
 
     Attributes
@@ -75,7 +75,7 @@ class Wish:
     metric: str | None
 
     @classmethod
-    def of(cls, kernel: Any, length_scale: Any, metric: Any) -> Wish:
+    def of(cls, kernel: Any, length_scale: Any, metric: Any) -> KernelSpec:
         """What the parameters of a learner ask for, checked; other names of kernels become ours."""
         if isinstance(kernel, str):
             kernel = kernel_name(kernel, ("auto", *STATIONARY, *OTHERS))
@@ -206,7 +206,7 @@ def choose_map(
     ValueError
         If the name is unknown.
     """
-    wish = Wish.of(kernel, length_scale, None)
+    wish = KernelSpec.of(kernel, length_scale, None)
     if wish.fits_mixture:
         raise ValueError(f"`kernel`='{MIXTURE}' is fitted to targets. Give the kernel SpectralMixture.fitted(X, y).")
     family = wish.families((), subset.shape[1], sparse=sparse.issparse(subset))[0]

@@ -9,16 +9,16 @@ import numpy as np
 from phimap.kernels import SpectralMixture
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import Family, landmarks, random_features
-from phimap.learn.search.level import Level, Point
+from phimap.learn.search.rung import Point, Rung
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import TOLERANCE, Found, log_of
+from phimap.learn.search.search import TOLERANCE, SearchResult, log_of
 from phimap.ops import to_host
 
 #: The name of the kernel.
 MIXTURE = "spectral-mixture"
 
 
-def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None) -> Found:
+def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: int | None) -> SearchResult:
     """The spectral mixture that fits a sample, and the features that serve it.
 
     Parameters
@@ -55,9 +55,9 @@ def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: i
         n_jobs=n_jobs,
     )
     family = Family(MIXTURE, lambda _: kernel, False, (), landmarks)
-    level = Level(sample.first(effort.n_rows[-1]), effort.n_components[-1], seed, n_jobs)
+    level = Rung(sample.first(effort.n_rows[-1]), effort.n_components[-1], seed, n_jobs)
     start = Point.start(family, level)
     other = replace(start, family=replace(family, features=random_features))
     of_landmarks, of_draws = level.evaluate([start, other])
     best = of_draws if of_draws.error <= TOLERANCE * of_landmarks.error else of_landmarks
-    return Found(kernel, best.family, None, log_of(level.entries))
+    return SearchResult(kernel, best.family, None, log_of(level.entries))

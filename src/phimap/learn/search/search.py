@@ -10,7 +10,7 @@ import numpy as np
 from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import Family, landmarks, partners, random_features
-from phimap.learn.search.level import FIRST_POWERS, GAIN, TEMPERED, Level, Point, unfolded
+from phimap.learn.search.rung import FIRST_POWERS, GAIN, TEMPERED, Point, Rung, unfolded
 from phimap.learn.search.sample import SearchSample
 from phimap.records import Record, of_entries, of_floats
 
@@ -58,7 +58,7 @@ class SearchLog(Record):
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search found.
 
     Attributes
@@ -87,7 +87,7 @@ def search(
     n_jobs: int | None,
     most_components: int,
     entries: list[tuple],
-) -> Found:
+) -> SearchResult:
     """Choose a family, its width and a metric.
 
     Parameters
@@ -114,13 +114,13 @@ def search(
     A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
     The best go on to the second level, with wider maps and more rows, from where they are. The last level compares
     what is left and goes on from the best. Widths and siblings of the best are tried at both, and at the last a metric
-    that hides less, see `Level.tempered`. Then the best of the other kinds of metric, none among them, are compared
+    that hides less, see `Rung.tempered`. Then the best of the other kinds of metric, none among them, are compared
     with it at twice the width, where they are near: what small maps cannot follow looks like noise to them.
 
     **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
     levels = [
-        Level(sample.first(n_rows), n_components, seed, n_jobs, entries)
+        Rung(sample.first(n_rows), n_components, seed, n_jobs, entries)
         for n_components, n_rows in zip(effort.n_components, effort.n_rows, strict=True)
     ]
     if sample.n_rows <= effort.n_rows[0]:
@@ -128,7 +128,7 @@ def search(
     first, middle, last = levels[0], levels[len(levels) // 2], levels[-1]
     learns = first.sample.n_learned >= _LEAST_ROWS_OF_METRIC
 
-    def followed(level: Level, start: Point) -> list[Point]:
+    def followed(level: Rung, start: Point) -> list[Point]:
         kinds = start.family.metrics if learns else ()
         return [level.follow(replace(start, kind=kind), effort.rounds) for kind in kinds]
 
@@ -179,10 +179,10 @@ def search(
         other = replace(best, family=replace(family, features=random_features), result=None)
         if last.evaluate([other])[0].error <= TOLERANCE * best.error:
             family = other.family
-    return Found(family.make(best.length_scale), family, best.root, log_of(entries))
+    return SearchResult(family.make(best.length_scale), family, best.root, log_of(entries))
 
 
-def _seeing(family: Family, level: Level) -> list[Point]:
+def _seeing(family: Family, level: Rung) -> list[Point]:
     """The start of a path where no other kernel sees anything; none if this one sees nothing, too.
 
     Every row is a landmark, since small maps miss most pairs of columns. Metrics are tempered from the first round on:
@@ -198,7 +198,7 @@ def _seeing(family: Family, level: Level) -> list[Point]:
     return [replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))]
 
 
-def _decided(best: Point, others: Sequence[Point], last: Level, width: int) -> Point:
+def _decided(best: Point, others: Sequence[Point], last: Rung, width: int) -> Point:
     """The best point of a kind of metric, or that of another which is better with wider maps."""
     kinds = {point.kind: point for point in sorted(others, key=lambda p: -p.error) if not point.family.next}
     near = [point for kind, point in kinds.items() if kind != best.kind and point.error <= _NEAR * best.error]
@@ -235,7 +235,7 @@ def best_scaling(
     """
     errors = []
     for sample in samples:
-        level = Level(sample.first(effort.n_rows[0]), effort.n_components[0], seed, n_jobs, entries)
+        level = Rung(sample.first(effort.n_rows[0]), effort.n_components[0], seed, n_jobs, entries)
         starts = [Point.start(family, level) for family in families if not family.next]
         errors.append(min(level.best_width(start, FIRST_POWERS).error for start in starts))
     best = int(np.argmin(errors))

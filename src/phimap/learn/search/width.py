@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from phimap.config import memory_budget
 from phimap.kernels import Kernel
-from phimap.learn.data.batches import smallest_batch
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.batches import smallest_batch
 from phimap.learn.search.families import landmarks
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import Found
+from phimap.learn.search.search import SearchResult
 from phimap.learn.search.trial import run_trial
 
 #: The most features that are chosen without being asked for.
@@ -37,7 +37,7 @@ def most_components(memory: int | str | None) -> int:
     return width
 
 
-def choose_width(found: Found, sample: SearchSample, n_rows: int | None, most: int) -> int:
+def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, most: int) -> int:
     """The width from which on a doubling hardly lowers the held-out error.
 
     Parameters

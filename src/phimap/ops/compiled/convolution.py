@@ -39,7 +39,7 @@ from phimap.ops.compiled.vectors import (
 
 
 @dataclass(frozen=True)
-class Stages:
+class WinogradStages:
     """The stages of transforms of one length.
 
     Attributes
@@ -60,7 +60,7 @@ class Stages:
 
 
 @lru_cache(maxsize=16)
-def stages_of(length: int, dtype: np.dtype) -> Stages:
+def stages_of(length: int, dtype: np.dtype) -> WinogradStages:
     """Plan the stages of complex transforms of a length that is a product of 2, 3 and 5."""
     radices, rest = [], length
     for radix in (4, 2, 3, 5):
@@ -79,7 +79,7 @@ def stages_of(length: int, dtype: np.dtype) -> Stages:
         order = (order[:, None] + done * np.arange(radix)).ravel()
         width, done = steps, done * radix
     opposite = np.argsort(order)[-order % length]
-    return Stages(np.array(radices, np.intp), np.concatenate(parts).astype(dtype), order, opposite)
+    return WinogradStages(np.array(radices, np.intp), np.concatenate(parts).astype(dtype), order, opposite)
 
 
 def lane_transforms(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarray:

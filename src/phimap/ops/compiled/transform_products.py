@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from phimap.ops.compiled.convolution import Stages, forward, stages_of
+from phimap.ops.compiled.convolution import WinogradStages, forward, stages_of
 from phimap.ops.compiled.fourier_steps import times
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import BYTES, add, broadcast, lanes_of, load, multiply, store, subtract, transpose
@@ -62,7 +62,7 @@ class _RealTransform:
         Half the real and imaginary parts of ``w^k``; none where rows have odd length.
     """
 
-    stages: Stages
+    stages: WinogradStages
     step: int
     places: np.ndarray
     turns: np.ndarray

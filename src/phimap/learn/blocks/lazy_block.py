@@ -1,0 +1,99 @@
+"""Features of rows that are formed whenever something is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from phimap.learn.blocks.blocks import FeatureBlock, Features
+from phimap.learn.blocks.centred_rows import CentredRows
+from phimap.learn.blocks.triangle import BlockTriangle
+from phimap.ops import Array, ops_for
+
+
+class LazyFeatureBlock(FeatureBlock):
+    """Rows in place of their features, which are formed a few rows at a time for every product.
+
+    For rows that judge a fit of so many features that theirs would take more memory than all else.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or tensor of shape (r, d)
+    form : callable
+        ``form(X)`` gives the block of features of some rows; the next call may overwrite it.
+    width : int
+        Features m.
+    rows : int
+        At a time.
+    """
+
+    def __init__(self, X: Array, form: Callable[[Array], FeatureBlock], width: int, rows: int):
+        self._X, self._form, self._width, self._rows = X, form, width, rows
+
+    @property
+    def features(self) -> Features:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """All of them, written out."""
+        return self.to_host()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._X.shape[0], self._width
+
+    @property
+    def dtype(self) -> np.dtype:
+        return ops_for(self._X).dtype
+
+    def add_gram(self, gram: BlockTriangle, sign: int, n_jobs: int | None) -> None:
+        for _, block in self._blocks():
+            block.add_gram(gram, sign, n_jobs)
+
+    def cross_products(
+        self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        cross, sums = np.zeros((self._width, Y.shape[1])), np.zeros(self._width)
+        for part, block in self._blocks():
+            found = block.cross_products(Y[part], n_jobs, None if weights is None else weights[part])
+            cross += found[0]
+            sums += found[1]
+        return cross, sums
+
+    def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        return np.concatenate([block.times(W, n_jobs) for _, block in self._blocks()])
+
+    def gram_times(self, V: np.ndarray, weights: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        image = np.zeros((self._width, V.shape[1]))
+        for part, block in self._blocks():
+            image += block.gram_times(V, weights[part], n_jobs)
+        return image
+
+    def scaled(self, factors: np.ndarray) -> FeatureBlock:
+        return self.to_dense().scaled(factors)
+
+    def columns(self, index: np.ndarray) -> FeatureBlock:
+        return type(self).joined([block.columns(index).kept() for _, block in self._blocks()])
+
+    def rows(self, index: np.ndarray) -> FeatureBlock:
+        return LazyFeatureBlock(self._X[index], self._form, self._width, self._rows)
+
+    def to_dense(self) -> FeatureBlock:
+        return self.joined([block.to_dense().kept() for _, block in self._blocks()])
+
+    def to_host(self) -> np.ndarray:
+        return self.to_dense().to_host()
+
+    def kept(self) -> FeatureBlock:
+        return self
+
+    @classmethod
+    def joined(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
+        return type(first := blocks[0].to_dense()).joined([first, *(block.to_dense() for block in blocks[1:])])
+
+    def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
+        return self.to_dense().centred(n_jobs, weights)
+
+    def _blocks(self) -> Iterator[tuple[slice, FeatureBlock]]:
+        """Features of some rows after the other, with their places."""
+        for start in range(0, self._X.shape[0], self._rows):
+            part = slice(start, start + self._rows)
+            yield part, self._form(self._X[part])

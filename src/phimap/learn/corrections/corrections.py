@@ -1,0 +1,113 @@
+"""Corrections of a model: in every region an exact kernel model of what is left of the targets there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.metrics import pairwise_distances_argmin_min
+
+from phimap.kernels import Kernel
+from phimap.learn.corrections.partition import Partition
+from phimap.ops import ops_for, run_tasks
+from phimap.records import Record, of_floats, of_indices, of_number
+
+
+@dataclass(frozen=True)
+class Corrections(Record):
+    """``k(x, X_r) A_r`` for a row x of region r, with the training rows X_r of the region, after their root and scale.
+
+    Attributes
+    ----------
+    partition : Partition
+    kernel : Kernel
+        Stationary, of the rows times `root` and `scale`.
+    root : ndarray of shape (d,) or (d, d), or None
+        What rows are multiplied by; None leaves them.
+    scale : float
+    rows : ndarray of shape (n, d)
+        Scaled training rows times `root` and `scale`, those of a region together.
+    coefs : ndarray of shape (n, t)
+    ends : ndarray of int, shape (n_regions,)
+        Where the rows of each region end.
+    keys : ndarray of shape (r,)
+        Ascending: keys, in their stream, of the rows that judged.
+    errors : ndarray of shape (r, t)
+        Of these rows, by a model and corrections that had not seen their targets.
+    reach : float
+        Largest distance of one of these rows to the nearest of the others in its region, after root and scale.
+    """
+
+    partition: Partition
+    kernel: Kernel
+    root: np.ndarray | None = field(metadata=of_floats(None, "d"))
+    scale: float = field(metadata=of_number(above=0))
+    rows: np.ndarray = field(metadata=of_floats("n", "d"))
+    coefs: np.ndarray = field(metadata=of_floats("n", "t"))
+    ends: np.ndarray = field(metadata=of_indices("R", ascending=True))
+    keys: np.ndarray = field(metadata=of_floats("r", ascending=True))
+    errors: np.ndarray = field(metadata=of_floats("r", "t"))
+    reach: float = field(metadata=of_number(least=0))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.kernel.is_stationary, "a stationary kernel"
+        yield self.ends.size == self.partition.n_regions, "an end for each region"
+        yield self.ends[-1] == self.rows.shape[0], "ends up to the last row"
+        yield self.partition.directions.shape[1] in (0, self.rows.shape[1]), "a partition of its rows"
+
+    def beyond(self, X: np.ndarray) -> np.ndarray:
+        """How far scaled rows `X` (n, d) lie beyond the data (n,): 0 within the reach, 1 from twice the reach on."""
+        X = moved_rows(X, self.root)
+        regions, result = self.partition.assign(X), np.ones(len(X))
+        for region in np.unique(regions):
+            chosen, part = np.flatnonzero(regions == region), self._part(region)
+            distances = nearest(X[chosen] * X.dtype.type(self.scale), self.rows[part])
+            result[chosen] = np.clip(distances / max(self.reach, np.finfo(np.float64).tiny) - 1, 0, 1)
+        return result
+
+    def _part(self, region: int) -> slice:
+        """Where the rows of a region are."""
+        return slice(self.ends[region - 1] if region else 0, self.ends[region])
+
+    def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Corrections (n, t) of scaled rows `X` (n, d), on the host, in their dtype."""
+        X = moved_rows(X, self.root)
+        result = np.empty((X.shape[0], self.coefs.shape[1]), X.dtype)
+        regions = self.partition.assign(X)
+
+        def correct(region: int) -> None:
+            chosen = np.flatnonzero(regions == region)
+            part = self._part(region)
+            # A region that gains nothing has coefficients of zero.
+            if not chosen.size or not self.coefs[part].any():
+                result[chosen] = 0
+                return
+            rows = self.rows[part].astype(X.dtype, copy=False)
+            values = self.kernel(X[chosen] * X.dtype.type(self.scale), rows)
+            result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)
+
+        run_tasks(correct, range(self.partition.n_regions), n_jobs)
+        return result
+
+    def blind_errors(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the rows with these keys judged, as a mask (n,), and `errors` of those that did."""
+        place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+        judged = self.keys[place] == keys
+        return judged, self.errors[place[judged]]
+
+
+def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Euclidean distances (n,) from the rows of `X` (n, d) to the nearest of `rows` (r, d); infinite without rows."""
+    if not len(X) or not len(rows):
+        return np.full(len(X), np.inf)
+    return pairwise_distances_argmin_min(X.astype(np.float64), rows.astype(np.float64))[1]
+
+
+def moved_rows(X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
+    """The rows of `X` (n, d) times a root (d,) or (d, d), in their dtype; a row's result does not depend on others."""
+    if root is None:
+        return X
+    if root.ndim == 1:
+        return X * root.astype(X.dtype)
+    return ops_for(X).matmul_rows(X, root.astype(X.dtype), None)

@@ -1,0 +1,122 @@
+"""The ridge statistics of a stream as a preconditioner for other losses on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from phimap.learn.blocks.blocks import FeatureBlock
+from phimap.learn.blocks.triangle import BlockTriangle
+from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
+from phimap.learn.ridge.gram_accumulator import GramAccumulator
+from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
+from phimap.learn.rows.accumulator import AnyAccumulator, PairAccumulator, accumulate
+from phimap.learn.solver import PassSums, Problem, Sums
+from phimap.ops import single_threaded_blas
+
+# A factor serves shifts within this factor of its own, three half decades: a factorisation costs more than the few
+# passes that another one would save.
+_SERVES = 12.0
+
+
+class GramPreconditioner(Protocol):
+    """An approximate inverse of the centred Gram matrix with a shift."""
+
+    @property
+    def trace(self) -> float:
+        """Sum of the eigenvalues, or a lower bound."""
+        ...
+
+    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
+        """About ``(A + shift I)^{-1} R`` for `R` (m, t)."""
+        ...
+
+
+class FactorPreconditioner:
+    """Exact solutions for shifts near the one that was factorised last."""
+
+    def __init__(self, matrix: BlockTriangle, eps: float, n_jobs: int | None):
+        self._matrix, self._n_jobs = matrix, n_jobs
+        self.trace: float = float(matrix.diagonal().sum())
+        # Below the rounding of its entries the matrix need not be positive definite.
+        self._least = eps * self.trace
+        self._shift: float | None = None
+        self._factor: BlockedCholesky | None = None
+
+    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
+        """``(A + shift I)^{-1} R`` with a shift that is about `shift`."""
+        if self._factor is None or not self._shift or not 1 / _SERVES <= shift / self._shift <= _SERVES:
+            self._factorise(shift)
+        assert self._factor is not None
+        return self._factor.solve(R)
+
+    def _factorise(self, shift: float) -> None:
+        out = None if self._factor is None else self._factor.data
+        used = max(shift, self._least, np.finfo(np.float64).tiny)
+        while True:
+            try:
+                self._factor, self._shift = BlockedCholesky(self._matrix, used, self._n_jobs, out=out), shift
+                return
+            except NotPositiveDefiniteError:
+                used *= 10
+
+
+@dataclass(frozen=True)
+class SharePreconditioner:
+    """For the Gram matrix of a random share of the rows that another preconditioner is for."""
+
+    whole: GramPreconditioner
+    share: float
+
+    @property
+    def trace(self) -> float:
+        """About the sum of the eigenvalues."""
+        return self.share * self.whole.trace
+
+    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
+        """About ``(share A + shift I)^{-1} R``."""
+        return self.whole.solve(R, shift / self.share) / self.share
+
+
+def factor_memory(m: int) -> int:
+    """Bytes of the sums and of their factor, both packed triangles."""
+    return 2 * 4 * m * m
+
+
+def sketch_memory(m: int) -> int:
+    """Bytes of making the sketch."""
+    return 8 * m * ARRAYS * NystroemPreconditioner.rank_of(m)
+
+
+def preconditioner_of(
+    problem: Problem, start: Callable[[int], AnyAccumulator]
+) -> tuple[GramPreconditioner, np.ndarray, AnyAccumulator]:
+    """The preconditioner for a problem's rows and their mean (m,), and in the same pass the fold that `start` begins.
+
+    It is a factor of the centred Gram matrix where that fits the problem's memory, else a sketch.
+    """
+    if factor_memory(problem.m) <= problem.memory:
+        # The function that starts a fold may be sent to the rows, so it names no more than it needs.
+        gathering = partial(GramAccumulator.start, problem.m, problem.t, None, problem.n_jobs)
+        both = accumulate(problem.stream, lambda first_row: PairAccumulator(gathering(), start(first_row)))
+        statistics = both.one.solver.statistics
+        assert statistics is not None
+        factor = FactorPreconditioner(statistics.centred_gram(), statistics.eps, problem.n_jobs)
+        return factor, statistics.sum_z / statistics.weight, both.other
+    test, n_jobs = test_matrix(problem.m, NystroemPreconditioner.rank_of(problem.m), problem.rng), problem.n_jobs
+
+    def summand(block: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> Sums:
+        image, _ = block.cross_products(weights[:, None] * block.times(test, n_jobs), n_jobs)
+        return image, block.cross_products(weights[:, None], n_jobs)[0][:, 0], np.array([weights.sum()])
+
+    with single_threaded_blas():
+        both = accumulate(problem.stream, lambda first_row: PairAccumulator(PassSums(summand), start(first_row)))
+        assert both.one.sums is not None
+        sketch, sums, (n,) = both.one.sums
+        rounding = problem.eps * float(np.linalg.norm(sketch))
+        sketch -= np.outer(sums, (sums @ test) / n)
+        return NystroemPreconditioner.of_sketch(test, sketch, rounding), sums / n, both.other

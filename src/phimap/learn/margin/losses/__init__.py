@@ -1,1 +1,0 @@
-"""Losses of scores, one in each file."""

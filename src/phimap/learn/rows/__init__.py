@@ -1,0 +1,1 @@
+"""Training rows: batches, passes over them, samples, validation rows and scaling."""

@@ -1,0 +1,128 @@
+"""Rows of a stream that are kept, a bounded number of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+
+from phimap._random import row_uniforms
+from phimap.learn.rows.weights import joined_weights
+from phimap.ops import Array, ops_for
+from phimap.records import Record, of_entries, of_floats, of_number
+
+
+class WeightedRows(NamedTuple):
+    """Rows (r, d), their targets and weights (r,), which may be None."""
+
+    X: Array
+    y: Any
+    weights: np.ndarray | None
+
+
+@dataclass
+class KeptRows(Record, ABC):
+    """The rows of least rank, which does not depend on how the stream is cut into batches.
+
+    Attributes
+    ----------
+    seed : int
+    n_seen : int
+        Rows offered.
+    keys : ndarray of shape (n_kept,)
+        Of the rows kept: a row's key is a hash of its index in the stream and of the seed.
+    X : array or CSR matrix of shape (n_kept, n_features)
+    y : ndarray
+    weights : ndarray of shape (n_kept,) or None
+        None where all are one.
+    """
+
+    seed: int = field(metadata=of_number(least=0))
+    n_seen: int = field(default=0, metadata=of_number(least=0))
+    keys: np.ndarray = field(default_factory=lambda: np.empty(0), metadata=of_floats("?n"))
+    X: Array = field(default=None, metadata=of_entries("any"))
+    y: Any = field(default=None, metadata=of_entries("any"))
+    weights: np.ndarray | None = field(default=None, metadata=of_floats("?n", least=0))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.X is None or getattr(self.X, "shape", ())[:1] == self.keys.shape, "a key for each row"
+        yield self.y is None or np.shape(self.y)[:1] == self.keys.shape, "a target for each row"
+
+    def are_numbers(self, width: int) -> bool:
+        """Whether what is kept, if anything, are rows (n_kept, width) with targets, of dtypes that learners take."""
+        X = self.X
+        if X is None or self.y is None:
+            return not self.keys.size
+        return X.ndim == 2 and X.shape[1] == width and X.dtype in (np.float32, np.float64, np.uint8)
+
+    def rows(self, chosen: np.ndarray) -> WeightedRows:
+        """Some of the rows kept, in this order."""
+        return WeightedRows(self.X[chosen], self.y[chosen], None if self.weights is None else self.weights[chosen])
+
+    @property
+    @abstractmethod
+    def ranks(self) -> np.ndarray:
+        """Ranks of the rows kept (n_kept,)."""
+
+    @abstractmethod
+    def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
+        """Ranks of the rows of `X`, which have these keys."""
+
+    @abstractmethod
+    def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
+        """Indices, ascending, of the rows to keep of those with `ranks`; the last of them come like `X`."""
+
+    def update(self, X: Array, y: np.ndarray, weights: np.ndarray | None = None) -> None:
+        """Offer rows, with positive weights; those taken are copied."""
+        keys = row_uniforms(self.n_seen, X.shape[0], self.seed)
+        self.n_seen += X.shape[0]
+        self._take(X, y, weights, keys, self._ranks_of(X, keys))
+
+    def merge(self, other: Self, *, without: Any = ()) -> None:
+        """Offer the rows that another record has, less those with keys in `without`."""
+        self.n_seen += other.n_seen
+        if other.X is not None:
+            new = np.flatnonzero(~np.isin(other.keys, without))
+            weights = None if other.weights is None else other.weights[new]
+            self._take(other.X[new], other.y[new], weights, other.keys[new], other.ranks[new])
+
+    def join(self, later: Self) -> None:
+        """Offer the rows that the record of the rest of the same stream has: one begun with ``n_seen`` of this one."""
+        self.n_seen = later.n_seen
+        if later.X is not None:
+            self._take(later.X, later.y, later.weights, later.keys, later.ranks)
+
+    def _take(self, X: Array, y: np.ndarray, weights: np.ndarray | None, keys: np.ndarray, ranks: np.ndarray) -> None:
+        """Keep those of the rows offered that rank among the least, and of the others as many as stay so."""
+        ranks, n_held = np.concatenate([self.ranks, ranks]), self.keys.size
+        chosen = self._least(ranks, X)
+        old, new = chosen[chosen < n_held], chosen[chosen >= n_held] - n_held
+        if new.size or old.size < n_held:
+            self.X, self.y = _stacked(self.X, self.y, old, X, y, new)
+            every = joined_weights([self.weights, weights], [n_held, keys.size])
+            self.weights = None if every is None else every[chosen]
+            self._keep(np.concatenate([self.keys, keys])[chosen], ranks[chosen])
+
+    def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:
+        """Store keys and ranks of the rows kept."""
+        self.keys = keys
+
+
+def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: np.ndarray) -> tuple[Array, Any]:
+    """Rows `old` of (X, y), which may be None, and copies of the rows `new` of ``(more, targets)`` below them."""
+    fresh = more[new] if sparse.issparse(more) else np.asarray(ops_for(more).to_host(more[new]))
+    if X is None:
+        return fresh, targets[new]
+    every = np.concatenate([y[old], targets[new]])
+    if sparse.issparse(fresh):
+        return sparse.vstack([X[old], fresh]).tocsr(), every
+    stacked = np.empty((len(old) + len(new), X.shape[1]), np.result_type(X, fresh))
+    # Row by row: a copy of all rows that stay would stand beside both.
+    for place, row in enumerate(old):
+        stacked[place] = X[row]
+    stacked[len(old) :] = fresh
+    return stacked, every

@@ -1,0 +1,113 @@
+"""What predictions miss of targets, as folds over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from phimap.learn.rows.accumulator import Accumulator
+from phimap.learn.rows.scaling import ColumnMoments
+
+
+class SquaredErrors(Accumulator):
+    """Squared errors of a regressor, and how far its targets lie from their mean.
+
+    Attributes
+    ----------
+    moments : Moments or None
+        Of the targets; None before the first rows.
+    errors : ndarray of shape (t,)
+        Weighted sums of squares.
+    """
+
+    def __init__(self, model: Any):
+        self._model = model
+        self.moments: ColumnMoments | None = None
+        self.errors: Any = 0.0
+
+    @classmethod
+    def of(cls, model: Any) -> Callable[[int], Self]:
+        """Return what starts a fold of the errors of `model`."""
+        return partial(_started, cls, model)
+
+    def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        targets = targets.reshape(len(targets), -1)
+        if self.moments is None:
+            self.moments = ColumnMoments.empty(targets.shape[1])
+        self.moments.update(targets, weights)
+        squares = np.square(targets - self._model.predict(rows).reshape(targets.shape))
+        self.errors = self.errors + (squares.sum(axis=0) if weights is None else weights @ squares)
+
+    def merge(self, later: Self) -> None:
+        if later.moments is None:
+            return
+        if self.moments is None:
+            self.moments = ColumnMoments.empty(later.moments.mean.size)
+        self.moments.merge(later.moments)
+        self.errors = self.errors + later.errors
+
+    @property
+    def state(self) -> tuple[Any, Any]:
+        return self.moments, self.errors
+
+    def resume(self, state: tuple[Any, Any]) -> None:
+        self.moments, self.errors = state
+
+    @property
+    def score(self) -> float:
+        """Mean over targets of R2; of a constant target 1 where it is met and 0 where it is not."""
+        if self.moments is None:
+            raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
+        spread = self.moments.squared_deviations
+        constant = np.where(self.errors > 0, 0.0, 1.0)
+        return float(np.where(spread > 0, 1 - self.errors / np.where(spread > 0, spread, 1.0), constant).mean())
+
+
+class Hits(Accumulator):
+    """Labels that a classifier predicts.
+
+    Attributes
+    ----------
+    right, total : float
+        Sums of weights.
+    """
+
+    def __init__(self, model: Any):
+        self._model = model
+        self.right = self.total = 0.0
+
+    @classmethod
+    def of(cls, model: Any) -> Callable[[int], Self]:
+        """Return what starts a fold of the hits of `model`."""
+        return partial(_started, cls, model)
+
+    def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        counted = np.ones(len(targets)) if weights is None else weights
+        self.right += float(counted @ (self._model.predict(rows) == targets))
+        self.total += float(counted.sum())
+
+    def merge(self, later: Self) -> None:
+        self.right += later.right
+        self.total += later.total
+
+    @property
+    def state(self) -> tuple[float, float]:
+        return self.right, self.total
+
+    def resume(self, state: tuple[float, float]) -> None:
+        self.right, self.total = state
+
+    @property
+    def score(self) -> float:
+        """Their share."""
+        if not self.total:
+            raise ValueError("Found array with 0 sample(s), while a score needs at least 1. Give rows.")
+        return self.right / self.total
+
+
+def _started(kind: type, model: Any, first_row: int) -> Any:
+    """A fold of `kind` that has seen nothing; where its rows begin does not matter."""
+    return kind(model)

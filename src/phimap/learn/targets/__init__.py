@@ -1,0 +1,1 @@
+"""Targets of regression and classification: checks, encoding and units."""

@@ -1,0 +1,91 @@
+"""One target so far from all others that errors are those of its row alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from phimap.learn.rows.scaling import ColumnMoments
+from phimap.records import Record, of_floats, of_indices, of_number
+
+# Share of the squared deviations that one row must have, and rows of which that is told: of few, one may well have it.
+_SHARE, _LEAST_ROWS = 0.9, 20
+
+
+class ExtremeTargetWarning(UserWarning):
+    """One row has most of the variance of the targets."""
+
+
+@dataclass
+class ExtremeTargets(Record):
+    """Streamed facts about targets: their squared deviations, and the row that is farthest from the mean.
+
+    Attributes
+    ----------
+    moments : Moments or None
+    n_rows : int
+    values, rows : ndarray of shape (2, t)
+        Value and row of the smallest and of the largest target.
+    """
+
+    moments: ColumnMoments | None = None
+    n_rows: int = field(default=0, metadata=of_number(least=0))
+    values: np.ndarray = field(default_factory=lambda: np.empty((2, 0)), metadata=of_floats(2, "?t"))
+    rows: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.intp), metadata=of_indices(2, "?t"))
+
+    def update(self, y: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        """Add numeric targets, (r,) or (r, t), whose rows have these `numbers` (r,); None counts them from 0."""
+        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        if not len(y):
+            return
+        if self.moments is None:
+            self.moments = ColumnMoments.empty(y.shape[1])
+            self.values = np.array([[np.inf], [-np.inf]]) * np.ones(y.shape[1])
+            self.rows = np.zeros((2, y.shape[1]), dtype=np.intp)
+        # Targets whose squares overflow are refused elsewhere.
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.moments.update(y)
+        if numbers is None:
+            numbers = np.arange(self.n_rows, self.n_rows + len(y))
+        places = np.stack([y.argmin(axis=0), y.argmax(axis=0)])
+        self._take(np.take_along_axis(y, places, axis=0), numbers[places])
+        self.n_rows += len(y)
+
+    def merge(self, later: ExtremeTargets) -> None:
+        """Add the targets of the rows that follow, which are counted from 0 there."""
+        if later.moments is None:
+            return
+        if self.moments is None:
+            self.moments, self.values, self.rows = later.moments, later.values, later.rows + self.n_rows
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.moments.merge(later.moments)
+            self._take(later.values, later.rows + self.n_rows)
+        self.n_rows += later.n_rows
+
+    def _take(self, values: np.ndarray, rows: np.ndarray) -> None:
+        """Keep the smallest and the largest of those known and of `values` (2, t), the first to come among equals."""
+        farther = np.stack([values[0] < self.values[0], values[1] > self.values[1]])
+        self.values = np.where(farther, values, self.values)
+        self.rows = np.where(farther, rows, self.rows)
+
+    def message(self, name: str, row_name: Callable[[int], str] = str) -> str | None:
+        """A line on the row that has most of the variance of a target called `name`; None where no row has.
+
+        ``row_name(number)`` is what the line calls it.
+        """
+        if self.moments is None or self.n_rows < _LEAST_ROWS:
+            return None
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            shares = np.square(self.values - self.moments.mean) / self.moments.squared_deviations
+        shares = np.where(np.isfinite(shares), shares, 0.0)
+        end, target = np.unravel_index(int(shares.argmax()), shares.shape)
+        if shares[end, target] < _SHARE:
+            return None
+        row = row_name(int(self.rows[end, target]))
+        return (
+            f"{name} is {self.values[end, target]:g} in row {row}, which alone makes "
+            f"{100 * shares[end, target]:.3g} % of the variance. Correct it, or drop the row: the fit follows it."
+        )

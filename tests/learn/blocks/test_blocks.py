@@ -1,0 +1,194 @@
+"""Blocks of features of every kind: the products of the same numbers in a dense array."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import phimap as pm
+from phimap.learn.blocks.blocks import CountedBlock, DenseBlock, FeatureBlock, PackedBlock, TensorBlock, feature_block
+from phimap.learn.blocks.lazy_block import LazyFeatureBlock
+from phimap.learn.blocks.triangle import BlockTriangle
+
+# More than one block of columns and of the triangle, the last one short.
+ROWS, WIDTH = 70, 530
+KINDS = {
+    "dense": DenseBlock,
+    "tensor": TensorBlock,
+    "signs": CountedBlock,
+    "bits": CountedBlock,
+    "four bits": PackedBlock,
+}
+
+
+def block_of(kind: str) -> FeatureBlock:
+    rng = np.random.default_rng(2)
+    if kind == "dense":
+        return feature_block(rng.standard_normal((ROWS, WIDTH)) + 0.3)
+    if kind == "tensor":
+        torch = pytest.importorskip("torch")
+        return feature_block(torch.tensor(rng.standard_normal((ROWS, WIDTH)) + 0.3))
+    X = rng.standard_normal((ROWS, 6))
+    maps = {
+        "signs": pm.TernaryFeatures("relu", WIDTH, sparsity=0.2, packed=True, random_state=0),
+        "bits": pm.TernaryFeatures("step", WIDTH, sparsity=0.2, packed=True, random_state=0),
+        "four bits": pm.QuantizedFeatures(pm.FourierFeatures(n_components=WIDTH), bits=4, packed=True, random_state=0),
+    }
+    return feature_block(maps[kind].fit_transform(X))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def block(request) -> FeatureBlock:
+    found = block_of(request.param)
+    assert type(found) is KINDS[request.param]
+    return found
+
+
+def close(found, expected) -> None:
+    """Equal to the rounding of sums of a few hundred float64 products."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * max(1, np.abs(expected).max()) * WIDTH)
+
+
+def test_a_block_is_its_own(block):
+    assert feature_block(block) is block
+    assert block.shape == (ROWS, WIDTH)
+    assert block.dtype == np.float64
+    assert block.eps == np.finfo(np.float64).eps
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_gram_matrix(block, sign):
+    Z, gram = block.to_host(), BlockTriangle.zeros(WIDTH)
+    block.add_gram(gram, sign, 2)
+    close(gram.to_dense(), sign * Z.T @ Z)
+
+
+def test_products_with_targets_and_weights(block, rng):
+    Z, Y, W = block.to_host(), rng.standard_normal((ROWS, 2)) + 5, rng.standard_normal((WIDTH, 3))
+    cross, sums = block.cross_products(Y, 2)
+    close(cross, Z.T @ Y)
+    close(sums, Z.sum(axis=0))
+    close(block.times(W, 2), Z @ W)
+
+
+def test_columns_copies_and_stacks(block):
+    Z, index = block.to_host(), np.array([5, 3, 528])
+    np.testing.assert_array_equal(block.columns(index).to_host(), Z[:, index])
+    kept = block.kept()
+    np.testing.assert_array_equal(kept.to_host(), Z)
+    np.testing.assert_array_equal(type(kept).joined([kept, kept]).to_host(), np.concatenate([Z, Z]))
+    np.testing.assert_array_equal(block.to_dense().to_host(), Z)
+
+
+def test_kept_blocks_have_memory_of_their_own():
+    Z = np.ones((3, 2))
+    kept = feature_block(Z).kept()
+    Z[...] = 7
+    np.testing.assert_array_equal(kept.to_host(), np.ones((3, 2)))
+
+
+def test_centred_rows(block, rng):
+    centred, Z = block.kept().centred(2), block.to_host()
+    C = Z - Z.mean(axis=0)
+    A = rng.standard_normal((ROWS, 2))
+    close(centred.mean, Z.mean(axis=0))
+    close(centred.gram().to_dense(), C @ C.T)
+    close(centred.combine(A), C.T @ A)
+    tested, kept = np.arange(7), np.arange(7, ROWS)
+    gram, between = centred.split(kept, tested)
+    mean = Z[kept].mean(axis=0)
+    close(gram.to_dense(), (Z[kept] - mean) @ (Z[kept] - mean).T)
+    close(between, (Z[tested] - mean) @ (Z[kept] - mean).T)
+
+
+def test_single_precision_comes_back_as_it_was():
+    X = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+    packed = pm.TernaryFeatures("relu", 64, sparsity=0.2, packed=True, random_state=0).fit_transform(X)
+    for features in (X, packed):
+        block = feature_block(features)
+        assert block.dtype == block.times(np.ones((block.shape[1], 1)), 1).dtype == np.float32
+        cross, sums = block.cross_products(np.ones((40, 1)), 1)
+        assert cross.dtype == sums.dtype == np.float64
+    assert feature_block(replace(packed, dtype=np.dtype(np.float64))).dtype == np.float64
+
+
+def test_products_of_rows_with_weights(block, rng):
+    Z, Y, weights = block.to_host(), rng.standard_normal((ROWS, 2)) + 5, rng.exponential(size=ROWS)
+    weighted = Z * weights[:, None]
+    close(block.scaled(weights).to_host(), weighted)
+    cross, sums = block.cross_products(Y, 2, weights)
+    close(cross, weighted.T @ Y)
+    close(sums, weighted.sum(axis=0))
+
+
+def test_centred_rows_with_weights(block, rng):
+    weights = rng.exponential(size=ROWS)
+    centred, Z, root = block.kept().centred(2, weights), block.to_host(), np.sqrt(weights)[:, None]
+    mean = np.average(Z, axis=0, weights=weights)
+    C, A = root * (Z - mean), rng.standard_normal((ROWS, 2))
+    close(centred.mean, mean)
+    close(centred.gram().to_dense(), C @ C.T)
+    close(centred.combine(A), C.T @ A)
+    tested, kept = np.arange(7), np.arange(7, ROWS)
+    gram, between = centred.split(kept, tested)
+    mean = np.average(Z[kept], axis=0, weights=weights[kept])
+    rows = root[kept] * (Z[kept] - mean)
+    close(gram.to_dense(), rows @ rows.T)
+    close(between, (Z[tested] - mean) @ rows.T)
+
+
+def test_sums_of_columns_are_those_of_the_weights_at_hand(block):
+    """A block that is gone through many times remembers its sums. Mutant: those of another weighting."""
+    Z, rng = block.to_host(), np.random.default_rng(4)
+    Y, weights = rng.standard_normal((ROWS, 2)), rng.uniform(0.5, 2, ROWS)
+    for counted in (None, weights, None, None, weights):
+        cross, sums = block.cross_products(Y, 1, counted)
+        shares = np.ones(ROWS) if counted is None else counted
+        close(sums, shares @ Z)
+        close(cross, Z.T @ (shares[:, None] * Y))
+        # Whoever changes what he is given changes nothing of the block's.
+        sums += 1
+    assert np.abs(weights @ Z - Z.sum(axis=0)).max() > 0.1
+
+
+@pytest.mark.parametrize("kind", ["dense", "tensor", "four bits"])
+@pytest.mark.parametrize("rows", [1, 33, ROWS])
+def test_a_formed_block_is_the_block_of_its_rows(kind, rows, rng):
+    """Products, whole or by blocks in one buffer; mutant: blocks that are kept without a copy."""
+    X, weights = rng.standard_normal((ROWS, 6)), rng.uniform(1, 3, ROWS)
+    W, buffer, mutant = rng.standard_normal((6, WIDTH)), np.empty((ROWS, WIDTH)), []
+    quantized = pm.QuantizedFeatures(pm.FourierFeatures(n_components=WIDTH), bits=4, packed=True, random_state=0).fit(X)
+
+    def form(X):
+        if kind == "four bits":
+            return feature_block(quantized.transform(X))
+        Z = np.matmul(X, W, out=buffer[: len(X)])
+        mutant.append(feature_block(Z))
+        return mutant[-1] if kind == "dense" else feature_block(pytest.importorskip("torch").from_numpy(Z))
+
+    block = LazyFeatureBlock(X, form, WIDTH, rows)
+    Z = quantized.transform(X).to_dense() if kind == "four bits" else X @ W
+    assert (block.shape, block.dtype) == ((ROWS, WIDTH), np.float64)
+    Y, V, index = rng.standard_normal((ROWS, 2)) + 5, rng.standard_normal((WIDTH, 3)), np.array([5, 3, 29])
+    for counted in (None, weights):
+        w = np.ones(ROWS) if counted is None else counted
+        cross, sums = block.cross_products(Y, 1, counted)
+        close(cross, (Z * w[:, None]).T @ Y)
+        close(sums, w @ Z)
+    close(block.times(V, 1), Z @ V)
+    close(block.gram_times(V, weights, 1), Z.T @ (weights[:, None] * (Z @ V)))
+    gram = BlockTriangle.zeros(WIDTH)
+    block.add_gram(gram, -1, 1)
+    close(gram.to_dense(), -Z.T @ Z)
+    close(block.to_host(), Z)
+    close(block.rows(index).to_host(), Z[index])
+    close(block.columns(index).to_host(), Z[:, index])
+    close(block.scaled(weights).to_host(), Z * weights[:, None])
+    close(block.centred(1).gram().to_dense(), (Z - Z.mean(axis=0)) @ (Z - Z.mean(axis=0)).T)
+    close(LazyFeatureBlock.joined([block.kept(), block.kept()]).to_host(), np.vstack([Z, Z]))
+    if kind == "dense" and rows < ROWS:
+        mutant.clear()
+        block.times(V, 1)
+        assert np.abs(np.vstack([part.to_host() for part in mutant]) - Z).max() > 0.1

@@ -1,0 +1,71 @@
+"""The sample on which alpha is chosen: a partition of rows that no cut of the stream changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from phimap.learn.blocks.blocks import feature_block
+from phimap.learn.losses.sample import FOLDS, LossSample
+
+N, M = 3000, 4
+
+
+def sampled(cuts, memory=10**9, seed=3):
+    Z = np.arange(N * M, dtype=float).reshape(N, M)
+    sample = LossSample(N, memory, seed)
+    for rows in np.split(np.arange(N), cuts):
+        sample.update(feature_block(Z[rows]), Z[rows, :1], Z[rows, 0] + 1)
+    return sample
+
+
+def indices(stream):
+    """Rows of the stream by their first feature; targets and weights come along."""
+    parts = [(block.to_host()[:, 0], targets[:, 0], weights) for block, targets, weights in stream]
+    first, targets, weights = (np.concatenate(part) for part in zip(*parts, strict=True))
+    np.testing.assert_array_equal(first, targets)
+    np.testing.assert_array_equal(first + 1, weights)
+    return (first / M).astype(int)
+
+
+def test_all_rows_are_taken_where_they_fit():
+    sample = sampled([1000])
+    assert sample.share == 1
+    np.testing.assert_array_equal(indices(sample.rows()), np.arange(N))
+
+
+def test_the_cut_of_the_stream_changes_nothing():
+    one, other = sampled([1, 1700]), sampled([10, 20, 30])
+    for held_out in (False, True):
+        np.testing.assert_array_equal(
+            indices(one.part(2, held_out=held_out)), indices(other.part(2, held_out=held_out))
+        )
+
+
+def test_folds_are_a_partition():
+    """Sizes within five standard deviations: a false-alarm rate below 1e-5. Mutant: twice as many folds."""
+    sample = sampled([900])
+    parts = [indices(sample.part(fold, held_out=True)) for fold in range(FOLDS)]
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(N))
+    for fold, part in enumerate(parts):
+        others = indices(sample.part(fold, held_out=False))
+        np.testing.assert_array_equal(np.sort(np.concatenate([part, others])), np.arange(N))
+        slack = 5 * np.sqrt(N * (1 / FOLDS) * (1 - 1 / FOLDS))
+        assert abs(len(part) - N / FOLDS) < slack
+        assert abs(len(part) - N / (2 * FOLDS)) > slack
+        assert sample.training_share == pytest.approx(len(others) / N, abs=slack / N)
+
+
+def test_the_memory_bounds_the_sample():
+    """Five standard deviations, as above."""
+    rows = 600
+    sample = sampled([900], memory=rows * M * 8)
+    assert abs(sample.n_rows - rows) < 5 * np.sqrt(rows)
+    assert sample.share == sample.n_rows / N < 1
+    assert sampled([900], memory=0).folds == []
+
+
+def test_one_fold_judges_many_rows_and_all_judge_few(monkeypatch):
+    assert sampled([900]).folds == list(range(FOLDS))
+    monkeypatch.setattr("phimap.learn.losses.sample._FEW_ROWS", N - 1)
+    assert len(sampled([900]).folds) == 1
