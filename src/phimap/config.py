@@ -100,6 +100,14 @@ def memory_budget(memory: int | str | None = None) -> int:
     return int(_DEFAULT_SHARE * free_memory())
 
 
+@contextmanager
+def fixed_budget(memory: int | str | None = None) -> Iterator[int]:
+    """Read the byte budget once, and let it hold in this thread and those that work for it, for a block."""
+    budget = memory_budget(memory)
+    with settings_of(replace(settings(), memory=budget)):
+        yield budget
+
+
 def thread_count(n_jobs: int | None = None) -> int:
     """Threads to use: `n_jobs` if given (negative counts back from all cores), else the configured number."""
     if n_jobs is None:

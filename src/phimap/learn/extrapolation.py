@@ -1,16 +1,15 @@
-"""Rows far outside of the training rows, where features know nothing."""
+"""Rows far outside of the training rows, where random features oscillate."""
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
 
-from phimap.kernels import Kernel
-from phimap.learn.rows.column_range import ColumnRange
+from phimap._warnings import caller_level
+from phimap.learn.scaled_map import ScaledMap
 from phimap.ops import Array, ops_for
 
 # Where a stationary kernel between a row and the nearest one in range falls below this share of its largest value, the
@@ -47,59 +46,55 @@ class OutsideWarning(UserWarning):
 
 
 class ExtrapolationGuard:
-    """The far rows that are found while rows go by.
+    """Finds rows far outside of the training rows among rows to be predicted, and shrinks their predictions.
 
     Parameters
     ----------
-    columns : ColumnRange or None
-        Of the training rows; None where it is not known.
-    kernel : Kernel
-        Of scaled rows.
-    scaled : callable
-        Scales rows (r, d), dense and on the host.
+    mapped : ScaledMap
+        With the ranges of the training rows; without them no row is found.
     """
 
-    def __init__(self, columns: ColumnRange | None, kernel: Kernel, scaled: Callable[[Array], np.ndarray]):
-        self._columns, self._kernel, self._scaled = columns, kernel, scaled
+    def __init__(self, mapped: ScaledMap):
+        self._mapped, self._columns, self._kernel = mapped, mapped.range, mapped.kernel
         self._rows: list[np.ndarray] = []
         self._shares: list[np.ndarray] = []
         self._n_far = 0
         self._farthest: tuple[float, np.ndarray] = (-1.0, np.empty(0))
 
-    def look(self, X: Array, first: int) -> None:
-        """Look at the rows of `X` (r, d), the first of which is row `first`; CSR rows are passed over."""
+    def inspect(self, X: Array, first: int) -> None:
+        """Find far rows among the rows of `X` (r, d), the first of which is row `first`; CSR rows are passed over."""
         if self._columns is None or self._columns.margin is None or sparse.issparse(X):
             return
         host = ops_for(X).to_host(X)
-        rows = self._columns.beyond(host)
+        rows = self._columns.out_of_range(host)
         if not rows.size:
             return
-        # The sums are in float64, which holds the squares of whatever float32 holds.
-        there = host[rows].astype(np.float64)
+        # Sums are formed in float64, which holds the squares of everything that float32 holds.
+        far_rows = host[rows].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            apart = self._scaled(there) - self._scaled(self._columns.nearest(there))
-        apart = np.clip(np.nan_to_num(apart, nan=_INFINITE), -_INFINITE, _INFINITE)
-        distances, shares = np.sqrt(np.square(apart).sum(axis=1)), np.ones(rows.size)
+            steps = self._mapped.on_host(far_rows) - self._mapped.on_host(self._columns.nearest(far_rows))
+        steps = np.clip(np.nan_to_num(steps, nan=_INFINITE), -_INFINITE, _INFINITE)
+        distances, shares = np.sqrt(np.square(steps).sum(axis=1)), np.ones(rows.size)
         if self._kernel.is_stationary:
-            origin = np.zeros((1, apart.shape[1]))
-            shares = np.minimum(self._kernel(apart, origin)[:, 0] / (_NEAR * self._kernel.diag(origin)), 1.0)
-        drawn = np.flatnonzero(shares < 1)
-        self._rows.append(first + rows[drawn])
-        self._shares.append(shares[drawn])
-        # A sum over columns, such as an additive kernel, may know nothing of one of them and not fall below a half.
+            origin = np.zeros((1, steps.shape[1]))
+            shares = np.minimum(self._kernel(steps, origin)[:, 0] / (_NEAR * self._kernel.diag(origin)), 1.0)
+        shrunk = np.flatnonzero(shares < 1)
+        self._rows.append(first + rows[shrunk])
+        self._shares.append(shares[shrunk])
+        # A sum of kernels over columns, such as an additive kernel, stays above a half where one column alone is far.
         far = np.flatnonzero((shares < 1) | (distances > self._columns.radius))
         self._n_far += far.size
         if far.size and distances[far].max() > self._farthest[0]:
             at = far[distances[far].argmax()]
-            self._farthest = float(distances[at]), there[at]
+            self._farthest = float(distances[at]), far_rows[at]
 
-    def draw_back(self, scores: np.ndarray, centre: np.ndarray) -> None:
+    def shrink(self, scores: np.ndarray, centre: np.ndarray) -> None:
         """Move the outputs (n, t) of far rows towards `centre` (t,), in place."""
         for rows, shares in zip(self._rows, self._shares, strict=True):
             scores[rows] = centre + shares[:, None].astype(scores.dtype) * (scores[rows] - centre)
 
-    def tell(self, names: Sequence[object] | np.ndarray, n_rows: int) -> None:
-        """Warn of the far rows, of `n_rows`, if there are any."""
+    def warn(self, names: Sequence[object] | np.ndarray, n_rows: int) -> None:
+        """Warn of the far rows among `n_rows` rows, if there are any."""
         if not self._n_far:
             return
         columns, row = self._columns, self._farthest[1]
@@ -111,15 +106,7 @@ class ExtrapolationGuard:
             f"{row[column]:.4g} in column {str(names[column])!r}, "
             f"which was {columns.low[column]:.4g} to {columns.high[column]:.4g} there"
         )
-        drawn = any(map(len, self._rows))
-        what = "go back towards the mean" if drawn else "are extrapolated and may be of any size"
-        told = OutsideWarning(self._n_far, n_rows, example, f"{what}. Train on rows like these to predict them.")
-        warnings.warn(told, stacklevel=_caller() - 1)
-
-
-def _caller() -> int:
-    """How many frames lie below that of whoever called this package, with that of this function."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("phimap."):
-        level, frame = level + 1, frame.f_back
-    return level
+        shrunk = any(map(len, self._rows))
+        what = "go back towards the mean" if shrunk else "are extrapolated and may be of any size"
+        warning = OutsideWarning(self._n_far, n_rows, example, f"{what}. Train on rows like these to predict them.")
+        warnings.warn(warning, stacklevel=caller_level())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 
+from phimap._progress import Stages
 from phimap.learn.blocks.blocks import FeatureBlock, WeightedBlock
 from phimap.learn.rows.accumulator import Accumulator, RowSource, accumulate
 from phimap.ops import single_threaded_blas
@@ -208,29 +210,31 @@ def solve(solver: Solver, stream: Stream, m: int, t: int, eps: float) -> LinearS
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be solved over a stream, as a member of the registry takes it.
+    """What a member of the registry solves.
 
     Attributes
     ----------
-    stream : iterable of (FeatureBlock, targets, weights), or Folding
-        Gone through once a pass.
+    stream : FeatureStream
+        Blocks of features, targets and weights of all training rows.
     n, m, t : int
         Rows, features and targets.
     eps : float
         Machine epsilon of the features.
     alpha : float or "auto"
     left_out : LeftOut
-        ``left_out(hold)`` gives the `LeftOutRows` by which alpha is chosen, some of the stream's; to be called after a
-        pass over it. Their features are held in memory, or with `hold` False formed whenever they are needed.
+        The validation rows, some of the stream's rows; complete after the first pass.
     memory : int
         Bytes that may be held beside the stream.
-    rng : Generator
+    rng, probes : Generator
+        Random streams of the solver, and of the probes that estimate traces.
     n_jobs : int or None
+    stages : Stages
+        Records the stages of the solution.
     scored : bool
-        Whether held-out scores are wanted where alpha is given, too.
+        Whether held-out scores are needed even where alpha is given.
     """
 
-    stream: Stream
+    stream: Any
     n: int
     m: int
     t: int
@@ -238,9 +242,25 @@ class Problem:
     alpha: float | str
     left_out: Any
     memory: int
-    rng: Any
+    rng: np.random.Generator
+    probes: np.random.Generator
     n_jobs: int | None
+    stages: Stages
     scored: bool = False
+
+    @contextmanager
+    def stage(self, name: str, n_rows: int | None = None) -> Iterator[None]:
+        """Time a stage of the solution, with progress by the rows of the stream; `n_rows` are all, where known."""
+        with self.stages.stage(name, n_rows, "rows") as advance:
+            self.stream.advance = advance
+            yield
+
+
+class Solved(NamedTuple):
+    """A solution, and the sums or rows that give it, to which further rows can be added; None for solvers in passes."""
+
+    solution: LinearSolution
+    sums: Any = None
 
 
 def least(alphas: np.ndarray, scores: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Passes over training rows as folds: what parts of the rows make, merged in the order of the rows."""
+"""Passes over training rows: accumulators that are updated batch by batch and merged in the order of the rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 
 class Accumulator(ABC):
-    """What a pass makes of the rows of a stream, or of a part of it.
+    """The result of a pass over the rows of a stream, or over a part of them, while it grows.
 
-    A pass is ``update`` with one batch after the other. A stream may also be cut into parts of consecutive rows: each
-    part makes a fold of its own, wherever its rows are, and `merge` adds that of the rows that come next.
+    A pass calls `update` with one batch after the other. A stream may also be cut into parts of consecutive rows: each
+    part has an accumulator of its own, on the machine of its rows, and `merge` adds the accumulator of the next part.
     """
 
     @abstractmethod
@@ -20,16 +20,16 @@ class Accumulator(ABC):
 
     @abstractmethod
     def merge(self, later: Self) -> None:
-        """Add what the rows that follow have made; `later` is not used again."""
+        """Add the accumulator of the rows that follow; `later` is not used again."""
 
     @property
     @abstractmethod
     def state(self) -> Any:
-        """Records, arrays and tuples of them that hold what was made so far: what a checkpoint keeps."""
+        """The result so far, as records, arrays and tuples of them: what a checkpoint stores."""
 
     @abstractmethod
     def resume(self, state: Any) -> None:
-        """Take up a `state`; on a fold that has seen nothing."""
+        """Set a `state`, on an accumulator that was not updated yet."""
 
 
 AnyAccumulator = TypeVar("AnyFold", bound=Accumulator)
@@ -40,7 +40,7 @@ OtherAccumulator = TypeVar("OtherFold", bound=Accumulator)
 
 
 class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
-    """Two folds of the same rows."""
+    """Two accumulators of the same rows."""
 
     def __init__(self, one: OneAccumulator, other: OtherAccumulator):
         self.one, self.other = one, other
@@ -63,35 +63,35 @@ class PairAccumulator(Accumulator, Generic[OneAccumulator, OtherAccumulator]):
 
 
 class WrappedAccumulator(Accumulator, Generic[OneAccumulator]):
-    """A fold around another, whose state is that of the other.
+    """An accumulator around another one, with the state of the inner one.
 
     Attributes
     ----------
-    fold : Fold
+    inner : Accumulator
     """
 
-    def __init__(self, fold: OneAccumulator):
-        self.fold = fold
+    def __init__(self, inner: OneAccumulator):
+        self.inner = inner
 
     def update(self, rows: Any, targets: Any, weights: Any) -> None:
-        self.fold.update(rows, targets, weights)
+        self.inner.update(rows, targets, weights)
 
     def merge(self, later: WrappedAccumulator[OneAccumulator]) -> None:
-        self.fold.merge(later.fold)
+        self.inner.merge(later.inner)
 
     @property
     def state(self) -> Any:
-        return self.fold.state
+        return self.inner.state
 
     def resume(self, state: Any) -> None:
-        self.fold.resume(state)
+        self.inner.resume(state)
 
 
 class CountingAccumulator(WrappedAccumulator[OneAccumulator]):
-    """A fold that tells how many rows it has seen, batch by batch."""
+    """An accumulator that reports the number of rows of each batch."""
 
-    def __init__(self, fold: OneAccumulator, advance: Callable[[int], None]):
-        super().__init__(fold)
+    def __init__(self, inner: OneAccumulator, advance: Callable[[int], None]):
+        super().__init__(inner)
         self._advance = advance
 
     def update(self, rows: Any, targets: Any, weights: Any) -> None:
@@ -101,20 +101,20 @@ class CountingAccumulator(WrappedAccumulator[OneAccumulator]):
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Rows that go through a pass in their own way: in parts elsewhere, or with checkpoints."""
+    """Rows with a way of their own to make a pass: in parts on other machines, or with checkpoints."""
 
-    def fold(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
-        """The fold of all rows; ``start(first_row)`` is one that has seen nothing, for rows from `first_row` on."""
+    def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
+        """The accumulator after all rows; ``start(first_row)`` makes an empty one for rows from `first_row` on."""
         ...
 
 
 def accumulate(
     rows: Iterable[tuple[Any, Any, Any]] | RowSource, start: Callable[[int], AnyAccumulator]
 ) -> AnyAccumulator:
-    """One pass: the fold of all `rows`, batches that are gone through once or rows with a way of their own."""
+    """One pass over `rows`, batches or a `RowSource`: the accumulator after all of them."""
     if isinstance(rows, RowSource):
-        return rows.fold(start)
-    fold = start(0)
+        return rows.accumulate(start)
+    accumulator = start(0)
     for batch in rows:
-        fold.update(*batch)
-    return fold
+        accumulator.update(*batch)
+    return accumulator

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from phimap.config import memory_budget, size_text
+from phimap.config import size_text
 from phimap.ops import Array
 
 # Rows whose features are formed and added to the Gram matrix at a time: enough that adding a block of the sum in
@@ -96,10 +96,10 @@ class RowShape:
         """Bytes of what is made of a row of a batch."""
         return _INPUTS * self.n_columns * self.itemsize + 8 * _TARGETS * (self.n_targets - 1)
 
-    def kept(self, n_rows: int, memory: int | str | None) -> int:
-        """Bytes of what is kept of the rows of a stream, of which there are `n_rows`."""
+    def kept(self, n_rows: int, budget: int) -> int:
+        """Bytes of the samples of a stream of `n_rows` rows."""
         row_bytes = self.n_columns * self.itemsize
-        rows = min(n_rows, sample_rows(CAPACITY, row_bytes, sample_bytes(memory_budget(memory))))
+        rows = min(n_rows, sample_rows(CAPACITY, row_bytes, sample_bytes(budget)))
         return _SAMPLES * rows * (row_bytes + 8 * self.n_targets)
 
 
@@ -127,15 +127,15 @@ def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
 
 
 def batch_rows(
-    n_components: int, itemsize: int, memory: int | str | None, kept: int, shape: RowShape | None = None
+    n_components: int, itemsize: int, budget: int, kept: int, shape: RowShape | None = None
 ) -> int:
     """Rows of a batch: fixed by the width alone, unless the byte budget forces fewer.
 
     Parameters
     ----------
     n_components, itemsize : int
-    memory : int, str or None
-        Byte budget; None is the configured one.
+    budget : int
+        Bytes that the fit may use.
     kept : int
         Bytes that the solver keeps beside a batch.
     shape : RowShape, optional
@@ -148,22 +148,21 @@ def batch_rows(
     """
     shape = RowShape() if shape is None else shape
     rows, row_bytes = feature_rows(n_components, itemsize), n_components * itemsize + shape.in_batch
-    budget = memory_budget(memory)
     least = _least_rows(n_components, itemsize, shape)
     while rows > least and kept + rows * row_bytes > budget:
         rows = max(least, rows // 2)
     needed = kept + rows * row_bytes
     if needed > budget:
-        raise MemoryError(memory_message(n_components, needed, memory, shape))
+        raise MemoryError(memory_message(n_components, needed, budget, shape))
     return rows
 
 
-def rows_within(rows: int, row_bytes: int, memory: int | str | None) -> int:
+def rows_within(rows: int, row_bytes: int, budget: int) -> int:
     """At most `rows` to read at a time, fewer where inputs of `row_bytes` a row would strain the byte budget.
 
     A batch is there several times: as it is worked on, as it is decoded, while it waits, and in float64.
     """
-    return int(np.clip(memory_budget(memory) // (_BATCHES_IN_BUDGET * row_bytes), 1, rows))
+    return int(np.clip(budget // (_BATCHES_IN_BUDGET * row_bytes), 1, rows))
 
 
 def smallest_batch(n_components: int, itemsize: int, shape: RowShape | None = None) -> int:
@@ -177,13 +176,13 @@ def _least_rows(n_components: int, itemsize: int, shape: RowShape) -> int:
     return max(1, min(_LEAST_ROWS, _LEAST_ROWS * n_components * itemsize // max(1, shape.in_batch)))
 
 
-def memory_message(n_components: int, needed: int, memory: int | str | None, shape: RowShape | None = None) -> str:
+def memory_message(n_components: int, needed: int, budget: int, shape: RowShape | None = None) -> str:
     """What a fit that needs more bytes than the budget has to say."""
     rows = "" if shape is None or not shape.n_columns else f" to rows of {shape.n_columns} columns"
     targets = "" if shape is None or shape.n_targets == 1 else f" with {shape.n_targets} targets"
     return (
         f"a fit of `n_components`={n_components}{rows}{targets} needs {size_text(needed)}, over the budget of "
-        f"{size_text(memory_budget(memory))}. Use fewer components, solver='auto', or raise `memory`."
+        f"{size_text(budget)}. Use fewer components, solver='auto', or raise `memory`."
     )
 
 
@@ -196,35 +195,46 @@ def require_reiterable(batches: Iterable[Any]) -> None:
         )
 
 
+@dataclass(frozen=True)
 class CheckedBatches:
     """A user's batches, each checked like the arguments of `fit` whenever they are gone through.
 
-    Parameters
+    Attributes
     ----------
     check : callable
-        ``check(X, y, sample_weight, reset=...)`` gives the checked batch; the very first sets the width of all others.
+        ``check(X, y, sample_weight)`` gives the checked batch.
     batches : iterable of (X, y) or (X, y, sample_weight)
-        Those of no weight at all are left out.
+        Batches whose rows all have weight zero are left out.
     """
 
-    def __init__(self, check: Callable[..., Batch], batches: Iterable[tuple[Any, ...]]):
-        self._check = check
-        self._batches = batches
-        self._seen = False
+    check: Callable[..., Batch]
+    batches: Iterable[tuple[Any, ...]]
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, as far as the batches tell it."""
-        return getattr(self._batches, "n_rows", None)
+        """Number of rows; None where the batches do not have it."""
+        return getattr(self.batches, "n_rows", None)
 
     def __iter__(self) -> Iterator[Batch]:
-        for batch in self._batches:
-            if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
-                raise TypeError(
-                    f"`batches` must hold pairs (X, y), or (X, y, sample_weight), got {type(batch).__name__} as one of "
-                    "them. Put a single pair into a list, [(X, y)], or call fit(X, y)."
-                )
-            X, y, weights = self._check(*batch, reset=not self._seen)
-            self._seen = True
+        for batch in self.batches:
+            X, y, weights = self.check(*_triple(batch))
             if X.shape[0]:
                 yield X, y, weights
+
+
+def first_batch(batches: Iterable[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
+    """The first batch (X, y, sample_weight), which shows what all rows are."""
+    for batch in batches:
+        return _triple(batch)
+    raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
+
+
+def _triple(batch: Any) -> tuple[Any, Any, Any]:
+    """A user's batch as (X, y, sample_weight), the weights None where it has none."""
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+        raise TypeError(
+            f"`batches` must hold pairs (X, y), or (X, y, sample_weight), got {type(batch).__name__} as one of "
+            "them. Put a single pair into a list, [(X, y)], or call fit(X, y)."
+        )
+    X, y, *weights = batch
+    return X, y, weights[0] if weights else None

@@ -77,7 +77,7 @@ class ColumnRange(Record):
             distances = np.square(rows - rows.mean(axis=0)).sum(axis=1)
             return replace(self, margin=margin, radius=float(np.sqrt(distances.mean())))
 
-    def beyond(self, X: np.ndarray) -> np.ndarray:
+    def out_of_range(self, X: np.ndarray) -> np.ndarray:
         """Indices of the rows of `X` (r, d) that have a value outside of the widened range of its column."""
         if self.margin is None:
             return np.zeros(0, np.intp)

@@ -1,8 +1,9 @@
-"""The features of a stream of batches, for solvers that go through it several times."""
+"""The features of a stream of batches, for solvers that make several passes over them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice, repeat
 from typing import Any
 
@@ -13,25 +14,26 @@ from phimap.learn.rows.accumulator import AnyAccumulator, RowSource
 from phimap.learn.rows.batches import Batch
 from phimap.learn.rows.checkpoint import CheckpointedRows
 from phimap.learn.rows.extreme_rows import ExtremeRows
-from phimap.learn.rows.mapped_rows import Mapped, MappedRows
+from phimap.learn.rows.mapped_rows import MappedRows, Mapping
 from phimap.ops import Array
 
 
+@dataclass
 class FeatureStream:
-    """Blocks of features, targets and weights of batches; those that fit are kept in memory, the others formed anew.
+    """Blocks of features, targets and weights of batches; blocks that fit are kept in memory, others formed anew.
 
-    Parameters
+    Attributes
     ----------
-    batches : iterable of (X, y, weights), or Folding
-        Gone through once a pass, the same each time.
+    batches : iterable of (X, y, weights), or RowSource
+        The same rows in each pass.
     mapping : callable
-        ``mapping()`` gives a function from rows to features, with memory of its own.
+        ``mapping()`` gives a function from rows to features, with a buffer of its own.
     memory : int
-        Bytes that features kept may take; of rows that are elsewhere none are kept. No number depends on it.
-    outlying : OutlyingRows
-        Sees the rows of the first pass.
-    advance : callable, optional
-        ``advance(n_rows)`` is called for every batch that is here.
+        Bytes for features that are kept; none are kept of rows on other machines. No number depends on it.
+    extreme : ExtremeRows
+        Collects the extreme rows in the first pass.
+    advance : callable
+        ``advance(n_rows)`` is called for every batch.
 
     Notes
     -----
@@ -40,40 +42,38 @@ class FeatureStream:
     times as long to form as both products of a pass with them (`benchmarks/losses.py`).
     """
 
-    def __init__(
-        self,
-        batches: Iterable[Batch] | RowSource,
-        mapping: Callable[[], Mapped],
-        memory: int,
-        outlying: ExtremeRows,
-        advance: Callable[[int], None] = lambda rows: None,
-    ):
-        self._batches, self._mapping, self._left, self._outlying = batches, mapping, memory, outlying
-        self._advance = advance
-        self._kept: dict[int, WeightedBlock] = {}
-        self._n_batches: int | None = None
-        self._seen = False
+    batches: Iterable[Batch] | RowSource
+    mapping: Callable[[], Mapping]
+    memory: int
+    extreme: ExtremeRows
+    advance: Callable[[int], None] = lambda rows: None
+    _kept: dict[int, WeightedBlock] = field(default_factory=dict)
+    _n_batches: int | None = None
+    _first_pass: bool = True
 
-    def fold(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
-        """One pass."""
-        first, outlying = not self._seen, self._outlying
+    def accumulate(
+        self, start: Callable[[int], AnyAccumulator], *, held_out_below: float | None = None
+    ) -> AnyAccumulator:
+        """One pass; rows with keys up to `held_out_below` are held out, in the first pass alone."""
+        first, extreme = self._first_pass, self.extreme
 
-        def begin(first_row: int, mapped: Mapped) -> MappedRows:
-            return MappedRows(mapped, start(first_row), outlying.begun(first_row) if first else None)
+        def begin(first_row: int, mapping: Mapping, resumed: Callable[[int], None] | None = None) -> MappedRows:
+            own = extreme.begun(first_row) if first else None
+            return MappedRows(mapping, start(first_row), own, resumed, held_out_below=held_out_below)
 
-        if isinstance(self._batches, Iterable):
-            found = self._fold_here(self._batches, begin)
+        if isinstance(self.batches, Iterable):
+            found = self._accumulate_here(self.batches, begin)
         else:
-            # This has a name of its own, since what begins a part is sent to its rows.
-            mapping = self._mapping
-            found = self._batches.fold(lambda first_row: begin(first_row, mapping()))
-        if found.outlying is not None:
-            outlying.join(found.outlying)
-        self._seen = True
-        return found.fold
+            # Workers receive the function below: it names the mapping alone, not the stream.
+            mapping = self.mapping
+            found = self.batches.accumulate(lambda first_row: begin(first_row, mapping()))
+        if found.extreme is not None:
+            extreme.join(found.extreme)
+        self._first_pass = False
+        return found.inner
 
-    def _fold_here(self, batches: Iterable[Batch], begin: Callable[[int, Mapped], MappedRows]) -> MappedRows:
-        blocks = _Blocks(self._mapping(), self._block)
+    def _accumulate_here(self, batches: Iterable[Batch], begin: Callable[..., MappedRows]) -> MappedRows:
+        blocks = _Blocks(self.mapping(), self._block)
 
         def rows_from(n: int) -> Iterator[Any]:
             blocks.index = n
@@ -81,29 +81,29 @@ class FeatureStream:
                 return repeat((None, None, None), self._n_batches - n)
             return islice(iter(batches), n, None)
 
-        fold = begin(0, blocks)
+        rows = begin(0, blocks, self.advance)
         if isinstance(batches, CheckpointedRows):
-            fold = batches.fold_of(rows_from, fold)
+            rows = batches.accumulate_from(rows_from, rows)
         else:
             for batch in rows_from(0):
-                fold.update(*batch)
-        # A pass of which the fold was known has gone through nothing.
+                rows.update(*batch)
+        # A pass that a checkpoint has already stored reads no batch.
         self._n_batches = blocks.index or self._n_batches
-        return fold
+        return rows
 
-    def _block(self, index: int, mapped: Mapped, batch: Batch) -> WeightedBlock:
+    def _block(self, index: int, mapping: Mapping, batch: Batch) -> WeightedBlock:
         """The features of the batch at an index, kept or formed."""
-        block = self._kept_block(index, mapped, batch)
-        self._advance(block[0].shape[0])
+        block = self._kept_block(index, mapping, batch)
+        self.advance(block[0].shape[0])
         return block
 
-    def _kept_block(self, index: int, mapped: Mapped, batch: Batch) -> WeightedBlock:
+    def _kept_block(self, index: int, mapping: Mapping, batch: Batch) -> WeightedBlock:
         if index in self._kept:
             return self._kept[index]
-        block, targets, weights = mapped(*batch)
+        block, targets, weights = mapping(*batch)
         size = block.shape[0] * block.shape[1] * block.dtype.itemsize
-        if size <= self._left:
-            self._left -= size
+        if size <= self.memory:
+            self.memory -= size
             # A copy: the features formed next overwrite the buffer.
             block = block.rows(np.arange(block.shape[0]))
             self._kept[index] = block, targets, weights
@@ -111,17 +111,17 @@ class FeatureStream:
 
 
 class _Blocks:
-    """What makes features of batches in their order.
+    """The mapping of one batch after the other.
 
     Attributes
     ----------
     index : int
-        Of the batch that comes next.
+        Of the next batch.
     """
 
-    def __init__(self, mapped: Mapped, block: Callable[[int, Mapped, Batch], WeightedBlock]):
-        self._mapped, self._block, self.index = mapped, block, 0
+    def __init__(self, mapping: Mapping, block: Callable[[int, Mapping, Batch], WeightedBlock]):
+        self._mapping, self._block, self.index = mapping, block, 0
 
     def __call__(self, rows: Array, targets: Any, weights: np.ndarray | None) -> WeightedBlock:
         self.index += 1
-        return self._block(self.index - 1, self._mapped, (rows, targets, weights))
+        return self._block(self.index - 1, self._mapping, (rows, targets, weights))

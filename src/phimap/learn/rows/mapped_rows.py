@@ -1,4 +1,4 @@
-"""Training rows on their way into a fold of features."""
+"""Training rows on their way into an accumulator of features."""
 
 from __future__ import annotations
 
@@ -13,62 +13,65 @@ from phimap.learn.rows.accumulator import Accumulator
 from phimap.learn.rows.extreme_rows import ExtremeRows
 from phimap.ops import Array
 
-#: Gives, for rows (r, d), targets and weights, the block of features, targets (r, t) and what rows count (r,), or None.
-Mapped = Callable[[Array, Any, np.ndarray | None], tuple[FeatureBlock, np.ndarray, Any]]
+#: Gives, for rows (r, d), targets and weights: their block of features, encoded targets (r, t) and weights (r,).
+Mapping = Callable[[Array, Any, np.ndarray | None], tuple[FeatureBlock, np.ndarray, Any]]
 
 
 class MappedRows(Accumulator):
-    """A fold of the features of rows, and those of the rows that lie farthest out.
+    """An accumulator of the features of rows, beside that of the extreme rows.
 
-    Attributes
+    Parameters
     ----------
-    fold : Fold
-        Of features.
-    outlying : OutlyingRows or None
-        Counts the rows, too: with `below`, those that its seed gives a key up to this are kept from the fold.
+    mapping : Mapping
+    inner : Accumulator
+        Of blocks of features.
+    extreme : ExtremeRows, optional
+        Is updated with all rows. Its seed gives the keys of the rows.
+    resumed : callable, optional
+        ``resumed(n_rows)`` is called with the rows of a state that is set.
+    held_out_below : float, optional
+        Rows with keys up to this one are held out: `inner` does not get them.
     """
 
     def __init__(
         self,
-        mapped: Mapped,
-        fold: Any,
-        outlying: ExtremeRows | None = None,
-        advance: Callable[[int], None] | None = None,
+        mapping: Mapping,
+        inner: Any,
+        extreme: ExtremeRows | None = None,
+        resumed: Callable[[int], None] | None = None,
         *,
-        below: float | None = None,
+        held_out_below: float | None = None,
     ):
-        self._mapped, self.fold, self.outlying, self._advance = mapped, fold, outlying, advance
-        self._below = below
+        self._mapping, self.inner, self.extreme, self._resumed = mapping, inner, extreme, resumed
+        self._held_out_below = held_out_below
 
     def update(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
-        self._give(rows, targets, weights)
-        if self.outlying is not None:
-            self.outlying.update(rows, targets, weights)
-        if self._advance is not None:
-            self._advance(rows.shape[0])
+        self._update_inner(rows, targets, weights)
+        if self.extreme is not None:
+            self.extreme.update(rows, targets, weights)
 
-    def _give(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
-        """Give the fold the features of the rows that are not kept from it."""
-        if self._below is not None and self.outlying is not None:
-            keys = row_uniforms(self.outlying.n_seen, rows.shape[0], self.outlying.seed)
-            given = np.flatnonzero(keys > self._below)
-            if not given.size:
+    def _update_inner(self, rows: Array, targets: Any, weights: np.ndarray | None) -> None:
+        """Map the rows that are not held out, and add their features."""
+        if self._held_out_below is not None and self.extreme is not None:
+            keys = row_uniforms(self.extreme.n_seen, rows.shape[0], self.extreme.seed)
+            kept = np.flatnonzero(keys > self._held_out_below)
+            if not kept.size:
                 return
-            rows, targets = rows[given], targets[given]
-            weights = None if weights is None else weights[given]
-        self.fold.update(*self._mapped(rows, targets, weights))
+            rows, targets = rows[kept], targets[kept]
+            weights = None if weights is None else weights[kept]
+        self.inner.update(*self._mapping(rows, targets, weights))
 
     def merge(self, later: MappedRows) -> None:
-        self.fold.merge(later.fold)
-        if self.outlying is not None and later.outlying is not None:
-            self.outlying.join(later.outlying)
+        self.inner.merge(later.inner)
+        if self.extreme is not None and later.extreme is not None:
+            self.extreme.join(later.extreme)
 
     @property
     def state(self) -> tuple[Any, ExtremeRows | None]:
-        return self.fold.state, self.outlying
+        return self.inner.state, self.extreme
 
     def resume(self, state: tuple[Any, ExtremeRows | None]) -> None:
-        self.fold.resume(state[0])
-        self.outlying = state[1]
-        if self._advance is not None and self.outlying is not None:
-            self._advance(self.outlying.n_seen)
+        self.inner.resume(state[0])
+        self.extreme = state[1]
+        if self._resumed is not None and self.extreme is not None:
+            self._resumed(self.extreme.n_seen)

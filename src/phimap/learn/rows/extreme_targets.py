@@ -10,6 +10,8 @@ import numpy as np
 from phimap.learn.rows.scaling import ColumnMoments
 from phimap.records import Record, of_floats, of_indices, of_number
 
+# Sums of squares of larger targets overflow.
+LARGEST_TARGET = 1e150
 # Share of the squared deviations that one row must have, and rows of which that is told: of few, one may well have it.
 _SHARE, _LEAST_ROWS = 0.9, 20
 
@@ -89,3 +91,8 @@ class ExtremeTargets(Record):
             f"{name} is {self.values[end, target]:g} in row {row}, which alone makes "
             f"{100 * shares[end, target]:.3g} % of the variance. Correct it, or drop the row: the fit follows it."
         )
+
+
+def largest_target(y: np.ndarray) -> float:
+    """The largest absolute value of numbers, found without an array of all absolute values; 0 of none."""
+    return max(-float(y.min()), float(y.max())) if y.size else 0.0

@@ -1,0 +1,13 @@
+"""Where a warning points: at the line of the user's program that called this package."""
+
+from __future__ import annotations
+
+import sys
+
+
+def caller_level() -> int:
+    """The `stacklevel` with which the caller of this function warns at the first frame outside of this package."""
+    level, frame = 0, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("phimap."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,156 @@
+"""The choice of kernel, metric, width and feature map, on a sample of the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from phimap.features.defaults import with_image_shape
+from phimap.learn.inputs import InputEncoding
+from phimap.learn.rows.reservoir import CAPACITY
+from phimap.learn.rows.scaling import Scaling, Squash
+from phimap.learn.rows.summary import RowSummary
+from phimap.learn.scaled_map import ScaledMap, scaled
+from phimap.learn.search.families import Family
+from phimap.learn.search.kernel import map_of_family, median_kernel
+from phimap.learn.search.metric import metric_of
+from phimap.learn.search.mixture import fitted_mixture
+from phimap.learn.search.sample import SearchSample
+from phimap.learn.search.search import SearchLog, SearchResult, best_scaling, is_open, search
+from phimap.learn.search.width import choose_width
+from phimap.learn.settings import FitSettings
+from phimap.learn.targets.base import Targets
+from phimap.ops import single_threaded_blas
+from phimap.random_map import RandomMap
+
+#: Rows on which the length scale is estimated: the median of half a million distances is known to a fraction of a
+#: percent, less than any error depends on it.
+LENGTH_SCALE_ROWS = 1000
+
+
+def choose_map(
+    summary: RowSummary,
+    scaling: Scaling,
+    inputs: InputEncoding,
+    targets: Targets,
+    settings: FitSettings,
+    *,
+    complete: bool,
+) -> tuple[ScaledMap, SearchLog | None]:
+    """Choose kernel, metric and width, and fit the feature map.
+
+    Parameters
+    ----------
+    summary : RowSummary
+    scaling : Scaling
+        The standardisation of the columns.
+    inputs : InputEncoding
+    targets : Targets
+        Learned from the summary.
+    settings : FitSettings
+    complete : bool
+        Whether no rows but those of the summary are to come.
+
+    Returns
+    -------
+    mapped : ScaledMap
+    search : SearchLog or None
+        None where there was nothing to choose.
+    """
+    assert summary.moments is not None
+    source = _SearchSource(summary, inputs, targets, settings)
+    n_rows = summary.n_rows if complete else None
+    first_rows, _, weights = summary.sample.first(LENGTH_SCALE_ROWS)
+    # Products outside of tasks have one thread, so that the number of threads changes no choice.
+    with single_threaded_blas():
+        found, scaling = _choose_kernel(source, scaling, scaled(scaling, first_rows), weights)
+        metric, scaling = metric_of(found.root, inputs.width), scaling.rooted(found.root)
+        feature_map = settings.kernel.kernel
+        if not isinstance(feature_map, RandomMap):
+            width = settings.most_width
+            if settings.n_components == "auto":
+                width = choose_width(found, source.sample(scaling), n_rows, width)
+            feature_map = map_of_family(
+                found.family,
+                found.kernel,
+                width,
+                n_rows,
+                random_state=settings.stream("map"),
+                n_jobs=settings.n_jobs,
+            )
+    columns = summary.columns.settled(summary.moments, scaled(scaling, first_rows))
+    # Validation rows are not landmarks: at a landmark the features have no error of approximation.
+    sample = summary.map_sample.behind(CAPACITY, max(feature_map.fit_rows(), LENGTH_SCALE_ROWS))
+    encoded = targets.encode(sample.y) if feature_map.wants_targets else None
+    fitted = with_image_shape(feature_map, inputs.image_shape).fit(scaled(scaling, sample.X), encoded)
+    return ScaledMap(scaling, fitted, metric, columns), found.log
+
+
+@dataclass(frozen=True)
+class _SearchSource:
+    """Where the search takes its samples from."""
+
+    summary: RowSummary
+    inputs: InputEncoding
+    targets: Targets
+    settings: FitSettings
+
+    def sample(self, scaling: Scaling) -> SearchSample:
+        """The sample of the search, in a scaling."""
+        X, y, weights = self.summary.map_sample.first(self.settings.effort.n_rows[-1])
+        Y, counted = self.targets.encode(y), self.targets.weights(y, weights)
+        counted = np.ones(len(Y)) if counted is None else counted
+        encoder = self.inputs.encoder
+        Y = self.targets.for_search(Y, counted)
+        return SearchSample(scaled(scaling, X), Y, counted, None if encoder is None else encoder.parts_)
+
+
+def _choose_kernel(
+    source: _SearchSource, scaling: Scaling, rows: np.ndarray, weights: np.ndarray | None
+) -> tuple[SearchResult, Scaling]:
+    """The kernel, its metric not yet part of the scaling; the scaling squashes heavy tails where that is better.
+
+    `rows` (r, d), scaled, and `weights` (r,) give the median distance where only the width is open.
+    """
+    settings, inputs = source.settings, source.inputs
+    spec, is_sparse = settings.kernel, sparse.issparse(rows)
+    metrics = spec.metrics(rows.shape[1], sparse=is_sparse, image=inputs.image_shape is not None)
+    families = spec.families(metrics, rows.shape[1], sparse=is_sparse)
+    seed = int(settings.stream("search").integers(2**31))
+    if spec.fits_mixture:
+        sample = source.sample(scaling)
+        return fitted_mixture(sample, settings.effort, seed=seed, n_jobs=settings.n_jobs), scaling
+    if not is_open(families):
+        return SearchResult(median_kernel(families[0], rows, weights), families[0], None, None), scaling
+    entries: list[tuple] = []
+    scaling = _best_scaling(source, scaling, families, seed, entries)
+    result = search(
+        families,
+        source.sample(scaling),
+        settings.effort,
+        seed=seed,
+        n_jobs=settings.n_jobs,
+        most_components=settings.width_for(inputs.width),
+        entries=entries,
+    )
+    return result, scaling
+
+
+def _best_scaling(
+    source: _SearchSource, scaling: Scaling, families: Sequence[Family], seed: int, entries: list[tuple]
+) -> Scaling:
+    """The scaling itself, or one that squashes heavy tails, if that lowers the held-out error."""
+    settings, X = source.settings, source.summary.map_sample.X
+    free = settings.standardize == "auto" and settings.searches_kernel
+    if not free or sparse.issparse(X) or not any(family.metrics for family in families):
+        return scaling
+    squash = Squash.of_sample(X, None if source.inputs.encoder is None else source.inputs.encoder.amounts_)
+    if squash is None:
+        return scaling
+    squashed = Scaling.squashed(squash, X)
+    samples = [source.sample(scaling), source.sample(squashed)]
+    best = best_scaling(families, samples, settings.effort, seed=seed, n_jobs=settings.n_jobs, entries=entries)
+    return squashed if best else scaling

@@ -1,0 +1,135 @@
+"""A fitted model: what a model file holds, what a worker receives, and its outputs on new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from phimap.learn.calibration import Calibration
+from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.extrapolation import ExtrapolationGuard
+from phimap.learn.inputs import InputEncoding
+from phimap.learn.losses.logistic import log_probabilities
+from phimap.learn.rows.batches import RowShape, batch_rows
+from phimap.learn.scaled_map import ScaledMap
+from phimap.learn.search.search import SearchLog
+from phimap.learn.settings import Compute
+from phimap.learn.solver import LinearSolution
+from phimap.learn.targets.base import Targets
+from phimap.ops import ops_for
+from phimap.records import Record, of_number
+
+
+@dataclass(frozen=True)
+class Fitted(Record):
+    """A fitted learner, as a value.
+
+    Attributes
+    ----------
+    inputs : InputEncoding
+    targets : Targets
+    map : ScaledMap
+    seed : SeedSequence
+        Of the named random streams.
+    n_samples_seen : int
+    search : SearchLog or None
+        What the search for a kernel tried; None without a search.
+    solution : LinearSolution or None
+        In the units of the targets. None before the sums over the rows are solved.
+    corrections : Corrections or None
+        What is added to the linear outputs, region by region.
+    calibration : Calibration or None
+        How the outputs of a classifier become probabilities; None where the loss has probabilities of its own, and
+        where no rows were held out.
+    """
+
+    inputs: InputEncoding
+    targets: Targets
+    map: ScaledMap
+    seed: np.random.SeedSequence
+    n_samples_seen: int = field(metadata=of_number(least=0))
+    search: SearchLog | None = None
+    solution: LinearSolution | None = None
+    corrections: Corrections | None = None
+    calibration: Calibration | None = None
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.map.scaling.shift.size == self.inputs.width, "a scaling of its rows"
+        solution, corrections, units = self.solution, self.corrections, self.targets.units
+        if solution is None:
+            return
+        n_outputs = solution.coef.shape[1]
+        yield n_outputs == self.targets.n_outputs, "an output for each target or class"
+        yield solution.coef.shape[0] == self.map.width, "a coefficient for each feature"
+        yield units is None or units.shift.size in (1, n_outputs), "units for its targets"
+        yield corrections is None or corrections.coefs.shape[1] == n_outputs, "corrections of its targets"
+
+    @property
+    def solved(self) -> LinearSolution:
+        """The solution, which has been found."""
+        assert self.solution is not None
+        return self.solution
+
+    def scores(self, X: Any, compute: Compute) -> np.ndarray:
+        """Outputs (n, t) of the model at rows `X` as users give them, batch by batch."""
+        X, solution, units = self.inputs.rows(X), self.solved, self.targets.units
+        n_outputs, dtype = solution.coef.shape[1], ops_for(X).dtype
+        height = batch_rows(self.map.width, X.dtype.itemsize, compute.memory, 0, RowShape.of(X, n_outputs))
+        features, guard = self.map.features(compute), ExtrapolationGuard(self.map)
+        scores = np.empty((X.shape[0], n_outputs), dtype if units is None else np.float64)
+        # In the units of the solver, float32 holds coefficients of targets of any size.
+        coef = (solution.coef if units is None else np.ldexp(solution.coef, -units.exponent)).astype(dtype)
+        for start in range(0, X.shape[0], height):
+            part = slice(start, start + height)
+            scores[part] = features(X[part]).times(coef, compute.n_jobs)
+            if self.corrections is not None:
+                scores[part] += self.corrections.outputs(self.map.on_host(X[part]), compute.n_jobs)
+            guard.inspect(X[part], start)
+        if units is not None:
+            scores = np.ldexp(scores, units.exponent)
+        scores += solution.intercept.astype(scores.dtype)
+        if solution.centre is not None:
+            guard.shrink(scores, solution.centre.astype(scores.dtype))
+        guard.warn(self.inputs.column_names, len(scores))
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                f"predictions overflow {scores.dtype}: coefficients or targets were too large. Scale y down."
+            )
+        return scores
+
+    def predictions(self, X: Any, compute: Compute) -> np.ndarray:
+        """Targets (n,) or (n, t) at rows `X`."""
+        return self.targets.decode(self.scores(X, compute))
+
+    def decisions(self, X: Any, compute: Compute) -> np.ndarray:
+        """Outputs of a classifier, (n,) for two classes, else (n, n_classes)."""
+        scores = self.scores(X, compute)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def log_probabilities(self, X: Any, compute: Compute, *, loss: str) -> np.ndarray:
+        """Logarithms of the probabilities of the classes (n, n_classes) at rows `X`; `loss` is that of the fit."""
+        scores = self.scores(X, compute)
+        if loss == "logistic":
+            return log_probabilities(scores)
+        if self.calibration is None:
+            raise ValueError(
+                "probabilities need scores of rows that the solution has not seen, which this model has not kept. "
+                "Fit it again with this version; a loss that is minimised on a sample needs memory for one."
+            )
+        return self.calibration.log_probabilities(scores)
+
+    def probabilities(self, X: Any, compute: Compute, *, loss: str) -> np.ndarray:
+        """Probabilities of the classes (n, n_classes) at rows `X`."""
+        return np.exp(self.log_probabilities(X, compute, loss=loss))
+
+    @property
+    def relevances(self) -> np.ndarray:
+        """Shares (n_features,) of the columns in the metric, which sum to 1; an encoded column has that of its numbers."""
+        metric, encoder = self.map.metric, self.inputs.encoder
+        diagonal = metric if metric.ndim == 1 else np.diag(metric)
+        if encoder is not None:
+            diagonal = np.bincount(encoder.groups_, diagonal * encoder.variances_, minlength=self.inputs.n_features)
+        return diagonal / diagonal.sum()

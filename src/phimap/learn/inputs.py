@@ -1,0 +1,220 @@
+"""Inputs of a learner: from arrays, sparse matrices, tensors or data frames to rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import takewhile
+from math import prod
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+
+from phimap._validation import check_finite, check_samples
+from phimap.ops import Array, ops_for
+from phimap.records import Record, of_entries, of_number
+from phimap.tables import EncodedColumn, TableEncoder
+from phimap.tables.frames import cells_of, check_frame, is_frame, is_numbers
+
+
+@dataclass(frozen=True)
+class InputEncoding(Record):
+    """What rows of a learner are: their columns, and the encoder that makes numbers of data frames.
+
+    Attributes
+    ----------
+    learner : str
+        Name of the class of the learner, for messages.
+    n_features : int
+        Columns of the rows that users give.
+    names : ndarray of shape (n_features,) or None
+        Names of these columns; None where the training rows had none.
+    image_shape : tuple of int or None
+        Height, width and channels, where rows were images.
+    sparse : bool
+        Whether rows are CSR.
+    encoder : TableEncoder or None
+        Fitted; None where the training rows were numbers.
+    """
+
+    learner: str
+    n_features: int = field(metadata=of_number(least=1))
+    names: np.ndarray | None = field(default=None, metadata=of_entries("any"))
+    image_shape: tuple[int, int, int] | None = None
+    sparse: bool = False
+    encoder: TableEncoder | None = None
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        names, shape, encoder = self.names, self.image_shape, self.encoder
+        yield names is None or names.shape == (self.n_features,), "a name for each column"
+        yield shape is None or prod(shape) == self.n_features, "images of its rows"
+        yield encoder is None or encoder.n_features_in_ == self.n_features, "an encoder of its columns"
+
+    @classmethod
+    def of_numbers(cls, X: Any, learner: str) -> tuple[InputEncoding, Array]:
+        """Return the inputs of which `X`, the first rows of a learner, are an example, and these rows checked."""
+        columns = _columns_class(learner)()
+        rows = _checked(columns, X, reset=True)
+        names = getattr(columns, "feature_names_in_", None)
+        return cls(learner, columns.n_features_in_, names, columns.image_shape_, sparse.issparse(rows)), rows
+
+    @classmethod
+    def of_encoder(cls, encoder: TableEncoder, learner: str) -> InputEncoding:
+        """Return the inputs that a fitted encoder makes rows of."""
+        names = np.array([column.name for column in encoder.columns_], dtype=object)
+        return cls(learner, encoder.n_features_in_, names, None, encoder.is_sparse_, encoder)
+
+    @property
+    def width(self) -> int:
+        """Columns d of the rows that the kernel sees."""
+        return self.n_features if self.encoder is None else self.encoder.n_columns_out_
+
+    @property
+    def column_names(self) -> np.ndarray:
+        """Names of the columns that the kernel sees, their numbers where they have none."""
+        if self.encoder is not None:
+            return self.encoder.get_feature_names_out()
+        return np.arange(self.width) if self.names is None else self.names
+
+    @property
+    def encodings(self) -> tuple[EncodedColumn, ...]:
+        """The encoding of each column of a data frame."""
+        return () if self.encoder is None else self.encoder.columns_
+
+    def takes_frame(self, X: Any) -> bool:
+        """Whether rows are a data frame that is to be encoded."""
+        return self.encoder is not None and is_frame(X)
+
+    def rows(self, X: Any) -> Array:
+        """Checked rows of numbers (r, d); frames are encoded where the training rows were.
+
+        An array as wide as encoded rows is taken for encoded rows.
+
+        Raises
+        ------
+        ValueError
+            If `X` has another width or other columns than in `fit`, is empty, or is not finite.
+        """
+        check_frame(X)
+        if self.encoder is not None:
+            return self.encoder.transform(X) if is_frame(X) else self._encoded_rows(X)
+        columns = _columns_class(self.learner)()
+        columns.n_features_in_, columns.image_shape_ = self.n_features, self.image_shape
+        if self.names is not None:
+            columns.feature_names_in_ = self.names
+        return _checked(columns, X, reset=False)
+
+    def training_rows(self, X: Any) -> Array:
+        """As `rows`, all of them CSR or all dense: the scaling is for rows of one kind, of which a sample is kept."""
+        rows = self.rows(X)
+        if self.sparse == sparse.issparse(rows):
+            return rows
+        return rows.toarray() if sparse.issparse(rows) else sparse.csr_matrix(ops_for(rows).to_host(rows))
+
+    def typical_rows(self, typical: Any) -> Any:
+        """Rows like `typical`, rows of a Dask collection, or like those that the encoder makes of them."""
+        return typical if self.encoder is None else np.zeros((1, self.width), np.float32)
+
+    def settled(self) -> InputEncoding:
+        """The inputs once their encoder has encoded all training rows."""
+        if self.encoder is not None:
+            # The encoder drops, in place, what only training rows need.
+            self.encoder.forget_rows().forget_folds()
+        return self
+
+    def _encoded_rows(self, X: Any) -> Array:
+        if getattr(X, "ndim", 0) != 2 or X.shape[1] != self.width or X.dtype.kind not in "fiu":
+            raise ValueError(
+                f"`X` must be a data frame with the columns seen in fit, got {type(X).__name__} of shape "
+                f"{np.shape(X)}. Give a frame, or rows of the {self.width} numbers that `encoder_` makes of one."
+            )
+        check_finite(X)
+        return X.astype(np.float32, copy=False)
+
+
+@cache
+def _columns_class(learner: str) -> Any:
+    """A class on whose objects scikit-learn's checks keep and compare columns: their messages name the class."""
+    return type(learner, (BaseEstimator,), {})
+
+
+def _checked(columns: Any, X: Any, *, reset: bool) -> Array:
+    """`check_samples`, whose error about text names the first cell of text."""
+    check_frame(X)
+    try:
+        return check_samples(columns, X, reset=reset)
+    except ValueError as error:
+        if (found := _first_text(X)) is None:
+            raise
+        where, text = found
+        remedy = "encode='auto'" if is_frame(X) else "a data frame, whose columns are encoded,"
+        raise ValueError(
+            f"`X` must hold numbers, got {text!r} in {where}: could not convert string to float. Use {remedy} or "
+            "encode the column."
+        ) from error
+
+
+def unfitted_encoder(
+    encode: str | TableEncoder | None,
+    frames: Iterable[Any],
+    *,
+    labels: bool,
+    numbers: Callable[[Any], bool] = is_numbers,
+) -> TableEncoder | None:
+    """The encoder to be fitted, where one of the `frames` needs it; else None.
+
+    Parameters
+    ----------
+    encode : "auto", None or TableEncoder
+        The parameter of a learner.
+    frames : iterable
+        Rows; those that are no data frames need no encoder.
+    labels : bool
+        Whether targets are labels.
+    numbers : callable
+        Whether a frame holds complete numbers.
+    """
+    given = isinstance(encode, TableEncoder)
+    if not given and encode not in ("auto", None):
+        raise ValueError(
+            f"`encode` must be 'auto', None or a TableEncoder, got {encode!r}. Use 'auto' to encode frames."
+        )
+    if encode is None or not any(is_frame(X) and (given or not numbers(X)) for X in frames):
+        return None
+    encoder: Any = clone(encode) if given else TableEncoder()
+    return encoder.set_params(target_type="classes" if labels else "continuous")
+
+
+def frames_in(batches: Iterable[Any]) -> Iterator[Any]:
+    """The frames of batches, if the first one has a frame."""
+    rows = (batch[0] if isinstance(batch, tuple | list) and batch else None for batch in batches)
+    return takewhile(is_frame, rows)
+
+
+def _first_text(X: Any) -> tuple[str, str] | None:
+    """Place and content of the first cell of a frame or an array that is text; None where there is none."""
+    if is_frame(X):
+        texts = ((f"column {name!r}", cells) for name, cells in cells_of(X).items() if cells.is_text)
+        for where, cells in texts:
+            for row in np.flatnonzero(np.isnan(cells.numbers()) & ~cells.missing):
+                return f"{where} at row {row}", cells.texts[cells.codes[row]]
+        return None
+    array = np.asarray(X)
+    if array.dtype.kind not in "OUS" or array.ndim != 2:
+        return None
+    for row, column in np.ndindex(array.shape):
+        cell = array[row, column]
+        if isinstance(cell, str | bytes) and not _is_number(cell):
+            return f"column {column} at row {row}", str(cell)
+    return None
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

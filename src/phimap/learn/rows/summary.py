@@ -1,0 +1,191 @@
+"""The summary of training rows that one pass gives: moments, ranges, classes and random samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from phimap.learn.rows.accumulator import Accumulator
+from phimap.learn.rows.batches import require_sample, sample_bytes
+from phimap.learn.rows.column_range import ColumnRange
+from phimap.learn.rows.extreme_targets import LARGEST_TARGET, ExtremeTargets, largest_target
+from phimap.learn.rows.labels import Labels
+from phimap.learn.rows.reservoir import CAPACITY, Reservoir
+from phimap.learn.rows.scaling import ColumnMoments
+from phimap.ops import Array, ops_for
+from phimap.records import Record, of_floats, of_number
+
+#: Distinct targets up to which numbers may be labels of classes, where the task is not known yet.
+MOST_LABELS = 1000
+
+
+@dataclass
+class RowSummary(Record, Accumulator):
+    """A summary of training rows ``(X, y, weights)``, updated batch by batch.
+
+    Attributes
+    ----------
+    sample : Reservoir
+        A random sample of the rows.
+    wider_sample : Reservoir or None
+        The same rows and more, where the map or the search needs more.
+    labels : Labels or None
+        The distinct targets; None where targets are numbers, or more than `most_labels`.
+    extremes : ExtremeTargets
+        Of targets that are numbers.
+    numbers : bool
+        Whether all targets so far are numbers that a regressor takes.
+    most_labels : int or None
+        Distinct targets beyond which `labels` is dropped; None keeps all.
+    moments : ColumnMoments or None
+        None before the first batch.
+    columns : ColumnRange
+        Empty for CSR rows.
+    n_rows : int
+        Rows seen.
+    low, high : ndarray of shape (t,) or None
+        Range of the targets that are numbers.
+    budget : int or None
+        Bytes for the samples and what is made of them: rows that do not fit are refused. None sets no bound.
+    """
+
+    sample: Reservoir
+    wider_sample: Reservoir | None
+    labels: Labels | None
+    extremes: ExtremeTargets = field(default_factory=ExtremeTargets)
+    numbers: bool = True
+    most_labels: int | None = field(default=None, metadata=of_number(least=0))
+    moments: ColumnMoments | None = None
+    columns: ColumnRange = field(default_factory=ColumnRange)
+    n_rows: int = field(default=0, metadata=of_number(least=0))
+    low: np.ndarray | None = field(default=None, metadata=of_floats("t"))
+    high: np.ndarray | None = field(default=None, metadata=of_floats("t"))
+    budget: int | None = field(default=None, metadata=of_number(least=0))
+
+    @classmethod
+    def start(
+        cls, first_row: int, *, seed: int, labels: bool | None, map_rows: int = 0, budget: int | None = None
+    ) -> RowSummary:
+        """Return the summary of no rows, for rows from `first_row` of a stream on.
+
+        Parameters
+        ----------
+        first_row : int
+        seed : int
+            Seed of the sample.
+        labels : bool or None
+            Whether targets are labels; None where that is not known yet.
+        map_rows : int, default=0
+            Rows for the map and the search, where they are more than the sample has.
+        budget : int, optional
+            Bytes for the samples and what is made of them; None sets no bound.
+        """
+        wider = None
+        if map_rows > CAPACITY:
+            # With one seed, these rows begin with those of the sample.
+            most_bytes = None if budget is None else sample_bytes(budget, wider=True)
+            wider = Reservoir(seed, first_row, most_rows=map_rows, most_bytes=most_bytes)
+        sample = Reservoir(seed, first_row, most_bytes=None if budget is None else sample_bytes(budget))
+        return cls(
+            sample,
+            wider,
+            None if labels is False else Labels(),
+            numbers=labels is not True,
+            most_labels=MOST_LABELS if labels is None else None,
+            budget=budget,
+        )
+
+    @property
+    def map_sample(self) -> Reservoir:
+        """The rows for the map and the search."""
+        return self.sample if self.wider_sample is None else self.wider_sample
+
+    def update(self, rows: Array, targets: Any, weights: np.ndarray | None = None) -> None:
+        """Add rows (r, d) with their checked targets, (r,) or (r, t), and weights (r,)."""
+        if self.budget is not None and not sparse.issparse(rows):
+            require_sample(self.n_rows + rows.shape[0], rows.shape[1] * ops_for(rows).dtype.itemsize, self.budget)
+        if self.moments is None:
+            self.moments = ColumnMoments.empty(rows.shape[1])
+        self.moments.update(rows, weights)
+        self.columns.update(rows)
+        self.sample.update(rows, targets, weights)
+        if self.wider_sample is not None:
+            self.wider_sample.update(rows, targets, weights)
+        self.n_rows += rows.shape[0]
+        self._add_numbers(targets)
+        self._add_labels(targets, weights)
+
+    def merge(self, later: Self) -> None:
+        if later.moments is None:
+            return
+        if self.moments is None:
+            self.moments = ColumnMoments.empty(later.moments.mean.size)
+        self.moments.merge(later.moments)
+        self.columns.merge(later.columns)
+        self.sample.join(later.sample)
+        if self.wider_sample is not None and later.wider_sample is not None:
+            self.wider_sample.join(later.wider_sample)
+        self.n_rows += later.n_rows
+        self.numbers = self.numbers and later.numbers
+        if self.labels is not None and later.labels is not None:
+            self.labels.merge(later.labels)
+        else:
+            self.labels = None
+        if later.low is not None and later.high is not None:
+            self._widen(later.low, later.high)
+        self.extremes.merge(later.extremes)
+
+    @property
+    def state(self) -> RowSummary:
+        return self
+
+    def resume(self, state: RowSummary) -> None:
+        for part in fields(state):
+            setattr(self, part.name, getattr(state, part.name))
+
+    def for_targets(self, *, labels: bool) -> RowSummary | None:
+        """The summary for targets that are labels, or numbers; None where the targets are not.
+
+        A summary that was started for one kind of target is itself. It shares memory with this one.
+        """
+        if self.most_labels is None:
+            return self
+        if labels:
+            kept = {"low": None, "high": None, "extremes": ExtremeTargets(), "numbers": False, "most_labels": None}
+            return None if self.labels is None else replace(self, **kept)
+        if not self.numbers:
+            return None
+        samples = {name: _with_numbers(getattr(self, name)) for name in ("sample", "wider_sample")}
+        return replace(self, labels=None, most_labels=None, **samples)
+
+    def _add_numbers(self, targets: np.ndarray) -> None:
+        """Add the range and the extremes of targets, if all targets so far are numbers."""
+        if not self.numbers:
+            return
+        if self.most_labels is not None:
+            self.numbers = targets.dtype.kind in "fiu" and largest_target(targets) <= LARGEST_TARGET
+            if not self.numbers:
+                return
+            targets = targets.astype(np.float64)
+        self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))
+        self.extremes.update(targets)
+
+    def _add_labels(self, targets: Any, weights: np.ndarray | None) -> None:
+        """Add labels, until they are too many."""
+        if self.labels is not None:
+            self.labels.update(targets, weights)
+            if self.most_labels is not None and self.labels.size > self.most_labels:
+                self.labels = None
+
+    def _widen(self, low: np.ndarray, high: np.ndarray) -> None:
+        """Widen the range of the targets to (t,) values."""
+        self.low = low if self.low is None else np.minimum(self.low, low)
+        self.high = high if self.high is None else np.maximum(self.high, high)
+
+
+def _with_numbers(sample: Reservoir | None) -> Reservoir | None:
+    """A sample whose targets are float64."""
+    return sample if sample is None or sample.y is None else replace(sample, y=sample.y.astype(np.float64))

@@ -1,0 +1,164 @@
+"""The settings of a fit: the parameters of a learner, checked once, and the byte budget, read once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phimap._random import named_streams, seed_sequence
+from phimap._validation import check_choice, check_integer, is_none
+from phimap._warnings import caller_level
+from phimap.learn.ridge.alpha import check_alpha
+from phimap.learn.ridge.left_out import rows_in_passes
+from phimap.learn.rows.reservoir import CAPACITY
+from phimap.learn.rows.scaling import check_standardisation
+from phimap.learn.search.effort import EFFORTS, Effort
+from phimap.learn.search.kernel import KernelSpec
+from phimap.learn.search.width import most_components
+from phimap.random_map import FIT_ROWS, RandomMap
+
+# Roles of the named random streams.
+_ROLES = ("sample", "map", "probes", "solver", "variance", "search")
+
+
+class Compute(NamedTuple):
+    """Where and with how much a model is computed; its outputs do not depend on `memory` and `n_jobs`.
+
+    Attributes
+    ----------
+    device : str
+    n_jobs : int or None
+    memory : int
+        Byte budget.
+    """
+
+    device: str
+    n_jobs: int | None
+    memory: int
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """The settings of one fit.
+
+    Attributes
+    ----------
+    kernel : KernelSpec
+    n_components : int or "auto"
+    loss : str
+    alpha : float or "auto"
+    effort : Effort
+    corrections : bool
+        Whether corrections are to be tried.
+    standardize : str or bool
+    solver : {"auto", "cholesky", "cg"}
+    class_weight : object
+        Of a classifier; checked against the classes once they are known.
+    compute : Compute
+    seed : SeedSequence
+    verbose : bool
+    """
+
+    kernel: KernelSpec
+    n_components: int | str
+    loss: str
+    alpha: float | str
+    effort: Effort
+    corrections: bool
+    standardize: str | bool
+    solver: str
+    class_weight: Any
+    compute: Compute
+    seed: np.random.SeedSequence
+    verbose: bool
+
+    @classmethod
+    def of(
+        cls,
+        params: Mapping[str, Any],
+        losses: tuple[str, ...],
+        memory: int,
+        seed: np.random.SeedSequence | None = None,
+    ) -> FitSettings:
+        """Check the parameters of a learner with one of these `losses`.
+
+        Parameters
+        ----------
+        params : mapping
+        losses : tuple of str
+        memory : int
+            Byte budget of the fit.
+        seed : SeedSequence, optional
+            Seed of a fit that goes on; None takes ``params["random_state"]``.
+        """
+        if not is_none(params["corrections"]):
+            check_choice("corrections", params["corrections"], ("auto",))
+        kernel = KernelSpec.of(params["kernel"], params["length_scale"], params["metric"])
+        n_components = params["n_components"]
+        if isinstance(n_components, str):
+            check_choice("n_components", n_components, ("auto",))
+        else:
+            n_components = check_integer("n_components", n_components, least=1)
+        return cls(
+            kernel,
+            n_components,
+            check_choice("loss", params["loss"], losses),
+            check_alpha(params["alpha"]),
+            EFFORTS[check_choice("effort", params["effort"], tuple(EFFORTS))],
+            not is_none(params["corrections"]),
+            check_standardisation(params["standardize"]),
+            check_choice("solver", params["solver"], ("auto", "cholesky", "cg")),
+            params.get("class_weight"),
+            Compute(params["device"], params["n_jobs"], memory),
+            seed_sequence(params["random_state"]) if seed is None else seed,
+            bool(params["verbose"]),
+        )
+
+    @property
+    def memory(self) -> int:
+        """Byte budget of the fit."""
+        return self.compute.memory
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads."""
+        return self.compute.n_jobs
+
+    def stream(self, role: str) -> np.random.Generator:
+        """The random stream of a role, begun anew."""
+        return named_streams(self.seed, *_ROLES)[role]
+
+    @property
+    def searches_kernel(self) -> bool:
+        """Whether the kernel itself is to be chosen."""
+        return isinstance(self.kernel.kernel, str) and self.kernel.kernel == "auto"
+
+    @property
+    def most_width(self) -> int:
+        """The width that is asked for, or the largest that may be chosen; a map has a width of its own."""
+        return most_components(self.memory) if isinstance(self.n_components, str) else int(self.n_components)
+
+    def width_for(self, n_columns: int) -> int:
+        """Largest width of the features of rows of so many columns."""
+        kernel = self.kernel.kernel
+        return kernel.output_width(n_columns) if isinstance(kernel, RandomMap) else self.most_width
+
+    @property
+    def map_rows(self) -> int:
+        """Rows that the first pass samples for the map and the search."""
+        width = self.most_width
+        rows = self.kernel.rows_to_fit(width)
+        rows += CAPACITY if rows > FIT_ROWS else 0
+        rows = max(rows, rows_in_passes(self.loss, self.solver, self.kernel.kernel, width))
+        if self.kernel.may_search() or self.n_components == "auto":
+            rows = max(rows, self.effort.n_rows[-1])
+        return rows
+
+    def warn_of_ignored(self) -> None:
+        """Warn of a parameter that has no effect."""
+        if (ignored := self.kernel.ignored()) is not None:
+            warnings.warn(ignored, UserWarning, stacklevel=caller_level())

@@ -1,0 +1,181 @@
+"""Targets of classification."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from numbers import Number
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import column_or_1d
+
+from phimap._validation import check_finite
+from phimap._warnings import caller_level
+from phimap.learn.rows.weights import LEAST_WEIGHT, MOST_WEIGHT
+from phimap.learn.targets.base import Targets
+from phimap.ops import to_host
+from phimap.records import equal_records, of_entries, of_floats
+
+if TYPE_CHECKING:
+    from phimap.learn.rows.summary import RowSummary
+
+# In a table of so few rows, every row may well be a class of its own.
+_FEW_ROWS = 20
+
+
+@dataclass(frozen=True)
+class Classes(Targets):
+    """Labels of classes (n,).
+
+    Two classes are encoded as one number, -1 or 1, more classes as one-hot rows.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (k,) or None
+        All labels, sorted; None before they are learned.
+    factors : ndarray of shape (k,) or None
+        Weights of the classes; None where all are one.
+    """
+
+    labels: np.ndarray | None = field(default=None, metadata=of_entries("any", "k"))
+    factors: np.ndarray | None = field(default=None, metadata=of_floats("k", least=0))
+
+    has_labels: ClassVar[bool] = True
+    units: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.labels is None or (self.labels.ndim == 1 and self.labels.size > 1), "two classes at least"
+
+    @classmethod
+    def of_first(cls, y: Any, n_rows: int) -> Self:
+        return cls()
+
+    def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
+        labels = None if summary.labels is None else summary.labels.values
+        if summary.labels is None or labels is None or labels.size < 2:
+            raise ValueError(f"`y` must hold at least 2 classes, got {0 if labels is None else labels.size} class.")
+        # All rows are counted, since a short batch may hold many classes.
+        if summary.n_rows > _FEW_ROWS and 2 * labels.size > summary.n_rows:
+            warnings.warn(
+                f"`y` holds {labels.size} classes in {summary.n_rows} rows, which look like a regression target. "
+                "Use KernelRegressor if they are numbers.",
+                stacklevel=caller_level(),
+            )
+        return type(self)(labels, class_factors(class_weight, labels, summary.labels.weights))
+
+    @property
+    def known(self) -> np.ndarray:
+        """The labels, which have been learned."""
+        assert self.labels is not None
+        return self.labels
+
+    @property
+    def n_outputs(self) -> int:
+        return _n_outputs(self.known.size)
+
+    def n_outputs_of(self, y: np.ndarray) -> int:
+        return max(1, _n_outputs(np.unique(y).size))
+
+    def check(self, y: Any, n_rows: int) -> np.ndarray:
+        y = column_or_1d(to_host(y), warn=True)
+        if y.dtype.kind == "f":
+            check_finite(y, "y")
+        elif y.dtype.kind == "O":
+            _check_objects(y)
+        kind = type_of_target(y, input_name="y")
+        if kind not in ("binary", "multiclass"):
+            raise ValueError(
+                f"Unknown label type: {kind}. `y` must hold classes; use KernelRegressor for other targets."
+            )
+        if y.shape[0] != n_rows:
+            raise ValueError(
+                f"`y` must have one label per sample, got {y.shape[0]} for inconsistent numbers of samples: "
+                f"X has {n_rows}."
+            )
+        return y
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        index = self._index(y)
+        return np.where(index == 1, 1.0, -1.0)[:, None] if self.known.size == 2 else np.eye(self.known.size)[index]
+
+    def signs(self, y: np.ndarray) -> np.ndarray:
+        """Labels as signs (r, t): 1 for the class of the row, -1 for the others."""
+        return np.where(self.encode(y) > 0, 1.0, -1.0)
+
+    def weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
+        if self.factors is None:
+            return weights
+        factors = self.factors[np.searchsorted(self.known, y)]
+        return factors if weights is None else weights * factors
+
+    def decode(self, scores: np.ndarray) -> np.ndarray:
+        index = (scores[:, 0] > 0).astype(np.intp) if self.known.size == 2 else scores.argmax(axis=1)
+        return self.known[index]
+
+    def same(self, other: Targets) -> bool:
+        return (
+            isinstance(other, Classes)
+            and np.array_equal(self.known, other.known)
+            and equal_records(self.factors, other.factors)
+        )
+
+    def check_announced(self, classes: Any) -> None:
+        """Raise if a further call of `partial_fit` names other `classes` than the first one did."""
+        if classes is not None and not np.array_equal(np.unique(classes), self.known):
+            raise ValueError(
+                f"`classes` must be those of the first call, {self.known.tolist()}, got {list(classes)}. "
+                "Leave it out in later calls."
+            )
+
+    def _index(self, y: np.ndarray) -> np.ndarray:
+        """Places (r,) of labels among those known."""
+        index = np.searchsorted(self.known, y)
+        unknown = self.known[np.minimum(index, self.known.size - 1)] != y
+        if unknown.any():
+            raise ValueError(
+                f"`y` must hold labels among classes_, got {y[unknown].tolist()[0]!r}. "
+                "Name all labels in the first call: partial_fit(X, y, classes=...)."
+            )
+        return index
+
+
+def _n_outputs(n_classes: int) -> int:
+    """One number separates two classes; more classes have one each."""
+    return 1 if n_classes == 2 else n_classes
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, counts: np.ndarray | None) -> np.ndarray | None:
+    """Weights of the `classes`, whose rows have the total weights `counts`; None where all are one."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str) and class_weight == "balanced" and counts is not None:
+        factors = counts.sum() / (classes.size * counts)
+    elif isinstance(class_weight, dict):
+        factors = compute_class_weight(class_weight, classes=classes, y=classes)
+        for label, factor in zip(classes.tolist(), factors.tolist(), strict=True):
+            if not LEAST_WEIGHT <= factor <= MOST_WEIGHT:
+                raise ValueError(
+                    f"`class_weight` must lie between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}, got {factor:g} for "
+                    f"{label!r}. Leave out the rows of a class that is not to count."
+                )
+    else:
+        raise ValueError(
+            f"`class_weight` must be None, 'balanced' or a dict of weights by class, got {class_weight!r}. "
+            "Use 'balanced' where classes are of unequal size."
+        )
+    return None if (factors == 1).all() else factors
+
+
+def _check_objects(y: np.ndarray) -> None:
+    """Raise unless the objects `y` (n,) are text or numbers, none of them missing."""
+    for row, label in enumerate(y):
+        # Only NaN differs from itself.
+        if not isinstance(label, str | bytes | Number | np.generic) or label != label:
+            raise ValueError(
+                f"`y` must hold labels that are text or numbers, got {label!r} at row {row}. Fill it in, or drop such "
+                "rows."
+            )

@@ -1,0 +1,135 @@
+"""Targets of regression."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from phimap._validation import check_finite
+from phimap._warnings import caller_level
+from phimap.learn.rows.extreme_targets import LARGEST_TARGET, ExtremeTargetWarning, largest_target
+from phimap.learn.targets.base import Targets
+from phimap.learn.targets.robust_targets import RobustTargets
+from phimap.learn.targets.target_units import TargetUnits, check_range, refuse_labels
+from phimap.records import equal_records, of_number
+
+if TYPE_CHECKING:
+    from phimap.learn.rows.summary import RowSummary
+
+# Huber's loss clips targets at so many robust standard deviations from the median. For the solver the bound is so far
+# out that it changes no slope of the loss. The search for a kernel minimises squared errors: there it is near, so that
+# a few wild targets do not decide.
+_FARTHEST, _FARTHEST_SEARCHED = 1000.0, 5.0
+
+
+@dataclass(frozen=True)
+class Numbers(Targets):
+    """Numeric targets (n,) or (n, t).
+
+    Attributes
+    ----------
+    n_targets : int
+    single_column : bool
+        Whether targets are vectors (n,).
+    units : TargetUnits or None
+        Units of the encoded targets; None where they are encoded as they are.
+    clip : RobustTargets or None
+        With Huber's loss, the centre and spread by which wild targets are clipped.
+    """
+
+    n_targets: int = field(metadata=of_number(least=1))
+    single_column: bool
+    units: TargetUnits | None = None
+    clip: RobustTargets | None = None
+
+    has_labels: ClassVar[bool] = False
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield self.n_targets == 1 or not self.single_column, "one target in a single column"
+
+    @classmethod
+    def of_first(cls, y: Any, n_rows: int) -> Self:
+        checked = check_numbers(y, n_rows)
+        return cls(1 if checked.ndim == 1 else checked.shape[1], checked.ndim == 1)
+
+    def learned(self, summary: RowSummary, *, loss: str, class_weight: Any) -> Self:
+        low, high = summary.low, summary.high
+        assert low is not None
+        assert high is not None
+        clip = None
+        if loss == "huber":
+            clip = RobustTargets.of_sample(summary.sample.y, summary.sample.weights)
+            low, high = (clip.clipped(end, _FARTHEST) for end in (low, high))
+        elif (message := summary.extremes.message("`y`")) is not None:
+            warnings.warn(
+                f"{message} With loss='huber' it does not.", ExtremeTargetWarning, stacklevel=caller_level()
+            )
+        units = TargetUnits.of_range(low, high)
+        return replace(self, units=None if units.plain else units, clip=clip)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_targets
+
+    def n_outputs_of(self, y: np.ndarray) -> int:
+        return self.n_targets
+
+    def check(self, y: Any, n_rows: int) -> np.ndarray:
+        y = check_numbers(y, n_rows)
+        n_targets = 1 if y.ndim == 1 else y.shape[1]
+        if n_targets != self.n_targets:
+            raise ValueError(
+                f"`y` must have as many targets as in the first rows, {self.n_targets}, got {n_targets}. "
+                "Give every batch the same targets."
+            )
+        return y.reshape(n_rows) if self.single_column else y.reshape(n_rows, n_targets)
+
+    def encode(self, y: np.ndarray) -> np.ndarray:
+        y = y.reshape(y.shape[0], -1)
+        if self.clip is not None:
+            y = self.clip.clipped(y, _FARTHEST)
+        return check_range(y) if self.units is None else self.units.apply(y)
+
+    def decode(self, scores: np.ndarray) -> np.ndarray:
+        return scores[:, 0] if self.single_column else scores
+
+    def same(self, other: Targets) -> bool:
+        return (
+            isinstance(other, Numbers)
+            and self.n_targets == other.n_targets
+            and equal_records(self.units, other.units)
+        )
+
+    def for_search(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return Y if self.clip is None else RobustTargets.of_sample(Y, weights).clipped(Y, _FARTHEST_SEARCHED)
+
+
+def check_numbers(y: Any, n_rows: int) -> np.ndarray:
+    """`y` as float64 numbers (n_rows,) or (n_rows, t)."""
+    try:
+        targets = check_array(
+            y, ensure_2d=False, allow_nd=False, dtype="numeric", ensure_all_finite=False, input_name="y"
+        )
+        if targets.dtype.kind in "mM":
+            refuse_labels(targets.astype(str), None)
+        y = targets.astype(np.float64, copy=False)
+    except (ValueError, TypeError) as error:
+        refuse_labels(y, error)
+        raise
+    if y.ndim not in (1, 2) or y.shape[0] != n_rows:
+        raise ValueError(
+            f"`y` must have one row per sample, got shape {y.shape} for inconsistent numbers of samples: "
+            f"X has {n_rows}."
+        )
+    check_finite(y, "y")
+    if (largest := largest_target(y)) > LARGEST_TARGET:
+        raise ValueError(
+            f"`y` must lie within {LARGEST_TARGET:g} of 0, whose squares float64 holds, got {largest:g}. Rescale y."
+        )
+    return y
+
