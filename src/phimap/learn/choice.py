@@ -13,12 +13,13 @@ from phimap.learn.linear import LinearOutputs
 from phimap.learn.rows.first_pass import FirstPass
 from phimap.learn.rows.scaling import Scaling, Squash
 from phimap.learn.search.effort import EFFORTS
-from phimap.learn.search.families import Family
+from phimap.learn.search.families import KernelFamily
 from phimap.learn.search.kernel import KernelSpec, median_kernel
+from phimap.learn.search.log import SearchLog, TrialLog
 from phimap.learn.search.metric import metric_of
 from phimap.learn.search.mixture import fitted_mixture
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import SearchLog, SearchResult, best_scaling, is_open, search
+from phimap.learn.search.search import SearchResult, best_scaling, is_open, search
 from phimap.ops import Array
 from phimap.random_map import RandomMap
 
@@ -59,8 +60,8 @@ class KernelChoice(LinearOutputs):
             sample = self._search_sample(first_pass)
             found = fitted_mixture(sample, EFFORTS[self.effort], seed=seed, n_jobs=self.n_jobs)
         elif is_open(families):
-            entries: list[tuple] = []
-            sample = self._squashed(first_pass, families, seed, entries)
+            log = TrialLog()
+            sample = self._squashed(first_pass, families, seed, log)
             found = search(
                 families,
                 sample,
@@ -68,7 +69,7 @@ class KernelChoice(LinearOutputs):
                 seed=seed,
                 n_jobs=self.n_jobs,
                 most_components=self._new_width(),
-                entries=entries,
+                log=log,
             )
         else:
             found = SearchResult(median_kernel(families[0], rows, weights), families[0], None, None)
@@ -77,7 +78,7 @@ class KernelChoice(LinearOutputs):
         return found
 
     def _squashed(
-        self, first_pass: FirstPass, families: Sequence[Family], seed: int, entries: list[tuple]
+        self, first_pass: FirstPass, families: Sequence[KernelFamily], seed: int, log: TrialLog
     ) -> SearchSample:
         """The sample to search on; heavy tails are squashed, then and ever after, where that lowers the error."""
         plain, X = self._search_sample(first_pass), first_pass.map_sample.X
@@ -90,7 +91,7 @@ class KernelChoice(LinearOutputs):
         before, self.scaling_ = self.scaling_, Scaling.squashed(squash, X)
         other = self._search_sample(first_pass)
         effort = EFFORTS[self.effort]
-        if best_scaling(families, [plain, other], effort, seed=seed, n_jobs=self.n_jobs, entries=entries):
+        if best_scaling(families, [plain, other], effort, seed=seed, n_jobs=self.n_jobs, log=log):
             return other
         self.scaling_ = before
         return plain

@@ -40,8 +40,8 @@ from phimap.learn.rows.validation import ValidationRows, n_held_out
 from phimap.learn.rows.weights import check_mean_weight
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.kernel import map_of_family
+from phimap.learn.search.log import SearchLog
 from phimap.learn.search.metric import inverse_root
-from phimap.learn.search.search import SearchLog
 from phimap.learn.search.width import choose_width, most_components
 from phimap.learn.solver import HeldOutScores, LinearSolution, Problem
 from phimap.ops import Array, ops_for, single_threaded_blas
@@ -316,7 +316,7 @@ class StreamedFit(GatheredFit):
         """The width that is asked for, or the most that may be chosen; a map brings its own."""
         if isinstance(self.n_components, str):
             check_choice("n_components", self.n_components, ("auto",))
-            return most_components(self.memory)
+            return most_components(memory_budget(self.memory))
         return check_integer("n_components", self.n_components, least=1)
 
     def _streams(self) -> dict[str, np.random.Generator]:
