@@ -116,7 +116,7 @@ def _check(options: FitOptions) -> None:
 def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Result:
     start = time.perf_counter()
     # The learner takes the solver that fits.
-    most = most_components(options.memory) if isinstance(options.features, str) else options.features
+    most = most_components(memory_budget(options.memory)) if isinstance(options.features, str) else options.features
     kept = min(RidgeSolver.memory(None, most), memory_in_passes(most))
     rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
     # Beside what the solver holds and a batch there may be room for rows that need not be read again.

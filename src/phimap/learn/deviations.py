@@ -74,7 +74,10 @@ class StandardDeviations(StreamedFit):
         errors, ratios, inputs, weights = (_joined(list(column)) for column in zip(*parts, strict=True))
         judges, corrected = self._judges(sample.X), None
         if self.corrections_ is not None:
-            judges, errors[judges] = (known := self.corrections_.blind_errors(np.sort(self._sample.keys)))[0], known[1]
+            judges, errors[judges] = (
+                (known := self.corrections_.validation_errors(np.sort(self._sample.keys)))[0],
+                known[1],
+            )
         errors, ratios = errors[judges], ratios[judges]
         inputs, weights = (None if column is None else column[judges] for column in (inputs, weights))
         if self.corrections_ is not None:
@@ -138,7 +141,7 @@ class StandardDeviations(StreamedFit):
             inputs = None
             if rows.shape[1] <= MOST_COLUMNS:
                 inputs = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-            beyond = np.zeros(len(Z)) if self.corrections_ is None else self.corrections_.beyond(rows)
+            beyond = np.zeros(len(Z)) if self.corrections_ is None else self.corrections_.out_of_range(rows)
             yield part, Points(Z, inputs, missing, beyond)
 
     def __getstate__(self) -> Any:

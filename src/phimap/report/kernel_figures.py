@@ -9,7 +9,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.ticker import NullFormatter
 
 from phimap._number_text import number_text
-from phimap.learn.search.search import SearchLog
+from phimap.learn.search.log import SearchLog
 from phimap.report.dependence import Dependence
 from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, legend_above, plain
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap._progress import Stage
-from phimap.learn.search.search import SearchLog
+from phimap.learn.search.log import SearchLog
 from phimap.report import bars, figures, kernel_figures
 from phimap.report.bars import Bars
 from phimap.report.curves import Curve, Curves

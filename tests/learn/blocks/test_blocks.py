@@ -76,21 +76,21 @@ def test_products_with_targets_and_weights(block, rng):
 def test_columns_copies_and_stacks(block):
     Z, index = block.to_host(), np.array([5, 3, 528])
     np.testing.assert_array_equal(block.columns(index).to_host(), Z[:, index])
-    kept = block.kept()
+    kept = block.host_copy()
     np.testing.assert_array_equal(kept.to_host(), Z)
-    np.testing.assert_array_equal(type(kept).joined([kept, kept]).to_host(), np.concatenate([Z, Z]))
+    np.testing.assert_array_equal(type(kept).stacked([kept, kept]).to_host(), np.concatenate([Z, Z]))
     np.testing.assert_array_equal(block.to_dense().to_host(), Z)
 
 
 def test_kept_blocks_have_memory_of_their_own():
     Z = np.ones((3, 2))
-    kept = feature_block(Z).kept()
+    kept = feature_block(Z).host_copy()
     Z[...] = 7
     np.testing.assert_array_equal(kept.to_host(), np.ones((3, 2)))
 
 
 def test_centred_rows(block, rng):
-    centred, Z = block.kept().centred(2), block.to_host()
+    centred, Z = block.host_copy().centred(2), block.to_host()
     C = Z - Z.mean(axis=0)
     A = rng.standard_normal((ROWS, 2))
     close(centred.mean, Z.mean(axis=0))
@@ -125,7 +125,7 @@ def test_products_of_rows_with_weights(block, rng):
 
 def test_centred_rows_with_weights(block, rng):
     weights = rng.exponential(size=ROWS)
-    centred, Z, root = block.kept().centred(2, weights), block.to_host(), np.sqrt(weights)[:, None]
+    centred, Z, root = block.host_copy().centred(2, weights), block.to_host(), np.sqrt(weights)[:, None]
     mean = np.average(Z, axis=0, weights=weights)
     C, A = root * (Z - mean), rng.standard_normal((ROWS, 2))
     close(centred.mean, mean)
@@ -187,7 +187,7 @@ def test_a_formed_block_is_the_block_of_its_rows(kind, rows, rng):
     close(block.columns(index).to_host(), Z[:, index])
     close(block.scaled(weights).to_host(), Z * weights[:, None])
     close(block.centred(1).gram().to_dense(), (Z - Z.mean(axis=0)) @ (Z - Z.mean(axis=0)).T)
-    close(LazyFeatureBlock.joined([block.kept(), block.kept()]).to_host(), np.vstack([Z, Z]))
+    close(LazyFeatureBlock.stacked([block.host_copy(), block.host_copy()]).to_host(), np.vstack([Z, Z]))
     if kind == "dense" and rows < ROWS:
         mutant.clear()
         block.times(V, 1)

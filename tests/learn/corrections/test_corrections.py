@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from phimap.learn.regions import fit
 
 from phimap.kernels import Matern
+from phimap.learn.corrections import fit
 from phimap.learn.corrections.residuals import Residuals
 
 KERNEL = Matern(nu=1.5, length_scale=0.3)
@@ -51,9 +51,9 @@ def test_beyond_the_data_is_twice_the_largest_step(rng, monkeypatch):
         for i in np.flatnonzero(left.held_out)
     ]
     assert found.reach == pytest.approx(max(steps))
-    np.testing.assert_array_equal(found.beyond(left.X), 0)
+    np.testing.assert_array_equal(found.out_of_range(left.X), 0)
     away = left.X[:1] + np.array([[1e3, 0.0]])
-    np.testing.assert_array_equal(found.beyond(away), 1)
+    np.testing.assert_array_equal(found.out_of_range(away), 1)
 
 
 def test_rows_of_weight_w_count_like_w_rows(rng):
@@ -75,7 +75,7 @@ def test_errors_of_the_rows_that_judge_are_of_models_without_them(rng):
     assert found.scale == other.scale
     np.testing.assert_allclose(other.errors, found.errors + 1e-3, atol=1e-12)
     np.testing.assert_array_equal(found.keys, np.sort(left.keys[left.held_out]))
-    judged, errors = found.blind_errors(left.keys)
+    judged, errors = found.validation_errors(left.keys)
     np.testing.assert_array_equal(judged, left.held_out)
     np.testing.assert_array_equal(errors[np.argsort(left.keys[judged])], found.errors)
 

@@ -13,9 +13,10 @@ from sklearn.linear_model import RidgeCV
 
 import phimap as pm
 from phimap.learn.search.effort import EFFORTS
-from phimap.learn.search.families import Family, default_families, landmarks, partners, radial
+from phimap.learn.search.families import KernelFamily, default_families, landmarks, partners, radial
 from phimap.learn.search.kernel import KernelSpec
-from phimap.learn.search.rung import Point, Rung
+from phimap.learn.search.log import TrialLog
+from phimap.learn.search.rung import KernelCandidate, Rung
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import search
 
@@ -45,11 +46,11 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
     X = rng.standard_normal((2500, 10))
     y = X[:, 0] + 0.3 * np.sin(2 * X[:, 3]) * X[:, 5]
     sample = SearchSample(X, y[:, None], np.ones(len(y)))
-    level = Rung(sample, 256, 0, 1)
+    level = Rung(sample, 256, 0, 1, TrialLog())
     # A metric that sees the first column alone, as one learned from a linear fit does.
     roots = (np.array([1.0, *[1e-2] * 9]) * np.sqrt(10),) * len(sample.folds())
     sharp = level.best_width(
-        replace(Point.start(radial(1.5, ()), level), kind="diagonal", round=1, roots=roots), (0, 1)
+        replace(KernelCandidate.start(radial(1.5, ()), level), kind="diagonal", round=1, roots=roots), (0, 1)
     )
     followed, tempered = level.follow(sharp, 8), level.tempered(sharp, 8)
     assert tempered.error < 0.7 * min(sharp.error, followed.error)
@@ -60,26 +61,26 @@ def test_every_row_is_a_landmark_of_the_additive_start_where_others_are_blind(rn
     X = rng.standard_normal((2100, 12))
     y = np.sin(2 * X[:, 4]) * X[:, 11] + 0.1 * rng.standard_normal(len(X))
     sample = SearchSample(X, y[:, None], np.ones(len(y)))
-    blind = Family("narrow", lambda _: pm.kernels.Gaussian(1e-2), False, (), landmarks)
+    blind = KernelFamily("narrow", lambda _: pm.kernels.Gaussian(1e-2), False, (), landmarks)
     additive = default_families(("diagonal",), 12)[-1]
 
-    entries = []
-    at_256 = {"seed": 0, "n_jobs": 1, "most_components": 256, "entries": entries}
+    log = TrialLog()
+    at_256 = {"seed": 0, "n_jobs": 1, "most_components": 256, "log": log}
     chosen = search([blind, additive], sample, EFFORTS["fast"], **at_256)
     assert set(np.argsort(chosen.root)[-2:]) == {4, 11}
     n_learned = len(sample.folds()[0][0])
-    assert {entry[4] for entry in entries if entry[0] == "additive"} == {n_learned}
+    assert {entry.n_components for entry in log.entries if entry.kernel == "additive"} == {n_learned}
     # The landmarks of small maps see far less.
-    level = Rung(sample, 256, 0, 1)
-    start = level.at_widths(Point.start(replace(additive, features=landmarks), level), (0,))[0]
-    assert start.error > 1.5 * min(entry[6] for entry in entries if entry[0] == "additive")
+    level = Rung(sample, 256, 0, 1, TrialLog())
+    start = level.at_widths(KernelCandidate.start(replace(additive, features=landmarks), level), (0,))[0]
+    assert start.error > 1.5 * min(entry.error for entry in log.entries if entry.kernel == "additive")
 
 
 def test_a_sum_of_kernels_serves_targets_of_two_scales(rng):
     X = rng.uniform(-1, 1, (2400, 2))
     y = X @ np.array([3.0, 2.0]) + 0.3 * np.sin(25 * X[:, 0])
-    level = Rung(SearchSample(X, y[:, None], np.ones(len(y))), 100, 0, 1)
-    narrow = level.best_width(Point.start(radial(1.5, ()), level), (-2, -1))
+    level = Rung(SearchSample(X, y[:, None], np.ones(len(y))), 100, 0, 1, TrialLog())
+    narrow = level.best_width(KernelCandidate.start(radial(1.5, ()), level), (-2, -1))
     best = level.best_combination(narrow, partners())
     assert best.error < 0.9 * narrow.error
     assert best.family.name.startswith("matern-3/2 + ")
@@ -87,7 +88,7 @@ def test_a_sum_of_kernels_serves_targets_of_two_scales(rng):
     assert kernel.is_stationary
     assert len(kernel.terms()) == 2
     # A kernel without a width has no partners.
-    network = replace(narrow, family=Family("ntk", lambda _: pm.kernels.NTK(1), False, (), landmarks))
+    network = replace(narrow, family=KernelFamily("ntk", lambda _: pm.kernels.NTK(1), False, (), landmarks))
     assert level.best_combination(network, partners()) is network
 
 
@@ -96,10 +97,10 @@ def test_only_a_thorough_search_combines_kernels(rng):
     sample = SearchSample(X, np.sin(3 * X[:, :1]) + X[:, 1:], np.ones(len(X)))
 
     def tried(combines):
-        entries = []
+        log = TrialLog()
         effort = replace(EFFORTS["fast"], n_components=(32,), combines=combines)
-        search(default_families((), 2), sample, effort, seed=0, n_jobs=1, most_components=32, entries=entries)
-        return "".join(entry[0] for entry in entries)
+        search(default_families((), 2), sample, effort, seed=0, n_jobs=1, most_components=32, log=log)
+        return "".join(entry.kernel for entry in log.entries)
 
     assert " + " in tried(True)
     assert " * " in tried(True)

@@ -91,12 +91,12 @@ class FeatureBlock(ABC):
         """The features as a dense array on the host; may share memory."""
 
     @abstractmethod
-    def kept(self) -> FeatureBlock:
+    def host_copy(self) -> FeatureBlock:
         """The block on the host, in memory that nothing else writes to."""
 
     @classmethod
     @abstractmethod
-    def joined(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
+    def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
         """Blocks that were kept, one below the other."""
 
     @abstractmethod
@@ -164,11 +164,11 @@ class DenseBlock(FeatureBlock):
     def to_host(self) -> np.ndarray:
         return ops_for(self.features).to_host(self.features)
 
-    def kept(self) -> FeatureBlock:
+    def host_copy(self) -> FeatureBlock:
         return DenseBlock(np.array(self.to_host()))
 
     @classmethod
-    def joined(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
+    def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
         return cls(np.concatenate([block.to_host() for block in blocks]))
 
     def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
@@ -227,11 +227,11 @@ class PackedBlock(FeatureBlock):
     def to_host(self) -> np.ndarray:
         return self.to_dense().to_host()
 
-    def kept(self) -> FeatureBlock:
+    def host_copy(self) -> FeatureBlock:
         return self
 
     @classmethod
-    def joined(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
+    def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
         return cls(PackedArray.concatenate([block.features for block in blocks]))
 
     def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:

@@ -71,23 +71,23 @@ class LazyFeatureBlock(FeatureBlock):
         return self.to_dense().scaled(factors)
 
     def columns(self, index: np.ndarray) -> FeatureBlock:
-        return type(self).joined([block.columns(index).kept() for _, block in self._blocks()])
+        return type(self).stacked([block.columns(index).host_copy() for _, block in self._blocks()])
 
     def rows(self, index: np.ndarray) -> FeatureBlock:
         return LazyFeatureBlock(self._X[index], self._form, self._width, self._rows)
 
     def to_dense(self) -> FeatureBlock:
-        return self.joined([block.to_dense().kept() for _, block in self._blocks()])
+        return self.stacked([block.to_dense().host_copy() for _, block in self._blocks()])
 
     def to_host(self) -> np.ndarray:
         return self.to_dense().to_host()
 
-    def kept(self) -> FeatureBlock:
+    def host_copy(self) -> FeatureBlock:
         return self
 
     @classmethod
-    def joined(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
-        return type(first := blocks[0].to_dense()).joined([first, *(block.to_dense() for block in blocks[1:])])
+    def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
+        return type(first := blocks[0].to_dense()).stacked([first, *(block.to_dense() for block in blocks[1:])])
 
     def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
         return self.to_dense().centred(n_jobs, weights)

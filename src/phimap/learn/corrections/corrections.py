@@ -56,7 +56,7 @@ class Corrections(Record):
         yield self.ends[-1] == self.rows.shape[0], "ends up to the last row"
         yield self.partition.directions.shape[1] in (0, self.rows.shape[1]), "a partition of its rows"
 
-    def beyond(self, X: np.ndarray) -> np.ndarray:
+    def out_of_range(self, X: np.ndarray) -> np.ndarray:
         """How far scaled rows `X` (n, d) lie beyond the data (n,): 0 within the reach, 1 from twice the reach on."""
         X = moved_rows(X, self.root)
         regions, result = self.partition.assign(X), np.ones(len(X))
@@ -90,7 +90,7 @@ class Corrections(Record):
         run_tasks(correct, range(self.partition.n_regions), n_jobs)
         return result
 
-    def blind_errors(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def validation_errors(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which of the rows with these keys judged, as a mask (n,), and `errors` of those that did."""
         place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
         judged = self.keys[place] == keys

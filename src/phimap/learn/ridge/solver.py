@@ -113,7 +113,7 @@ class RidgeSolver(Record):
         # The first block is kept however long: it says how many targets there are.
         if self.statistics is None and (not self.rows or self.n_rows + len(targets) <= self.n_expected):
             kept = None if weights is None else np.array(weights)
-            self.rows = (*self.rows, (block.kept().features, np.array(targets), kept))
+            self.rows = (*self.rows, (block.host_copy().features, np.array(targets), kept))
         else:
             self._sums(n_jobs).update(block, targets, n_jobs, weights=weights)
 
@@ -206,7 +206,7 @@ class RidgeSolver(Record):
             features, targets, weights = (list(column) for column in zip(*self.rows, strict=True))
             blocks = [feature_block(Z) for Z in features]
             every = joined_weights(weights, [len(Y) for Y in targets])
-            self.rows = ((type(blocks[0]).joined(blocks).features, np.concatenate(targets), every),)
+            self.rows = ((type(blocks[0]).stacked(blocks).features, np.concatenate(targets), every),)
             return self._joined()
         for Z, Y, weights in self.rows:
             return feature_block(Z), Y, weights

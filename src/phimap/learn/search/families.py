@@ -30,7 +30,7 @@ def landmarks(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int 
 
 
 @dataclass(frozen=True)
-class Family:
+class KernelFamily:
     """Kernels of one form.
 
     Attributes
@@ -43,11 +43,11 @@ class Family:
     metrics : tuple of str
         Kinds of metric that may be learned: ``"diagonal"``, ``"full"``.
     features : MapMaker
-    next : Family or None
+    next : KernelFamily or None
         What the metric that was learned from this family's fit goes to; None is the family itself.
     fixed : bool
         Whether the width stays at the median distance.
-    siblings : tuple of tuples of Family
+    siblings : tuple of tuples of KernelFamily
         Families of the same distance, that may take the place of this one when its metric is known: ladders that lead
         away from it, each to be climbed while the error falls.
     """
@@ -57,9 +57,9 @@ class Family:
     has_width: bool
     metrics: tuple[str, ...]
     features: MapMaker
-    next: Family | None = None
+    next: KernelFamily | None = None
     fixed: bool = False
-    siblings: tuple[tuple[Family, ...], ...] = ()
+    siblings: tuple[tuple[KernelFamily, ...], ...] = ()
 
     def unit(self) -> StationaryKernel | None:
         """The kernel of unit width, whose distances give the scale of widths; None where there is no width."""
@@ -67,28 +67,30 @@ class Family:
         return kernel if isinstance(kernel, StationaryKernel) else None
 
 
-def laplacian(metrics: tuple[str, ...]) -> Family:
+def laplacian(metrics: tuple[str, ...]) -> KernelFamily:
     """The Laplacian kernels."""
-    return Family("laplacian", lambda width: Laplacian(width or 1.0), True, metrics, landmarks)
+    return KernelFamily("laplacian", lambda width: Laplacian(width or 1.0), True, metrics, landmarks)
 
 
-def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> Family:
+def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> KernelFamily:
     """The Matern kernels of smoothness `nu`, the Gaussian ones at infinity."""
     name = "gaussian" if np.isinf(nu) else f"matern-{round(2 * nu)}/2"
-    return Family(name, lambda width: Matern(nu=nu, length_scale=width or 1.0), True, metrics, landmarks, **others)
+    return KernelFamily(
+        name, lambda width: Matern(nu=nu, length_scale=width or 1.0), True, metrics, landmarks, **others
+    )
 
 
-def combination(one: Family, other: Family, sign: str, kernel: Kernel) -> Family:
+def combination(one: KernelFamily, other: KernelFamily, sign: str, kernel: Kernel) -> KernelFamily:
     """A sum or a product of kernels of two families, whose widths are known."""
-    return Family(f"{one.name} {sign} {other.name}", lambda _: kernel, False, (), one.features)
+    return KernelFamily(f"{one.name} {sign} {other.name}", lambda _: kernel, False, (), one.features)
 
 
-def partners() -> list[Family]:
+def partners() -> list[KernelFamily]:
     """Kernels whose sums and products with the best one are tried: with kinks in every column, with one, smooth."""
     return [laplacian(()), radial(0.5, ()), radial(np.inf, ())]
 
 
-def default_families(metrics: tuple[str, ...], n_features: int) -> list[Family]:
+def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFamily]:
     """What ``kernel="auto"`` chooses among.
 
     The Laplacian kernel is a product over columns: wide, it is nearly additive, and it has kinks, so it serves tables
@@ -103,11 +105,11 @@ def default_families(metrics: tuple[str, ...], n_features: int) -> list[Family]:
     families = [
         laplacian(diagonal),
         smooth,
-        Family("ntk", lambda _: NTK(depth=1), False, (), landmarks),
+        KernelFamily("ntk", lambda _: NTK(depth=1), False, (), landmarks),
     ]
     if n_features >= LEAST_COLUMNS_OF_ADDITIVE:
         families.append(
-            Family(
+            KernelFamily(
                 "additive",
                 lambda width: Additive(Gaussian(width or 1.0), order=2),
                 True,

@@ -27,7 +27,7 @@ from phimap.kernels import (
     SpectralMixture,
     StationaryKernel,
 )
-from phimap.learn.search.families import Family, default_families, landmarks, random_features
+from phimap.learn.search.families import KernelFamily, default_families, landmarks, random_features
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.learn.search.mixture import MIXTURE
 from phimap.learn.search.names import kernel_name
@@ -138,26 +138,26 @@ class KernelSpec:
             return ()
         return ("diagonal",) if sparse else ("diagonal", "full")
 
-    def families(self, metrics: tuple[str, ...], n_features: int, *, sparse: bool) -> list[Family]:
+    def families(self, metrics: tuple[str, ...], n_features: int, *, sparse: bool) -> list[KernelFamily]:
         """What is searched: one family, unless the kernel is ``"auto"``."""
         kernel = self.kernel
         if self.fits_mixture and sparse:
             raise ValueError(f"`kernel`='{MIXTURE}' needs dense rows, got sparse ones. Use X.toarray(), or 'gaussian'.")
         if isinstance(kernel, str) and kernel == "auto" and sparse:
             # Directions of CSR rows cost their entries alone.
-            return [Family("gaussian", STATIONARY["gaussian"], True, metrics, random_features)]
+            return [KernelFamily("gaussian", STATIONARY["gaussian"], True, metrics, random_features)]
         if isinstance(kernel, str) and kernel == "auto":
             return default_families(metrics, n_features)
         if isinstance(kernel, str) and kernel in STATIONARY:
             make, scale = STATIONARY[kernel], self.length_scale
             if isinstance(scale, str):
-                return [Family(kernel, make, True, metrics, random_features, fixed=scale == "median")]
-            return [Family(kernel, lambda _: make(scale), False, metrics, random_features)]
+                return [KernelFamily(kernel, make, True, metrics, random_features, fixed=scale == "median")]
+            return [KernelFamily(kernel, lambda _: make(scale), False, metrics, random_features)]
         if isinstance(kernel, RandomMap):
-            return [Family(type(kernel).__name__, lambda _: Gaussian(), False, metrics, _narrowed(kernel))]
+            return [KernelFamily(type(kernel).__name__, lambda _: Gaussian(), False, metrics, _narrowed(kernel))]
         chosen = OTHERS[kernel]() if isinstance(kernel, str) else kernel
         return [
-            Family(
+            KernelFamily(
                 kernel if isinstance(kernel, str) else repr(kernel), lambda _: chosen, False, metrics, random_features
             )
         ]
@@ -216,7 +216,7 @@ def choose_map(
     return map_of_family(family, chosen, n_components, None, random_state=random_state, n_jobs=n_jobs)
 
 
-def median_kernel(family: Family, rows: Array, weights: np.ndarray | None) -> Kernel:
+def median_kernel(family: KernelFamily, rows: Array, weights: np.ndarray | None) -> Kernel:
     """The kernel of a family whose width, where it has one, is the median distance between `rows` (n, d)."""
     unit = family.unit()
     return family.make(None if unit is None else median_length_scale(rows, unit, weights))
@@ -235,7 +235,13 @@ def _narrowed(feature_map: RandomMap) -> Callable[..., RandomMap]:
 
 
 def map_of_family(
-    family: Family, kernel: Kernel, n_components: int, n_rows: int | None, *, random_state: Any, n_jobs: int | None
+    family: KernelFamily,
+    kernel: Kernel,
+    n_components: int,
+    n_rows: int | None,
+    *,
+    random_state: Any,
+    n_jobs: int | None,
 ) -> RandomMap:
     """The unfitted map of a kernel at its full width.
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from phimap.kernels import SpectralMixture
 from phimap.learn.search.effort import Effort
-from phimap.learn.search.families import Family, landmarks, random_features
-from phimap.learn.search.rung import Point, Rung
+from phimap.learn.search.families import KernelFamily, landmarks, random_features
+from phimap.learn.search.log import TrialLog
+from phimap.learn.search.rung import KernelCandidate, Rung
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import TOLERANCE, SearchResult, log_of
+from phimap.learn.search.search import TOLERANCE, SearchResult
 from phimap.ops import to_host
 
 #: The name of the kernel.
@@ -54,10 +55,10 @@ def fitted_mixture(sample: SearchSample, effort: Effort, *, seed: int, n_jobs: i
         random_state=seed,
         n_jobs=n_jobs,
     )
-    family = Family(MIXTURE, lambda _: kernel, False, (), landmarks)
-    level = Rung(sample.first(effort.n_rows[-1]), effort.n_components[-1], seed, n_jobs)
-    start = Point.start(family, level)
+    family = KernelFamily(MIXTURE, lambda _: kernel, False, (), landmarks)
+    level = Rung(sample.first(effort.n_rows[-1]), effort.n_components[-1], seed, n_jobs, log := TrialLog())
+    start = KernelCandidate.start(family, level)
     other = replace(start, family=replace(family, features=random_features))
     of_landmarks, of_draws = level.evaluate([start, other])
     best = of_draws if of_draws.error <= TOLERANCE * of_landmarks.error else of_landmarks
-    return SearchResult(kernel, best.family, None, log_of(level.entries))
+    return SearchResult(kernel, best.family, None, log.record())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phimap.learn.search.families import Family, combination
+from phimap.learn.search.families import KernelFamily, combination
 from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.log import TrialEntry, TrialLog
 from phimap.learn.search.metric import gradient_factor, mean_root, root_of, tempered_root, tied
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.trial import FIRST_ALPHA, TrialResult, rooted, run_trial
@@ -31,10 +32,10 @@ _MEDIAN_ROWS = 500
 
 
 @dataclass(frozen=True)
-class Point:
+class KernelCandidate:
     """A kernel of a family with its metric in each fold, and what it was worth."""
 
-    family: Family
+    family: KernelFamily
     kind: str
     round: int
     power: int
@@ -45,7 +46,7 @@ class Point:
     result: TrialResult | None = None
 
     @classmethod
-    def start(cls, family: Family, level: Rung) -> Point:
+    def start(cls, family: KernelFamily, level: Rung) -> KernelCandidate:
         """A family without a metric."""
         return cls(family, "none", 0, 0, None, (None,) * len(level.sample.folds()))
 
@@ -68,12 +69,12 @@ class Rung:
     n_components: int
     seed: int
     n_jobs: int | None
-    entries: list[tuple] = field(default_factory=list)
+    log: TrialLog
 
-    def evaluate(self, points: Sequence[Point]) -> list[Point]:
+    def evaluate(self, points: Sequence[KernelCandidate]) -> list[KernelCandidate]:
         """Points with their results; trials run side by side."""
 
-        def run(point: Point) -> Point:
+        def run(point: KernelCandidate) -> KernelCandidate:
             width = min(self.n_components, self.sample.n_learned)
             kernel = point.family.make(point.length_scale)
             result = run_trial(
@@ -89,16 +90,18 @@ class Rung:
         for point in done:
             scale = np.nan if point.length_scale is None else point.length_scale
             kind = "none" if point.round == 0 else point.kind
-            self.entries.append(
-                (point.family.name, kind, point.round, scale, self.n_components, self.sample.n_rows, point.error)
+            self.log.entries.append(
+                TrialEntry(
+                    point.family.name, kind, point.round, scale, self.n_components, self.sample.n_rows, point.error
+                )
             )
         return done
 
-    def at_widths(self, point: Point, powers: Sequence[int]) -> list[Point]:
+    def at_widths(self, point: KernelCandidate, powers: Sequence[int]) -> list[KernelCandidate]:
         """A kernel at some of its widths, evaluated; at its one width if it has no other."""
         return self.evaluate(self._widened(point, powers))
 
-    def _widened(self, point: Point, powers: Sequence[int]) -> list[Point]:
+    def _widened(self, point: KernelCandidate, powers: Sequence[int]) -> list[KernelCandidate]:
         """A kernel at some of its widths."""
         unit = point.family.unit()
         if unit is None:
@@ -109,11 +112,11 @@ class Rung:
             return [replace(point, power=0, length_scale=median)]
         return [replace(point, power=p, length_scale=median * _STEP**p) for p in powers]
 
-    def best_width(self, point: Point, powers: Sequence[int]) -> Point:
+    def best_width(self, point: KernelCandidate, powers: Sequence[int]) -> KernelCandidate:
         """The best of a kernel's widths: those of `powers`, and on from there while the error falls."""
         return self.climb(self.at_widths(point, powers))
 
-    def climb(self, points: Sequence[Point]) -> Point:
+    def climb(self, points: Sequence[KernelCandidate]) -> KernelCandidate:
         """The best of a kernel's evaluated widths, and of those beside it, while the error falls by a share."""
         tried = {point.power for point in points}
         best = min(points, key=lambda p: p.error)
@@ -128,7 +131,7 @@ class Rung:
                 break
         return best
 
-    def next_roots(self, point: Point) -> tuple[np.ndarray, ...]:
+    def next_roots(self, point: KernelCandidate) -> tuple[np.ndarray, ...]:
         """Roots of the metric that a point's gradients give, in each fold."""
         assert point.result is not None
         folds = list(zip(point.result.fits, point.roots, self.sample.folds(), strict=True))
@@ -141,7 +144,7 @@ class Rung:
 
         return tuple(run_tasks(root, folds, self.n_jobs))
 
-    def follow(self, point: Point, rounds: int) -> Point:
+    def follow(self, point: KernelCandidate, rounds: int) -> KernelCandidate:
         """Learn the metric of an evaluated point round by round, while its error falls; the best point met."""
         best = current = point
         for _ in range(rounds):
@@ -162,7 +165,7 @@ class Rung:
                 break
         return best
 
-    def tempered(self, point: Point, rounds: int) -> Point:
+    def tempered(self, point: KernelCandidate, rounds: int) -> KernelCandidate:
         """A point, or a better one whose metric is nearer to the identity, and the rounds that follow from there.
 
         What a sharp metric hides has no gradients, so that no round brings it back.
@@ -172,7 +175,7 @@ class Rung:
         moved = self.best_sibling(self.best_width(moved, (point.power - 1, point.power, point.power + 1)))
         return self.follow(moved, rounds) if moved.error <= (1 - GAIN) * point.error else point
 
-    def best_sibling(self, point: Point) -> Point:
+    def best_sibling(self, point: KernelCandidate) -> KernelCandidate:
         """The best of a point and of its kernel's siblings, along each ladder of them while the error falls."""
         best = point
         for ladder in point.family.siblings:
@@ -185,7 +188,7 @@ class Rung:
                 break
         return best
 
-    def best_combination(self, point: Point, partners: Sequence[Family]) -> Point:
+    def best_combination(self, point: KernelCandidate, partners: Sequence[KernelFamily]) -> KernelCandidate:
         """The best of a point, and of its kernel's sums and products with kernels of other families, in its metric.
 
         The partner of a sum is as wide as the kernel, or wider: it takes what varies slowly.
@@ -205,6 +208,6 @@ class Rung:
         return best if best.error <= (1 - GAIN) * point.error else point
 
 
-def unfolded(point: Point) -> Point:
+def unfolded(point: KernelCandidate) -> KernelCandidate:
     """A point with the mean of its metrics in every fold, to be evaluated."""
     return replace(point, roots=(point.root,) * len(point.roots), result=None)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
-from phimap.learn.search.families import Family, landmarks, partners, random_features
-from phimap.learn.search.rung import FIRST_POWERS, GAIN, TEMPERED, Point, Rung, unfolded
+from phimap.learn.search.families import KernelFamily, landmarks, partners, random_features
+from phimap.learn.search.log import SearchLog, TrialLog
+from phimap.learn.search.rung import FIRST_POWERS, GAIN, TEMPERED, KernelCandidate, Rung, unfolded
 from phimap.learn.search.sample import SearchSample
-from phimap.records import Record, of_entries, of_floats
 
 # A path whose error is more than this multiple of the least is not followed.
 _HOPELESS = 1.5
@@ -29,42 +29,13 @@ _LEAST_ROWS_OF_METRIC = 80
 
 
 @dataclass(frozen=True)
-class SearchLog(Record):
-    """What was tried, in order: one entry a trial.
-
-    Attributes
-    ----------
-    kernels, metrics : tuple of str
-        Family, and the kind of metric: ``"none"``, ``"diagonal"`` or ``"full"``.
-    rounds : ndarray of int, shape (n_trials,)
-        Rounds of the metric that led there.
-    length_scales : ndarray of shape (n_trials,)
-        NaN where a kernel has no width.
-    n_components, n_rows : ndarray of int, shape (n_trials,)
-    errors : ndarray of shape (n_trials,)
-        Mean squared held-out errors, in shares of the spread of the targets.
-    """
-
-    kernels: tuple[str, ...]
-    metrics: tuple[str, ...]
-    rounds: np.ndarray = field(metadata=of_entries("index", "?n"))
-    length_scales: np.ndarray = field(metadata=of_floats("?n", finite=False))
-    n_components: np.ndarray = field(metadata=of_entries("index", "?n"))
-    n_rows: np.ndarray = field(metadata=of_entries("index", "?n"))
-    errors: np.ndarray = field(metadata=of_floats("?n", finite=False))
-
-    def requirements(self) -> Iterator[tuple[bool, str]]:
-        yield len(self.kernels) == len(self.metrics) == self.errors.size, "a kernel and a metric for each trial"
-
-
-@dataclass(frozen=True)
 class SearchResult:
     """What a search found.
 
     Attributes
     ----------
     kernel : Kernel
-    family : Family
+    family : KernelFamily
         Its features serve the kernel.
     root : ndarray of shape (d,) or (d, k), or None
         Root of the metric.
@@ -73,26 +44,26 @@ class SearchResult:
     """
 
     kernel: Kernel
-    family: Family
+    family: KernelFamily
     root: np.ndarray | None
     log: SearchLog | None
 
 
 def search(
-    families: Sequence[Family],
+    families: Sequence[KernelFamily],
     sample: SearchSample,
     effort: Effort,
     *,
     seed: int,
     n_jobs: int | None,
     most_components: int,
-    entries: list[tuple],
+    log: TrialLog,
 ) -> SearchResult:
     """Choose a family, its width and a metric.
 
     Parameters
     ----------
-    families : sequence of Family
+    families : sequence of KernelFamily
     sample : SearchSample
         Standardised rows in random order.
     effort : Effort
@@ -102,12 +73,12 @@ def search(
         Trials side by side; changes no bit.
     most_components : int
         Features of the final map at the most.
-    entries : list
-        What was tried before, for the log.
+    log : TrialLog
+        Receives every trial; it may hold earlier ones.
 
     Returns
     -------
-    Found
+    SearchResult
 
     Notes
     -----
@@ -120,7 +91,7 @@ def search(
     **Cost.** Some 6 trials a path and level, see `run_trial`.
     """
     levels = [
-        Rung(sample.first(n_rows), n_components, seed, n_jobs, entries)
+        Rung(sample.first(n_rows), n_components, seed, n_jobs, log)
         for n_components, n_rows in zip(effort.n_components, effort.n_rows, strict=True)
     ]
     if sample.n_rows <= effort.n_rows[0]:
@@ -128,24 +99,24 @@ def search(
     first, middle, last = levels[0], levels[len(levels) // 2], levels[-1]
     learns = first.sample.n_learned >= _LEAST_ROWS_OF_METRIC
 
-    def followed(level: Rung, start: Point) -> list[Point]:
+    def followed(level: Rung, start: KernelCandidate) -> list[KernelCandidate]:
         kinds = start.family.metrics if learns else ()
         return [level.follow(replace(start, kind=kind), effort.rounds) for kind in kinds]
 
     # Points by the level at which they were judged last.
-    early: list[Point] = []
-    paths: list[Point] = []
-    final: list[Point] = []
+    early: list[KernelCandidate] = []
+    paths: list[KernelCandidate] = []
+    final: list[KernelCandidate] = []
     for family in families:
         if not family.next:
-            start = first.best_width(Point.start(family, first), FIRST_POWERS)
+            start = first.best_width(KernelCandidate.start(family, first), FIRST_POWERS)
             early += [start, *followed(first, start)]
             continue
         if min((point.error for point in early), default=0.0) > _BLIND:
             paths += [path for start in _seeing(family, first) for path in followed(middle, start)]
             continue
         # An additive kernel has as many terms as pairs of columns: smaller maps would miss more of them.
-        start = last.best_width(Point.start(family, last), FIRST_POWERS)
+        start = last.best_width(KernelCandidate.start(family, last), FIRST_POWERS)
         final.append(start)
         if not _is_hopeless(start, early):
             paths += followed(middle, start)
@@ -179,17 +150,17 @@ def search(
         other = replace(best, family=replace(family, features=random_features), result=None)
         if last.evaluate([other])[0].error <= TOLERANCE * best.error:
             family = other.family
-    return SearchResult(family.make(best.length_scale), family, best.root, log_of(entries))
+    return SearchResult(family.make(best.length_scale), family, best.root, log.record())
 
 
-def _seeing(family: Family, level: Rung) -> list[Point]:
+def _seeing(family: KernelFamily, level: Rung) -> list[KernelCandidate]:
     """The start of a path where no other kernel sees anything; none if this one sees nothing, too.
 
     Every row is a landmark, since small maps miss most pairs of columns. Metrics are tempered from the first round on:
     what a sharp metric of the columns found first hides would be hard to find again.
     """
     level = replace(level, n_components=level.sample.n_learned)
-    start = level.at_widths(Point.start(replace(family, features=landmarks), level), (0,))[0]
+    start = level.at_widths(KernelCandidate.start(replace(family, features=landmarks), level), (0,))[0]
     if start.error > _BLIND:
         return []
     start = level.climb([start])
@@ -198,7 +169,7 @@ def _seeing(family: Family, level: Rung) -> list[Point]:
     return [replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))]
 
 
-def _decided(best: Point, others: Sequence[Point], last: Rung, width: int) -> Point:
+def _decided(best: KernelCandidate, others: Sequence[KernelCandidate], last: Rung, width: int) -> KernelCandidate:
     """The best point of a kind of metric, or that of another which is better with wider maps."""
     kinds = {point.kind: point for point in sorted(others, key=lambda p: -p.error) if not point.family.next}
     near = [point for kind, point in kinds.items() if kind != best.kind and point.error <= _NEAR * best.error]
@@ -209,18 +180,18 @@ def _decided(best: Point, others: Sequence[Point], last: Rung, width: int) -> Po
     return best if chosen == 0 else last.best_sibling(last.climb([near[chosen - 1]]))
 
 
-def _is_hopeless(point: Point, others: Sequence[Point]) -> bool:
+def _is_hopeless(point: KernelCandidate, others: Sequence[KernelCandidate]) -> bool:
     return any(point.error > _HOPELESS * other.error for other in others)
 
 
 def best_scaling(
-    families: Sequence[Family],
+    families: Sequence[KernelFamily],
     samples: Sequence[SearchSample],
     effort: Effort,
     *,
     seed: int,
     n_jobs: int | None,
-    entries: list[tuple],
+    log: TrialLog,
 ) -> int:
     """The place of the sample, of the same rows in other scales, on which a kernel without a metric errs least.
 
@@ -230,26 +201,19 @@ def best_scaling(
         As in `search`.
     samples : sequence of SearchSample
         The first of them is taken unless another is better by the share that a step of the search must gain.
-    entries : list
-        Takes what was tried.
+    log : TrialLog
+        Receives every trial.
     """
     errors = []
     for sample in samples:
-        level = Rung(sample.first(effort.n_rows[0]), effort.n_components[0], seed, n_jobs, entries)
-        starts = [Point.start(family, level) for family in families if not family.next]
+        level = Rung(sample.first(effort.n_rows[0]), effort.n_components[0], seed, n_jobs, log)
+        starts = [KernelCandidate.start(family, level) for family in families if not family.next]
         errors.append(min(level.best_width(start, FIRST_POWERS).error for start in starts))
     best = int(np.argmin(errors))
     return best if errors[best] < (1 - GAIN) * errors[0] else 0
 
 
-def is_open(families: Sequence[Family]) -> bool:
+def is_open(families: Sequence[KernelFamily]) -> bool:
     """Whether there is anything to choose."""
     first = families[0]
     return len(families) > 1 or bool(first.metrics) or (first.has_width and not first.fixed)
-
-
-def log_of(entries: list[tuple]) -> SearchLog:
-    """What was tried, of the entries of its levels."""
-    kernels, metrics, *numbers = zip(*entries, strict=True)
-    rounds, scales, widths, rows, errors = map(np.array, numbers)
-    return SearchLog(kernels, metrics, rounds, scales, widths, rows, errors)

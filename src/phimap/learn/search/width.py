@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from phimap.config import memory_budget
 from phimap.kernels import Kernel
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
@@ -26,9 +25,9 @@ _GAIN = 0.02
 _ROWS_A_FEATURE = 3
 
 
-def most_components(memory: int | str | None) -> int:
-    """The most features, a power of two, for which ridge regression of any number of rows fits the byte budget."""
-    width, budget = MOST_COMPONENTS, memory_budget(memory)
+def most_components(budget: int) -> int:
+    """The largest power of two of features for which ridge regression on any number of rows fits `budget` bytes."""
+    width = MOST_COMPONENTS
     while width > _LEAST_COMPONENTS:
         # Batches of twice the least height leave room for what stands beside them.
         if RidgeSolver.memory(None, width) + 2 * smallest_batch(width, 8) <= budget:

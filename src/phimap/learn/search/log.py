@@ -1,0 +1,68 @@
+"""The record of a search: one entry a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from phimap.records import Record, of_entries, of_floats
+
+
+@dataclass(frozen=True)
+class SearchLog(Record):
+    """The trials of a search, in order.
+
+    Attributes
+    ----------
+    kernels : tuple of str
+        Name of the kernel's family.
+    metrics : tuple of str
+        ``"none"``, ``"diagonal"`` or ``"full"``.
+    rounds : ndarray of int, shape (n_trials,)
+        How often the metric had been learned anew.
+    length_scales : ndarray of shape (n_trials,)
+        NaN for a kernel without a width.
+    n_components, n_rows : ndarray of int, shape (n_trials,)
+        Width of the map, and rows of the sample.
+    errors : ndarray of shape (n_trials,)
+        Mean squared held-out error, divided by the variance of the targets.
+    """
+
+    kernels: tuple[str, ...]
+    metrics: tuple[str, ...]
+    rounds: np.ndarray = field(metadata=of_entries("index", "?n"))
+    length_scales: np.ndarray = field(metadata=of_floats("?n", finite=False))
+    n_components: np.ndarray = field(metadata=of_entries("index", "?n"))
+    n_rows: np.ndarray = field(metadata=of_entries("index", "?n"))
+    errors: np.ndarray = field(metadata=of_floats("?n", finite=False))
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        yield len(self.kernels) == len(self.metrics) == self.errors.size, "a kernel and a metric for each trial"
+
+
+class TrialEntry(NamedTuple):
+    """One trial: the fields are those of `SearchLog`, in the singular."""
+
+    kernel: str
+    metric: str
+    round: int
+    length_scale: float
+    n_components: int
+    n_rows: int
+    error: float
+
+
+@dataclass
+class TrialLog:
+    """The trials of a search that is under way."""
+
+    entries: list[TrialEntry] = field(default_factory=list)
+
+    def record(self) -> SearchLog:
+        """The trials so far, of which there is at least one."""
+        kernels, metrics, *numbers = zip(*self.entries, strict=True)
+        rounds, scales, widths, rows, errors = map(np.array, numbers)
+        return SearchLog(kernels, metrics, rounds, scales, widths, rows, errors)
