@@ -114,9 +114,9 @@ class CNTKGradientFeatures(ConvolutionalFeatures):
     image_shape : tuple (height, width) or (height, width, channels), or None, default=None
         Shape of an image where data come as flat rows, as in `CNTKSketch`.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

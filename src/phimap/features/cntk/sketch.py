@@ -80,9 +80,9 @@ class CNTKSketch(ConvolutionalFeatures):
         Shape of an image where data come as flat rows. None reads a row as an image of height 1 with one channel: a
         signal. Data of four axes need none.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

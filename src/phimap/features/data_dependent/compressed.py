@@ -108,7 +108,7 @@ class CompressedFeatures(FeatureMap):
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
         Seed of the rows, and of the map if it has none of its own; None is fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

@@ -142,9 +142,9 @@ class ReweightedFeatures(TargetedFeatures):
     projection : str or Projection, default="auto"
         How the pool is drawn, see `FourierFeatures`. Weights of a quadrature rule are learned anew.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

@@ -109,9 +109,9 @@ class TernaryFeatures(PackableFeatures):
         Variance of the projections that the moments are matched for; None is the mean squared norm of the training
         rows, centred and in length scales (1 where that is 0).
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

@@ -65,9 +65,9 @@ class NTKSketch(FeatureMap):
         the output width, all widths inside and both degrees by the orders of the source's Theorem 1 with every
         constant taken as 1. `n_components` and `degree` are then not used; widths given by name are.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

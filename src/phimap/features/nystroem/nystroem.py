@@ -92,9 +92,9 @@ class NystroemFeatures(FeatureMap):
         leave of ``k(x, x)``: both among 20,000 random rows at most. Where there are fewer rows than `n_components`,
         these take all of them and warn. ``"all"`` takes all rows, at most `n_components`. An array gives the landmarks.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

@@ -48,9 +48,9 @@ class DotProductFeatures(FeatureMap):
         Use moments of the data in `fit`, see Notes. Without them rows are taken for orthogonal unit vectors, and the
         map depends on the data's width alone.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

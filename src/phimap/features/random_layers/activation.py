@@ -58,9 +58,9 @@ class ActivationFeatures(FeatureMap):
     projection : str or Projection, default="auto"
         How directions are drawn: any projection that serves the Gaussian law.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

@@ -36,9 +36,9 @@ class ArcCosineFeatures(FeatureMap):
         the random features are of the remainder, see Notes. Those that have no room beside one random feature, from
         the highest on, stay in the remainder: degree 1 takes d components. ``()`` is the published map.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------

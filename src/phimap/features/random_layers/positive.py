@@ -101,9 +101,9 @@ class PositiveFeatures(FeatureMap):
     pairing : {"pairs", "single"}, default="pairs"
         Features of w and of -w (the hyperbolic form), or of w alone. At equal m pairs err less.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
