@@ -146,7 +146,8 @@ class FourierFeatures(FeatureMap):
     **Cost.** ``transform``: 2 d s flops per row for stored directions, O(s log d) for structured ones, and one pass
     over the output. ``fit``: drawing the directions; the data are not used.
 
-    **Differs from the source in** the pairs, as the published algorithm uses phases, and in the projections.
+    **Differs from the source in** the use of pairs, a choice that the published algorithm leaves open, and in the
+    projections.
 
     References
     ----------
