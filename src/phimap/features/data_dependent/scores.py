@@ -35,7 +35,7 @@ def leverage_scores(
 
 
 def dimension_alpha(values: np.ndarray, n_components: int) -> float:
-    """Alpha at which the statistical dimension ``sum v / (v + n alpha)``, over n eigenvalues v, is min(width, n) / 8."""
+    """Alpha at which the statistical dimension ``sum v / (v + n alpha)`` of n eigenvalues v is min(width, n) / 8."""
     n = values.size
     wanted = max(1.0, min(n_components, n) * _DIMENSION_SHARE) if n > 1 else 0.5
     least = np.finfo(np.float64).eps * values.sum() / n
