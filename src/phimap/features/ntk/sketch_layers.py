@@ -47,7 +47,7 @@ def _binomials(i: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PolynomialRecord(MapRecord):
-    """Features of a polynomial of the inner product: T applied to the direct sum of ``sqrt(c_j) Q(x^j (x) e1^(p - j))``.
+    """Features of a polynomial of the inner product: ``T`` of the direct sum of ``sqrt(c_j) Q(x^j (x) e1^(p - j))``.
 
     Attributes
     ----------
