@@ -75,7 +75,7 @@ def is_special(path: Path) -> bool:
 
 
 def _adopt_mode(temporary: str, path: Path) -> None:
-    """Give the temporary file the mode of `path`, or of a newly opened file: mkstemp makes it private."""
+    """Give the temporary file, which mkstemp makes private, the mode of `path` or of a newly created file."""
     if path.exists():
         os.chmod(temporary, path.stat().st_mode)
         return

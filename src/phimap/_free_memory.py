@@ -13,8 +13,8 @@ _GUESS = 4 * 2**30
 _LIMITS = (("RLIMIT_AS", "VmSize:"), ("RLIMIT_DATA", "VmData:"))
 # Version 1 of control groups reports a huge number if there is no limit.
 _NO_LIMIT = 2**60
-# Files of a control group, by version: its limit, its memory in use, and the line of its statistics with the part of
-# that which is file cache, which the system can reclaim.
+# Files of a control group, by version: its limit, its memory in use, and the line of its statistics with the size of
+# the file cache, which counts as in use but can be reclaimed.
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),

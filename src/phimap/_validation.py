@@ -49,7 +49,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
             ensure_all_finite=False,
         )
         if sparse.issparse(X) and not X.has_canonical_format:
-            # `sum_duplicates` works in place.
+            # Copy first: `sum_duplicates` works in place.
             X = X.copy()
             X.sum_duplicates()
     check_finite(X)
@@ -161,7 +161,7 @@ def as_image_shape(image_shape: Any, n_features: int) -> Shape:
 
 
 def flat_images(X: Any, image_shape: Any = None) -> tuple[Any, Any]:
-    """Images `X` (n, h, w, c) as flat rows, and their shape; unchanged arguments if `X` does not have four axes.
+    """Images `X` (n, h, w, c) as flat rows, and their shape; both arguments unchanged if `X` does not have four axes.
 
     Raises
     ------

@@ -21,8 +21,8 @@ _FORMAT = "phimap-packed-1"
 _ROWS, _COLUMNS = 128, 2048
 # Rows and columns of a tile of the Gram matrix when it is multiplied unpacked.
 _GRAM_ROWS = 512
-# Rows of the second factor that are multiplied with `PRODUCT_ROWS` rows of the first: each lookup table of the first
-# rows serves that many products.
+# Rows of the second factor per task: each lookup table of `PRODUCT_ROWS` rows of the first factor is used for that many
+# products.
 _PARTNERS = 2048
 #: Weights of the two planes of an array of signs and zeros: plane 0 marks nonzero entries, plane 1 negative ones.
 SIGNS = (1.0, -2.0)

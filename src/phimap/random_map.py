@@ -167,7 +167,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Check the parameters, then draw the record for inputs like `X` (n, d)."""
 
     def _draw_from(self, X: Array, y: Any, streams: dict[str, np.random.Generator]) -> MapRecord:
-        """`_draw` with the targets `y` of the rows, not yet checked; overridden by maps that use targets."""
+        """`_draw` with the unchecked targets `y` of the rows; overridden by maps that use targets."""
         return self._draw(X, streams)
 
     def fit(self, X: Any, y: Any = None) -> Self:

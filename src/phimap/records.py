@@ -85,7 +85,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Part:
-    """A field that is itself a record: pairs of one of its attributes and the outer record's length that it equals."""
+    """A field that is itself a record. Pairs (attribute of that record, name of the outer record's length it equals)."""
 
     lengths: tuple[tuple[str, str], ...]
 
@@ -145,7 +145,7 @@ class Record:
         Record.registry[cls.__name__] = cls
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """Further conditions on a record whose fields are as declared, in order: whether each holds, and its text."""
+        """Further conditions on the record, in order: whether each holds, and its text for an error message."""
         return iter(())
 
     @property

@@ -88,7 +88,7 @@ def measure(
         counts.append(drawn.record_.n_flops)
     rate = measured_rate(widths, (errors[0], errors[1]))
     nystroem = isinstance(feature_map, NystroemFeatures)
-    # A rate of zero would need infinitely many components, but Nystroem features are exact with all rows.
+    # Keep the rate above zero, which would need infinitely many components. Nystroem features need at most all rows.
     law = ErrorLaw(widths, (errors[0], errors[1]), min(max(rate, _LEAST_RATE), 0.5) if nystroem else 0.5)
     needed = law.needed_width(error)
     most = min(widest, n_rows) if nystroem else widest

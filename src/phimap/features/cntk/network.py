@@ -38,7 +38,8 @@ class CNTKRecord(ImageRecord):
     pixel_window : WindowRecord
         Sums of one number per pixel over windows, without signs.
     pixel_signs : tuple of two ndarrays of int8, shapes (height, n_components) and (width, n_components), or None
-        Without pooling, signs for pixel rows and columns; features of pixels are added with their products. None pools.
+        Without pooling, random signs of the image rows and columns. The features of a pixel are multiplied by the signs
+        of its row and its column, and summed over pixels. None averages over pixels instead.
     n_components : int
         Output width.
     units : Units
@@ -73,7 +74,7 @@ class CNTKRecord(ImageRecord):
 
     @property
     def _stored_width(self) -> int:
-        """Floats stored per pixel for the features of two consecutive layers, as windows are taken of them."""
+        """Floats stored per pixel: features of two consecutive layers, which are in memory at the same time."""
         widths = [self.image_shape[2] + _NUMBERS]
         for layer in self.layers[1:]:
             widths.append(sum(w.stored_width for w in (layer.window, layer.tangent_window) if w is not None))

@@ -67,7 +67,7 @@ class WindowRecord(Record):
         return self.exact + self.signs.shape[1]
 
     def takes(self, n_features: int) -> bool:
-        """Whether the window accepts `n_features` features per pixel."""
+        """Whether the window can be applied to `n_features` features per pixel."""
         return n_features == self.n_inputs or (self.rotation is not None and n_features <= self.n_inputs)
 
     @classmethod

@@ -6,9 +6,9 @@ For a pair of pixels with inputs u and v of standard deviations r and r', Mehler
           c\, \mathbb{E}\, \sigma'(u)\, \sigma'(v) = \sum_k d_k(r)\, d_k(r') \cos^k
 
 with the Hermite coefficients h_k of :math:`\sqrt c\, \sigma(r z)` and d_k of :math:`\sqrt c\, \sigma'(r z)`. Degree 0
-is exact with the single feature h_0(r), degree 1 with the unit patch times h_1(r) (or d_0 and d_1). For a Gaussian
-direction w and a patch p of length r, :math:`\sqrt c\, \sigma(w \cdot p) - h_0(r) - h_1(r)\, w \cdot p / r` is a random
-feature of all other degrees.
+is exact with the single feature h_0(r), degree 1 with the unit patch times h_1(r); for the second dual, d_k replace
+h_k. For a Gaussian direction w and a patch p of length r,
+:math:`\sqrt c\, \sigma(w \cdot p) - h_0(r) - h_1(r)\, w \cdot p / r` is a random feature of all other degrees.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STEP = 2.0**-7
 
 
 class Moments(NamedTuple):
-    """Hermite coefficients and energies (r,) for the standard deviation of each pixel, see the module.
+    """Hermite coefficients and energies (r,) for the standard deviation of each pixel, see the module's docstring.
 
     Attributes
     ----------

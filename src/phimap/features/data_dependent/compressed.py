@@ -200,7 +200,7 @@ class CompressedFeatures(FeatureMap):
             weights = np.zeros(len(G))
             if seen.size:
                 weights[seen] = choose(G if seen.size == len(G) else G[np.ix_(seen, seen)], self.n_components)
-            # If the greedy steps choose fewer than `n_components` columns, others are added and weighted too.
+            # If the greedy steps choose fewer than `n_components` columns, add others and fit their weights too.
             columns = seen[np.argsort(-weights[seen], kind="stable")[: self.n_components]]
             columns = np.concatenate([columns, np.setdiff1d(np.arange(len(G)), seen)])[: self.n_components]
             chosen = columns[: seen.size]

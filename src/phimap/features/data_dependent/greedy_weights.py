@@ -93,7 +93,7 @@ def giga(G: np.ndarray, size: int) -> np.ndarray:
 
 
 def _walk(step: Callable[[], bool], weights: Callable[[], np.ndarray], size: int) -> None:
-    """Take steps until `size` weights are positive, a step does not reduce the error, or 4 * `size` steps are done."""
+    """Take steps until `size` weights are positive, no step reduces the error, or 4 * `size` steps are done."""
     for _ in range(_STEPS * size):
         if np.count_nonzero(weights()) >= size or not step():
             return

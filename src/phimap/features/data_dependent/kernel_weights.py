@@ -17,7 +17,7 @@ _FOLDS = 2
 
 
 def least_squares_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``, where ``C_j = cos(<w_j, x - y>)``."""
+    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``, with entries ``cos(<w_j, x - y>)`` of C_j."""
     return nonnegative_solution(*_normal_equations(kernel, rows, frequencies))
 
 

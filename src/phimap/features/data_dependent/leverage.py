@@ -45,7 +45,7 @@ class LeverageFeatures(TargetedFeatures):
         kernel matrix is an eighth of m, or of the number of rows in the subset if that is less than m.
     scores : {"exact", "surrogate"}, default="exact"
         ``"surrogate"`` uses ``z^T (Y Y^T / n + I) z``, which needs targets in `fit` but not the kernel matrix or
-        alpha. Surrogate scores differ by at most a factor of two.
+        alpha. The surrogate scores of two frequencies differ by at most a factor of two.
     n_subset : int, default=1500
         Most rows, at least 2, on which scores are computed; fewer if the byte budget is small.
     projection : str or Projection, default="gaussian"

@@ -91,9 +91,9 @@ class Method:
     Attributes
     ----------
     weigh : callable
-        Function of `Seen` and frequencies (l, d) that returns nonnegative weights (l,).
+        Function that takes a `Seen` and frequencies (l, d), and returns nonnegative weights (l,).
     estimates : bool
-        Whether the features estimate the given kernel, and targets are not used. Otherwise weights sum to 1.
+        Whether the features estimate the given kernel. If so, targets are not used; if not, weights sum to 1.
     equal : bool
         Whether weights only select frequencies, and all selected frequencies get equal weights.
     """

@@ -19,8 +19,8 @@ def leverage_scores(
 ) -> tuple[np.ndarray, float]:
     """Ridge leverage scores ``z^T (K + n alpha I)^{-1} z`` (l,) on rows (n, d), and alpha.
 
-    A score is the sum of the form for z the cosines and for z the sines of a frequency. If alpha is None, it is chosen
-    by `dimension_alpha`.
+    A score is the sum of this expression over two vectors z: the cosines and the sines of a frequency. If alpha is
+    None, it is chosen by `dimension_alpha`.
     """
     n = len(rows)
     values, vectors = np.linalg.eigh(kernel(rows))
@@ -60,7 +60,7 @@ def surrogate_scores(rows: np.ndarray, targets: np.ndarray, frequencies: np.ndar
 
 
 def target_energies(rows: np.ndarray, targets: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Energies (l,) of the targets at frequencies: ``sum_t |mean_i y_it exp(i <w, x_i>)|^2``, at most 1."""
+    """Energies (l,) of the targets at frequencies w: ``sum_t |mean_i y_it exp(i <w, x_i>)|^2``."""
 
     def energies(cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
         parts = np.square(targets.T @ cosines).sum(axis=0) + np.square(targets.T @ sines).sum(axis=0)

@@ -14,6 +14,7 @@ def cosine_grid(bits: int) -> tuple[float, float]:
     Parameters
     ----------
     bits : int
+        Bits of a grid point's index.
 
     Returns
     -------

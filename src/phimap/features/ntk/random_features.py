@@ -116,8 +116,8 @@ class NTKFeatures(FeatureMap):
     about ``sqrt(n / m)`` for n rows: scale the data to norms of a few units.
 
     **Choice of the layers.** For ReLU units, the layers are used if the predicted error of the series exceeds
-    ``1.4 L^0.6 / sqrt(m)``, relative to the larger of 1 and the kernel's root mean square. This is the smallest error
-    of the layers that was measured; it is reached only with very few components.
+    ``1.4 L^0.6 / sqrt(m)``, relative to the larger of 1 and the kernel's root mean square. This threshold is the
+    smallest error of the layers that was measured. It is exceeded only with very few components.
 
     **Error of the layers.** The relative error falls like ``1 / sqrt(m)``. Depth 1 is unbiased; deeper maps have a
     bias of order ``1 / m1``, since the cosines of a layer are themselves estimated. [Z21] Theorem 2: relative error

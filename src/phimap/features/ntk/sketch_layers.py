@@ -178,7 +178,8 @@ class NTKSketchRecord(MapRecord):
         entrance_rng, tangent_rng, layers_rng, projection_rng = rng.spawn(4)
         entrance = (OSNAP if n_features > _WIDE * sizes.phi else SRHT)(sizes.phi).sample(n_features, entrance_rng)
         tangent = SRHT(sizes.psi).sample(sizes.phi, tangent_rng)
-        # The activation is a mixture of a ReLU and a linear unit; the sums of both series are nonnegative.
+        # The activation combines a ReLU and a linear unit. Both duals are sums of a multiple of the ReLU's series and a
+        # linear (or constant) term, and their coefficients are nonnegative.
         relu_coefficients = 2.0 * units.fold * relu_series(sizes.relu_degree)
         step_coefficients = 2.0 * units.fold * step_series(sizes.step_degree)
         relu_coefficients[1] += 1.0 - 2.0 * units.fold

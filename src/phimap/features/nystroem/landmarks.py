@@ -12,7 +12,7 @@ from phimap.ops import single_threaded_blas
 
 # Pivots proposed at a time, so that kernel values are computed in blocks.
 _BLOCK = 64
-# Most candidate rows in a search for landmarks; more cost time and hardly change the result.
+# Maximum number of candidate rows in a search for landmarks; more candidates hardly change the result.
 _MOST_ROWS = 20_000
 
 

@@ -206,9 +206,9 @@ def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -
     from scipy.linalg import lapack
 
     K = kernel(landmarks)
-    # Kernel values have rounding errors of about eps, so that pivots above this tolerance have errors of a few percent
-    # at most. The tolerance does not grow with the number of landmarks: kernels with large length scales, whose
-    # pivots fall quickly, would otherwise keep too few features.
+    # Kernel values have rounding errors of about eps: pivots above this tolerance have relative errors of at most a few
+    # percent. The tolerance does not grow with the number of landmarks: kernels with large length scales, whose pivots
+    # decrease quickly, would otherwise keep too few features.
     tolerance = _LEAST_PIVOT * np.finfo(dtype).eps * K.diagonal().max(initial=0.0)
     with single_threaded_blas():
         factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)  # pyright: ignore[reportAttributeAccessIssue]

@@ -13,7 +13,7 @@ from phimap.features.power_series.norms import NormSeries
 from phimap.features.power_series.powers import unit_variance
 from phimap.features.power_series.terms import n_monomials
 
-# Maximum number of polynomials of the position that multiply the exact linear term: the first has nearly all its size.
+# Maximum number of polynomials of the position that multiply the exact linear term; the first one dominates.
 _MOST_FACTORS = 3
 # A degree in `exact_degrees` is exact regardless of predicted errors if the map is this many times as wide as it needs.
 _LARGE = 4
@@ -27,8 +27,8 @@ _LEADING = (5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100, 128)
 class Piece:
     """A part of the series to be sketched: ``sum_k p_k(a) p_k(b) <u, v>^degree``, or its remainder.
 
-    The remainder is what is left after the power within some leading directions is represented exactly. Positions a, b
-    and orthogonal parts u, v are those of `Moments`.
+    The remainder is the difference between this power and the same power within some leading directions, which is
+    represented exactly. See `Moments` for the positions a, b and the orthogonal parts u, v of two rows.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class _Allocator:
         self._cosines = moments.squared_cosines()
 
     def allocate(self, n_components: int) -> Allocation:
-        """Choose the option of each degree in turn, given those of the other degrees, until none changes."""
+        """Optimise the option of each degree in turn, given the options of the other degrees, until none changes."""
         options = [list(self._options(degree, n_components)) for degree in range(len(self._coefficients))]
         chosen = [min(of_degree, key=lambda option: option.width) for of_degree in options]
         while True:
@@ -239,7 +239,7 @@ class _Allocator:
         return products @ axes[kept].T
 
     def _values(self, n_rows: int) -> np.ndarray:
-        """Values (r, n_rows) at the sample's rows of the powers of the position, times functions of the norm if any."""
+        """Powers of the positions of the sample rows (r, n_rows), times functions of their norms if there are any."""
         positions = self._moments.positions
         if self._norms is None:
             return np.vander(positions, n_rows, increasing=True)

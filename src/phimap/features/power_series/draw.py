@@ -49,7 +49,7 @@ def _exact_terms(option: Option, moments: Moments) -> Iterator[SeriesTerm]:
 def _power_terms(
     drawn: Sequence[tuple[Piece, int, float]], allocation: Allocation, method: str, rng: np.random.Generator
 ) -> list[SeriesTerm]:
-    """Sketches of whole powers. `drawn` holds each piece, its width, and the mean of its width (for weighting)."""
+    """Sketches of whole powers. `drawn` holds each piece, its width, and the expected width, for unbiased weights."""
     if not drawn:
         return []
     sketch_rng, sign_rng = rng.spawn(2)

@@ -22,12 +22,12 @@ from phimap.kernels.geometry import row_norms
 from phimap.ops import Array, Ops, host, single_threaded_blas
 from phimap.records import Record, of_number
 
-# Number of nodes: the first of these with an interpolation error below the tolerance, relative to
-# ``sqrt(k(x, x) k(y, y))``.
+# Numbers of nodes that are tried: the first with an interpolation error below the tolerance is used. The error is
+# relative to ``sqrt(k(x, x) k(y, y))``.
 _NODES, _TOLERANCE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 1e-4
 _MOST_NODES = 64
-# Number of norms at which the fit is evaluated (the judges); number of judges used to select the powers of the cosine;
-# least share of a selected power.
+# Number of norms at which the fit is evaluated (called judges); how many of the judges select the powers of the cosine;
+# least share of the coefficient of a selected power.
 _JUDGES, _SUPPORTS, _LEAST_COEFFICIENT = 20, 5, 1e-6
 # Weight of errors at the nodes relative to errors at the sample's norms, so that the fit covers the whole interval.
 _ELSEWHERE = 0.1

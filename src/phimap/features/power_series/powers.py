@@ -169,10 +169,11 @@ def _draw_tree(
 
 
 def unit_variance(method: str, degree: int, squared_cosine: np.ndarray) -> np.ndarray:
-    """Approximate variance times m of a sketch with m features, for a power of unit vectors and each squared cosine.
+    """Approximate variance of a sketch with one feature of a power of unit vectors, for each squared cosine.
 
     It is ``(1 + c s^2)^j - s^(2 j)`` for products of j factors and a cosine s, with c = 2 for real signs and 1 for
-    complex samples. For a tree it is ``1 + s^(2 j)``, the variance of one sketch of the product.
+    complex samples. For a tree it is ``1 + s^(2 j)``, whatever the number of factors. With m features it is divided by
+    m.
     """
     if method == "polysketch":
         return 1 + squared_cosine**degree

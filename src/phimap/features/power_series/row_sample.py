@@ -12,7 +12,7 @@ from scipy import sparse
 from phimap.kernels.geometry import unit_rows
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Most rows in a sample; least number of rows for wide data; most numbers in a sample.
+# Maximum number of rows in a sample; the least to which wide data reduce it; maximum number of entries in a sample.
 _MOST_ROWS, _FEWEST_WIDE_ROWS, _MOST_NUMBERS = 1024, 64, 2**23
 # With fewer rows than this, moments are not representative of new rows.
 _LEAST_ROWS = 8

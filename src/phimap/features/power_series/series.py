@@ -23,7 +23,7 @@ from phimap.kernels.expansion import fit_error, fitted_coefficients
 _FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
 # The search for a degree does not stop before this one: it adds a single power, which is useless for an odd kernel.
 _LEAST_LAST = 2
-# Twice the degree is used only if it reduces the predicted error at least by this factor.
+# Twice the degree is used only if the predicted error falls below this share of the previous one.
 _GAIN = 0.95
 
 

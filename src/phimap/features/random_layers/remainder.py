@@ -30,8 +30,8 @@ from phimap.records import of_floats, of_number, with_lengths
 
 # Intervals of a table: several per oscillation of the polynomial of the highest degree.
 _INTERVALS = 2**12
-# Largest projection in a table. Projections of unit rows on directions of length sqrt(d) exceed it with probability
-# 1e-15.
+# Largest projection in a table. Projections of unit rows on directions of length sqrt(d) exceed it with a probability
+# of about 1e-15.
 _REACH = 8.0
 # Degrees in the expansion of the squared activation that contribute to the variance; higher degrees are negligible
 # except for nearly parallel rows.
@@ -251,7 +251,7 @@ def draw_directions(
 ) -> tuple[ProjectionRecord, np.ndarray | None]:
     """Directions, and the factors that stretch them to length ``sqrt(d)``; None if they have this length already.
 
-    With `even`, w and -w are equivalent, and directions need be uniform only up to sign.
+    With `even` the features are even functions of the projections, so that w and -w are equivalent.
     """
     law = (SphereLaw if even else DirectionLaw)(n_features)
     directions = as_projection(projection, law).sample(law, width, rng)

@@ -68,7 +68,7 @@ class SphericalRecord(MapRecord):
 
 
 class SphericalFeatures(FeatureMap):
-    r"""Random features of zonal kernels, also indefinite ones, as a difference of two positive semidefinite kernels.
+    r"""Random features of zonal kernels, which may be indefinite: differences of two positive semidefinite kernels.
 
     For w uniform on the sphere and zonal polynomials p_k, ``E[p_k(<w, x>) p_l(<w, y>)]`` is ``P_k(cos)`` if k = l, else
     0. A kernel ``sum_k b_k P_k(cos)`` is therefore
