@@ -1,4 +1,4 @@
-"""Recognise Dask collections and process their blocks of rows. No other module calls Dask's API.
+"""Recognise Dask collections and process their blocks of rows. No other module imports Dask.
 
 Dask is imported only when a collection was given (Dask is then already loaded) or a scheduler was named.
 """

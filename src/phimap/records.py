@@ -85,7 +85,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Part:
-    """A field that is itself a record. Pairs (attribute of that record, name of the outer record's length it equals)."""
+    """A field that is itself a record: pairs of one of its attributes and the name of an outer length it equals."""
 
     lengths: tuple[tuple[str, str], ...]
 
