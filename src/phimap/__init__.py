@@ -10,11 +10,11 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-# This name is loaded at once: loading the module lazily would put it in the place of the name that it gives.
+# `config` is imported at once: a lazy import of the module `phimap.config` would hide the class of the same name.
 from phimap.config import config as config
 
-# Every public name is written here and nowhere else: type checkers take these lines as they stand, and what loads the
-# names when they are used reads them as a table.
+# The only list of public names. Type checkers execute these imports; `_LINE` below parses them into a table from
+# which `__getattr__` loads names on first use.
 if TYPE_CHECKING:
     from phimap import features as features
     from phimap import kernels as kernels

@@ -1,6 +1,6 @@
-"""Dask collections: what they are, and work on their blocks of rows. Nothing else knows Dask.
+"""Recognise Dask collections and process their blocks of rows. No other module imports Dask.
 
-Dask is imported where a collection was given, and so is loaded already, or where a scheduler was named.
+Dask is imported only when a collection was given (Dask is then already loaded) or a scheduler was named.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from scipy import sparse
 from phimap.config import Settings, settings, settings_of, thread_count
 from phimap.ops import one_thread
 
-# Blocks from which a sample of rows comes, at the most.
+# Maximum number of blocks from which a sample of rows is taken.
 _SAMPLED_BLOCKS = 32
-# Seconds in which a scheduler has to answer.
+# Timeout of the connection to a scheduler.
 _PATIENCE = "10s"
 
 
@@ -37,21 +37,21 @@ def is_dask_frame(X: Any) -> bool:
 
 
 def _comes_from(module: str, X: Any) -> bool:
-    """Whether a class of `X` is of that module, which need not be imported for it."""
+    """Whether the class of `X`, or one of its bases, is defined in a module whose name starts with `module`."""
     return any(kind.__module__.startswith(module) for kind in type(X).__mro__)
 
 
 def blocks_of(X: Any, name: str = "X") -> list[Any]:
-    """The blocks of rows of a collection, as tasks.
+    """The blocks of rows of a collection, as delayed tasks.
 
     Raises
     ------
     ValueError
-        If columns are in several chunks, or `X` is no array and no frame.
+        If columns are split into several chunks, or `X` is neither an array nor a data frame.
     """
     if is_dask_frame(X):
-        # Columns that are not asked for are not read. The rest of Dask's optimisation would join files of Parquet
-        # according to the columns that are read of them, and cut rows and targets of one table at other places.
+        # `simplify` drops unused columns. Dask's further optimisation merges Parquet files depending on the columns
+        # read, so that rows and targets of one table would be split into different blocks.
         return X.simplify().to_delayed(optimize_graph=False)
     if not _comes_from("dask.array", X):
         raise ValueError(
@@ -66,21 +66,21 @@ def blocks_of(X: Any, name: str = "X") -> list[Any]:
 
 
 def lengths_of(X: Any) -> tuple[int, ...] | None:
-    """Rows of the blocks; None where Dask does not know them."""
+    """Number of rows of each block; None if Dask does not know it."""
     if is_dask_frame(X) or any(rows != rows for rows in X.chunks[0]):
         return None
     return tuple(int(rows) for rows in X.chunks[0])
 
 
 def shared(value: Any) -> Any:
-    """`value` as a task: it goes to a worker once, however many tasks use it."""
+    """`value` as a task, so that each worker receives it once, however many tasks use it."""
     from dask.delayed import delayed
 
     return delayed(value, traverse=False, pure=False)
 
 
 def task(work: Callable[..., Any], *arguments: Any) -> Any:
-    """The task ``work(*arguments)``, in one thread and with the settings of this process; arguments may be tasks."""
+    """The task ``work(*arguments)``, run in one thread with this process's settings; arguments may be tasks."""
     from dask.delayed import delayed
 
     return delayed(_worked, pure=False)(work, settings(), *arguments)
@@ -92,20 +92,20 @@ def _worked(work: Callable[..., Any], of_caller: Settings, *arguments: Any) -> A
 
 
 def computed(tasks: Any) -> Any:
-    """What the tasks give: on the caller's cluster where there is one, else on threads of this process."""
+    """Results of the tasks, computed on the caller's cluster if there is one, else on threads of this process."""
     import dask
 
     with warnings.catch_warnings():
-        # A map may be large; it is sent once and not with each task.
+        # Dask warns about large maps in the graph, but each is sent only once.
         warnings.filterwarnings("ignore", message="Sending large graph")
         return dask.compute(tasks)[0]  # pyright: ignore[reportPrivateImportUsage]
 
 
 @contextmanager
 def on_cluster(address: str | None) -> Iterator[None]:
-    """Let tasks of a block run on the cluster of the scheduler at `address`; None leaves them where they are.
+    """Run the tasks of a ``with`` block on the cluster of the scheduler at `address`; None changes nothing.
 
-    ``"local"`` starts one for the block, with as many workers of one thread as there are threads to use.
+    ``"local"`` starts a cluster for the block, with one single-threaded worker for each configured thread.
     """
     if address is None:
         yield
@@ -116,7 +116,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
     if address == "local":
         workers = {"n_workers": thread_count(), "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-        # Workers that take a moment to end are nobody's concern.
+        # Hide the warnings of workers that are slow to shut down.
         with LocalCluster(**workers, silence_logs=logging.ERROR) as cluster, Client(cluster):
             yield
         return
@@ -131,7 +131,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
 
 def chained(step: Callable[..., Any], start: Any, parts: Sequence[tuple[Any, ...]]) -> Any:
-    """``step(... step(step(start, *parts[0]), *parts[1]) ...)``: one part after the other, each where its rows are."""
+    """``step(... step(step(start, *parts[0]), *parts[1]) ...)``, computed as a chain of tasks."""
     step, state = shared(step), shared(start)
     for part in parts:
         state = task(step, state, *part)
@@ -139,7 +139,7 @@ def chained(step: Callable[..., Any], start: Any, parts: Sequence[tuple[Any, ...
 
 
 def sampled_rows(X: Any, n_rows: int) -> Any:
-    """About `n_rows` rows of a collection, in order: all where there are no more, else spread over up to 32 blocks."""
+    """About `n_rows` rows of a collection, in order, spread over up to 32 blocks; all rows if there are no more."""
     blocks, lengths = blocks_of(X), lengths_of(X)
     each = n_rows
     if lengths is None or sum(lengths) > n_rows:
@@ -156,12 +156,12 @@ def sampled_rows(X: Any, n_rows: int) -> Any:
 
 
 def sampled_targets(X: Any, y: Any, n_rows: int) -> Any:
-    """The targets of the rows that `sampled_rows` takes of `X`.
+    """The targets of the rows that `sampled_rows` takes from `X`.
 
     Raises
     ------
     ValueError
-        If `y` is no Dask collection with the blocks of `X`.
+        If `y` is not a Dask collection with the same blocks of rows as `X`.
     """
     if y is None:
         return None
@@ -173,21 +173,22 @@ def sampled_targets(X: Any, y: Any, n_rows: int) -> Any:
 
 
 def len_of(block: Any) -> int:
-    """Rows of a block."""
+    """Number of rows of a block."""
     return block.shape[0]
 
 
 def _spread_rows(block: Any, n_rows: int) -> Any:
-    """At most `n_rows` rows of a block, evenly spread."""
+    """At most `n_rows` evenly spaced rows of a block."""
     places = np.arange(min(len_of(block), n_rows)) * len_of(block) // max(min(len_of(block), n_rows), 1)
     return block.iloc[places] if hasattr(block, "iloc") else block[places]
 
 
 def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a method of rows take Dask collections, too: block by block, lazily, as an array of known dtype.
+    """Decorate a method of rows to accept Dask collections: it is applied lazily to each block.
 
-    The estimator may give rows of which the output has the dtype and width of all (`_typical_rows`), and a smaller copy
-    of itself that does for the method (`_for_tasks`).
+    The result is a Dask array whose dtype and width are known in advance: they are found by applying the method to
+    `estimator._typical_rows(X)`, if defined, else to `typical_rows(X)`. Tasks receive `estimator._for_tasks()`, if
+    defined: a smaller copy of the estimator that suffices for the method.
     """
 
     @wraps(method)
@@ -205,14 +206,14 @@ def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _mapped(estimator: Any, method: Callable[..., Any], X: Any) -> Any:
-    """What a method makes of the blocks of `X`, as a Dask array."""
+    """The lazy results of a method on the blocks of `X`, as a Dask array."""
     if getattr(estimator, "_sklearn_output_config", {}).get("transform", "default") != "default":
         raise ValueError("`set_output` must be 'default' for Dask collections, whose features are Dask arrays.")
     if not is_dask_frame(X):
         blocks_of(X)
     typical = getattr(estimator, "_typical_rows", typical_rows)(X)
     with warnings.catch_warnings():
-        # These rows are no data.
+        # Warnings about these made-up rows do not concern the user.
         warnings.simplefilter("ignore")
         meta = method(estimator, typical)[:0]
     if not (isinstance(meta, np.ndarray) or sparse.issparse(meta)):
@@ -235,16 +236,16 @@ def _mapped(estimator: Any, method: Callable[..., Any], X: Any) -> Any:
 
 
 def _applied(block: Any, estimator: Any, *, method: str, of_caller: Settings, empty: Any) -> Any:
-    """A method on one block."""
+    """The result of a method on one block."""
     if not len_of(block):
         return empty
     with settings_of(of_caller), one_thread():
-        # Beneath what makes frames of outputs, and beneath `by_blocks`.
+        # Call the undecorated method: without `by_blocks` and without scikit-learn's output wrapper.
         return unwrap(getattr(type(estimator), method))(estimator, block)
 
 
 def typical_rows(X: Any) -> Any:
-    """A row, or some, of the kind of a collection."""
+    """One or a few made-up rows with the columns and dtype of a collection."""
     if is_dask_frame(X):
         return X._meta_nonempty
     if sparse.issparse(X._meta):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what is said of those that cannot be used."""
+"""Writing files atomically, and the errors for data files that cannot be used."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-# Parsers quote the offending text, which may be a whole row: a message stays readable in a terminal.
+# Longest text in an error message. Parsers quote the offending text, which may be a whole row.
 _LONGEST_QUOTE = 200
 
 
 class DataError(ValueError):
-    """A data file cannot be used as it is; the one-line message says what is wrong, where, and what to do."""
+    """A data file cannot be used as it is; the one-line message names the fault, its place and a remedy."""
 
 
 class OverBudgetError(DataError, MemoryError):
-    """What a file holds needs more memory than the byte budget."""
+    """The contents of a file need more memory than the byte budget."""
 
 
 class NoRowsError(DataError):
@@ -32,11 +32,11 @@ def one_line(text: object) -> str:
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Any], object]) -> None:
-    """Call ``write(binary file)`` so that `path` holds the complete result or what it held before.
+    """Call ``write(binary file)`` so that `path` ends up with the complete result or keeps its old content.
 
-    The content goes to a temporary file in the same folder, is forced to disk and renamed onto `path`, or onto what
-    that links to; on any failure, an interrupt too, the temporary file is removed. Pipes and devices, which hold
-    nothing, are written to as they are.
+    The content is written to a temporary file in the same folder, forced to disk and renamed to `path`; if `path` is
+    a symbolic link, its target is replaced. The temporary file is removed on any failure, including an interrupt.
+    Pipes and devices are written to directly.
     """
     path = Path(path)
     if is_special(path):
@@ -70,12 +70,12 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Any], object]) ->
 
 
 def is_special(path: Path) -> bool:
-    """Whether `path` is a pipe or a device, such as /dev/null: a file of that name must not take its place."""
+    """Whether `path` is a pipe or a device, such as /dev/null, which must not be replaced by a file."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _adopt_mode(temporary: str, path: Path) -> None:
-    """Give the temporary file the mode a plainly opened file would have: mkstemp makes it private."""
+    """Give the temporary file, which mkstemp makes private, the mode of `path` or of a newly created file."""
     if path.exists():
         os.chmod(temporary, path.stat().st_mode)
         return

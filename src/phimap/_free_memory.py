@@ -1,4 +1,4 @@
-"""The memory that this process may still take: of the machine, of its control groups, and of its own limits."""
+"""The memory that this process may still allocate, by the machine, its control groups and its own limits."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-# Where the system tells nothing.
+# Free memory if the system reports none.
 _GUESS = 4 * 2**30
-# Limits of the process that count its address space or its data, by the name of the resource, and the line of
-# `/proc/self/status` that says how much of each it has taken.
+# Process limits on address space and data: the name of the resource, and the line of `/proc/self/status` with the
+# amount in use.
 _LIMITS = (("RLIMIT_AS", "VmSize:"), ("RLIMIT_DATA", "VmData:"))
-# Version 1 of control groups says by a huge number that there is no limit.
+# Version 1 of control groups reports a huge number if there is no limit.
 _NO_LIMIT = 2**60
-# Files of a control group by version: its limit, what it has taken, and the line of its statistics that says how much
-# of that is a cache of files, which the system gives back.
+# Files of a control group, by version: its limit, its memory in use, and the line of its statistics with the size of
+# the file cache, which counts as in use but can be reclaimed.
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),
@@ -22,19 +22,19 @@ _FILES = {
 
 
 def free_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that can be taken without swapping and without passing a limit; a modest guess where nothing tells.
+    """Bytes that can be allocated without swapping or exceeding a limit; 4 GB if the system reports nothing.
 
     Parameters
     ----------
     proc, groups : Path
-        Where the system shows its state, and its control groups.
+        Folders of the process file system and of the control groups.
     """
     known = [*_of_machine(proc), *_of_groups(proc, groups), *_of_process(proc)]
     return max(0, min(known)) if known else _GUESS
 
 
 def _of_machine(proc: Path) -> Iterator[int]:
-    """What the machine has left."""
+    """Available memory of the machine; half of the physical memory if only that is known."""
     found = _number(proc / "meminfo", "MemAvailable:")
     if found is not None:
         yield found * 1024
@@ -46,7 +46,7 @@ def _of_machine(proc: Path) -> Iterator[int]:
 
 
 def _of_groups(proc: Path, groups: Path) -> Iterator[int]:
-    """What each control group around the process has left, which containers and job schedulers limit."""
+    """Memory left in each control group that contains the process; containers and job schedulers set such limits."""
     for line in _lines(proc / "self" / "cgroup"):
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers == "":
@@ -56,7 +56,7 @@ def _of_groups(proc: Path, groups: Path) -> Iterator[int]:
         else:
             continue
         inner = path.strip().lstrip("/")
-        # In a container the path may be that of the machine outside: the root shows the container's own group then.
+        # In a container the path may refer to the host; the root folder is then the container's own group.
         for folder in {root, *(root / part for part in (Path(inner), *Path(inner).parents))}:
             yield from _left(folder, *_FILES[version])
 
@@ -68,7 +68,7 @@ def _left(folder: Path, limit_file: str, usage_file: str, cache: str) -> Iterato
 
 
 def _of_process(proc: Path) -> Iterator[int]:
-    """What the limits of the process leave, as ``ulimit -v`` sets them."""
+    """Memory left within the limits of the process, such as those set by ``ulimit -v``."""
     try:
         import resource
     except ImportError:
@@ -81,7 +81,7 @@ def _of_process(proc: Path) -> Iterator[int]:
 
 
 def _number(file: Path, name: str = "") -> int | None:
-    """The number in the line of a file that begins with `name`; None where there is none."""
+    """The number in the line of a file that begins with `name`; None if there is none."""
     for line in _lines(file):
         words = line.split()
         if words and (not name or words[0] == name):

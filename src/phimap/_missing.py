@@ -1,10 +1,10 @@
-"""Cells that stand for a missing value."""
+"""Texts of table cells that mean a missing value."""
 
 from __future__ import annotations
 
-#: In every column, of text as well.
+#: In every column, including text columns.
 MISSING_MARKS = ("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL")
-#: In columns of numbers, dates and truth values, where words are no levels.
+#: In columns of numbers, dates and truth values. In text columns these words may be categories.
 MISSING_AMONG_NUMBERS = (
     *MISSING_MARKS,
     *(".", "na", "-NaN", "-nan", "Null", "None", "none", "Missing", "missing", "#DIV/0!", "#VALUE!"),

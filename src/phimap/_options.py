@@ -1,4 +1,4 @@
-"""Options of commands: fields of frozen dataclasses that say how they are named and read on a command line."""
+"""Command-line options: annotations of dataclass fields that define the option's name and parser."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Annotated, Any
 
 @dataclass(frozen=True)
 class Option:
-    """What a command line knows of a field; the annotation and the default of the field say the rest.
+    """Command-line facts about a field, besides its type annotation and default.
 
     Attributes
     ----------
     help : str
+        Help text.
     names : tuple of str
-        Names of the option, where that of the field will not do.
+        Names of the option; empty to use the name of the field.
     positional : bool
-        Whether the value is given by its place and not by a name.
+        Whether the value is a positional argument.
     read : callable or None
-        Makes the value of the option's name and of the text typed; a default that is text is read, too.
+        Parser: from the option's name and the text typed to the value. A default that is text is parsed too.
     words : tuple of str
-        What a shell offers to complete the value.
+        Values that shell completion offers.
     """
 
     help: str
@@ -31,7 +32,7 @@ class Option:
     words: tuple[str, ...] = ()
 
 
-#: What several commands take.
+#: Option shared by several commands.
 Quiet = Annotated[bool, Option("No progress and no summary, only the result lines.", ("--quiet", "-q"))]
 
 
@@ -46,7 +47,7 @@ def numbers(option: str, text: str) -> list[int]:
 
 
 def seeds(option: str, text: str) -> list[int]:
-    """Integers from 0 in a list separated by commas."""
+    """Nonnegative integers in a list separated by commas."""
     return _integers(option, text, 0, "integers of at least 0")
 
 

@@ -1,4 +1,4 @@
-"""Stages of long work: their time and memory, and a progress bar where one is wanted."""
+"""Stages of long computations: their time and memory, and an optional progress bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phimap.records import Record
 
 Batch = TypeVar("Batch", bound=tuple[Any, ...])
 
-# Seconds between lines in a pipe or a file, where a bar would be rows of control characters.
+# Seconds between progress lines if the output is not a terminal, where a bar would print control characters.
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -27,8 +27,9 @@ class Stage(Record):
     ----------
     name : str
     seconds : float
+        Wall-clock time.
     peak_bytes : int
-        Highest memory of the process so far, at the stage's end.
+        Peak memory of the process from its start to the end of the stage.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Stage(Record):
 
 @dataclass
 class Stages:
-    """Records stages, and shows a bar for each if `verbose`."""
+    """A recorder of stages, which shows a bar for each if `verbose`."""
 
     verbose: bool = False
     finished: list[Stage] = field(default_factory=list)
@@ -51,15 +52,15 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, total: int | None = None, unit: str | None = None) -> Iterator[Callable[[int], None]]:
-        """Time a block; the value of the block is a function that advances the bar by a number of steps.
+        """Time a ``with`` block, which receives a function that advances the bar by a number of steps.
 
         Parameters
         ----------
         name : str
         total : int, optional
-            Steps to come; None if that is not known.
+            Number of steps; None if not known.
         unit : str, optional
-            What steps are, such as ``"rows"``: their rate is shown. None where it would tell nothing.
+            Name of a step, such as ``"rows"``, for the rate; None shows no rate.
         """
         start = time.perf_counter()
         with _shown(name, total, unit) if self.verbose else _silence() as advance:
@@ -68,14 +69,14 @@ class Stages:
 
 
 class Watched(Generic[Batch]):
-    """Batches that tell how many rows were worked through, each time they are gone through.
+    """An iterable over batches that reports the rows of each batch once it has been processed.
 
     Parameters
     ----------
     batches : iterable of tuples
-        Their first member has rows. Iterable as often as this is to be.
+        The first item of each tuple holds rows. Must be re-iterable if this object is iterated more than once.
     advance : callable
-        ``advance(rows)`` is called when the next batch is asked for.
+        ``advance(rows)`` is called for each batch when the next batch is requested.
     """
 
     def __init__(self, batches: Iterable[Batch], advance: Callable[[int], None]):
@@ -88,7 +89,7 @@ class Watched(Generic[Batch]):
 
 
 def rate_text(done: int, seconds: float, unit: str | None) -> str:
-    """How many steps a second were done, such as ``"56,000 rows/s"``; empty where nobody could tell."""
+    """Steps per second, such as ``"56,000 rows/s"``; empty without a unit, steps or time."""
     if unit is None or not done or seconds <= 0:
         return ""
     rate = done / seconds
@@ -96,7 +97,7 @@ def rate_text(done: int, seconds: float, unit: str | None) -> str:
 
 
 def left_text(done: int, total: int | None, seconds: float) -> str:
-    """Time that is left if steps go on as before, such as ``"2 min 40 s left"``; empty where nobody could tell."""
+    """Remaining time at the mean rate so far, such as ``"2 min 40 s left"``; empty if unknown or nothing remains."""
     if not total or not done or done >= total:
         return ""
     left = round(seconds * (total - done) / done)
@@ -107,7 +108,7 @@ def left_text(done: int, total: int | None, seconds: float) -> str:
 
 
 class Advance:
-    """Advances a bar by a number of rows; sent to another process, where there is no bar, it does nothing."""
+    """A function that advances a bar by a number of rows; pickled for another process, it does nothing."""
 
     def __init__(self, advance: Callable[[int], None]):
         self._advance = advance
@@ -129,13 +130,13 @@ def _silence() -> Iterator[Callable[[int], None]]:
 
 
 def _shown(name: str, total: int | None, unit: str | None) -> AbstractContextManager[Callable[[int], None]]:
-    """A bar; lines where nobody would see it move, or where the library that draws bars is not installed."""
+    """A progress bar; plain lines if standard error is not a terminal or ``rich`` is not installed."""
     return _bar(name, total, unit) if sys.stderr.isatty() and find_spec("rich") else _lines(name, total, unit)
 
 
 @contextmanager
 def _lines(name: str, total: int | None, unit: str | None) -> Iterator[Callable[[int], None]]:
-    """A line at the end, and at times one on the way."""
+    """A progress line every ten seconds, and one at the end."""
     start = told = time.perf_counter()
     done = 0
 
@@ -167,7 +168,7 @@ def _bar(name: str, total: int | None, unit: str | None) -> Iterator[Callable[[i
     from rich.text import Text
 
     class Pace(ProgressColumn):
-        """Share, rate and time left, as far as they are known."""
+        """Percentage, rate and time left, as far as they are known."""
 
         def render(self, task: Task) -> Text:
             done, seconds = int(task.completed), task.elapsed or 0.0
@@ -180,12 +181,12 @@ def _bar(name: str, total: int | None, unit: str | None) -> Iterator[Callable[[i
         task = progress.add_task(name, total=total)
         yield lambda rows: progress.advance(task, rows)
         done = int(progress.tasks[0].completed)
-        # Without a total the bar moves to and fro; a full one says that the stage is over.
+        # Without a total the bar moves back and forth; fill it to show that the stage is over.
         progress.update(task, completed=total or done or 1, total=total or done or 1)
 
 
 def peak_memory() -> int:
-    """Highest resident memory of this process so far, in bytes; 0 where the system does not tell."""
+    """Peak resident memory of this process so far, in bytes; 0 if the system does not report it."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""Named random streams: one independent generator for each role, fixed by the role's name."""
+"""Named random streams: one independent generator for each role, determined by the seed and the role's name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ RandomState = int | np.random.Generator | np.random.RandomState | np.random.Seed
 def named_streams(random_state: RandomState, *roles: str) -> dict[str, np.random.Generator]:
     """Draw one generator per role.
 
-    A stream depends on the seed and on its role's name, never on the other roles or on their order: a new role
-    leaves the draws of the old ones as they were.
+    A stream depends only on the seed and its role's name, not on the other roles or their order: adding a role does
+    not change the draws of the others.
 
     Parameters
     ----------
     random_state : int, Generator, RandomState, SeedSequence or None
-        None is fresh entropy from the system, never NumPy's global state. A Generator or RandomState is
+        None draws fresh entropy from the system; NumPy's global state is never used. A Generator or RandomState is
         advanced once.
     *roles : str
         Names such as ``"frequencies"``.
@@ -35,14 +35,14 @@ def named_streams(random_state: RandomState, *roles: str) -> dict[str, np.random
     Raises
     ------
     TypeError
-        If `random_state` is of another kind.
+        If `random_state` has another type.
     """
     root = seed_sequence(random_state)
     return {role: _child(root, role) for role in roles}
 
 
 def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
-    """The root of all streams; a generator is advanced once, None gives fresh entropy."""
+    """The seed sequence from which all streams derive; a generator is advanced once, None draws fresh entropy."""
     if random_state is None:
         return np.random.SeedSequence()
     if isinstance(random_state, np.random.SeedSequence):
@@ -62,22 +62,22 @@ def seed_sequence(random_state: RandomState) -> np.random.SeedSequence:
 
 
 def _child(root: np.random.SeedSequence, role: str) -> np.random.Generator:
-    # The name's bytes extend the spawn key, so that a child is found by name and not by the order of asking.
+    # The name's bytes extend the spawn key, so that a stream depends on its name and not on the order of requests.
     key = (*root.spawn_key, *role.encode())
     seed = np.random.SeedSequence(root.entropy, spawn_key=key, pool_size=root.pool_size)
     return np.random.Generator(np.random.PCG64(seed))
 
 
 def row_uniforms(first: int, n: int, seed: int) -> np.ndarray:
-    """Uniforms in [0, 1) for rows ``first, ..., first + n - 1`` of a stream (n,), each fixed by its index and `seed`.
+    """Uniforms (n,) in [0, 1) for rows ``first, ..., first + n - 1``, each determined by its row index and `seed`.
 
-    The state of SplitMix64 (Steele, Lea and Flood 2014, Figures 13 and 17) is hashed with the seed, so that seeds 1
-    and 2 are not one stream shifted by a row.
+    The generator is SplitMix64 (Steele, Lea and Flood 2014, Figures 13 and 17). The seed is hashed too: otherwise
+    seeds 1 and 2 would give one stream shifted by a row.
     """
     rows = np.arange(first, first + n, dtype=np.uint64)
-    # Arrays wrap around silently modulo 2**64, as the hash wants; NumPy scalars would warn.
+    # Arrays wrap around silently modulo 2**64, which the hash needs; NumPy scalars would warn.
     offset = _mixed((np.array([seed % 2**64], dtype=np.uint64) + np.uint64(1)) * _STEP)
-    # The upper 53 bits are a uniform double in [0, 1).
+    # The upper 53 bits give a uniform double in [0, 1).
     return (_mixed(rows * _STEP + offset) >> np.uint64(11)) * 2.0**-53
 
 

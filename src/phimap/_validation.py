@@ -1,4 +1,4 @@
-"""Checks at the door: arrays of samples and scalar parameters, each failure one line with its remedy."""
+"""Input checks for arrays of samples and scalar parameters; every error is one line and names a remedy."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Shape = tuple[int, int, int]
 def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
     """`X` (n, d) as a C-contiguous float32 or float64 array, CSR matrix or tensor, free of NaN and infinity.
 
-    Sets or checks ``n_features_in_`` (and the column names of a data frame) on `estimator`. Integers become
-    float64; duplicates of CSR are added up. Images (n, height, width, channels) become flat rows, and their shape
-    ``image_shape_`` of the estimator; images of bytes become float32, or stay where the estimator takes bytes. The
-    input is never written to.
+    Sets (``reset=True``) or checks ``n_features_in_`` and the column names of a data frame on `estimator`. Integers
+    become float64; duplicate CSR entries are summed. Images (n, height, width, channels) become flat rows, and
+    ``image_shape_`` of the estimator is set to their shape. Images of bytes become float32 unless the estimator takes
+    bytes. The input is never written to.
     """
     X = _flat(estimator, X, reset=reset)
     bytes_too = [np.uint8] if getattr(estimator, "_takes_bytes", False) else []
@@ -49,7 +49,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
             ensure_all_finite=False,
         )
         if sparse.issparse(X) and not X.has_canonical_format:
-            # SciPy adds up duplicates in place where it needs them so.
+            # Copy first: `sum_duplicates` works in place.
             X = X.copy()
             X.sum_duplicates()
     check_finite(X)
@@ -57,7 +57,7 @@ def check_samples(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def _flat(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Rows of images `X` (n, h, w, c); anything but four axes is handed on as it is."""
+    """Images `X` (n, h, w, c) as flat rows; `X` itself if it does not have four axes."""
     X, shape = flat_images(X)
     if shape is not None and X.dtype == np.uint8 and not getattr(estimator, "_takes_bytes", False):
         X = X.astype(np.float32)
@@ -71,7 +71,7 @@ def _flat(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def check_finite(X: Any, name: str = "X") -> None:
-    """Raise ValueError naming the first row and column (counted from 0) that hold NaN or infinity."""
+    """Raise ValueError if `X` holds NaN or infinity, naming the first such row and column (counted from 0)."""
     found = _first_non_finite(X)
     if found is not None:
         row, column, value = found
@@ -86,7 +86,7 @@ def _first_non_finite(X: Any) -> tuple[int, int | None, float] | None:
 
         return first_non_finite(X)
     values = X.data if sparse.issparse(X) else X
-    # One sum is enough to clear an array: it is finite only if every entry is, unless it overflows.
+    # If the sum is finite, every entry is. The entries are searched only if it is not, or overflows.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
             return None
@@ -103,7 +103,7 @@ def _first_non_finite(X: Any) -> tuple[int, int | None, float] | None:
 
 
 def check_integer(name: str, value: Any, *, least: int) -> int:
-    """`value` as an int, at least `least`."""
+    """`value` as an int, checked to be at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"`{name}` must be an integer, got {value!r} of type {type(value).__name__}.")
     if value < least:
@@ -112,7 +112,7 @@ def check_integer(name: str, value: Any, *, least: int) -> int:
 
 
 def check_real(name: str, value: Any, *, above: float | None = None, least: float | None = None) -> float:
-    """`value` as a finite float, greater than `above` or at least `least`."""
+    """`value` as a float, checked to be finite, greater than `above` and at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"`{name}` must be a number, got {value!r} of type {type(value).__name__}.")
     value = float(value)
@@ -126,7 +126,7 @@ def check_real(name: str, value: Any, *, above: float | None = None, least: floa
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """`value`, one of `choices`."""
+    """`value`, checked to be one of `choices`."""
     if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"`{name}` must be one of {listed}, got {value!r}.")
@@ -134,14 +134,14 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def is_none(value: Any) -> bool:
-    """Whether a parameter asks for nothing: None, False and ``"none"`` are one."""
+    """Whether a parameter is None, False or ``"none"``, which all mean the same."""
     return value is None or value is False or (isinstance(value, str) and value == "none")
 
 
 def as_image_shape(image_shape: Any, n_features: int) -> Shape:
-    """The shape (height, width, channels) that `image_shape` gives to rows of `n_features` numbers.
+    """`image_shape` as (height, width, channels), checked against rows of `n_features` numbers.
 
-    None stands for signals: images of height 1 with one channel, as long as the rows are.
+    None stands for signals: images of height 1 with one channel, whose width is `n_features`.
     """
     if image_shape is None:
         return 1, n_features, 1
@@ -161,15 +161,15 @@ def as_image_shape(image_shape: Any, n_features: int) -> Shape:
 
 
 def flat_images(X: Any, image_shape: Any = None) -> tuple[Any, Any]:
-    """Rows of the images `X` (n, h, w, c), and their shape; anything but four axes is handed on as it is.
+    """Images `X` (n, h, w, c) as flat rows, and their shape; both arguments unchanged if `X` does not have four axes.
 
     Raises
     ------
     ValueError
-        If the images have another shape than `image_shape`, where that is given.
+        If `image_shape` is given and the images have another shape.
     """
     if getattr(X, "ndim", 2) != 4:
-        # Data frames among them, whose names of columns are still to be read.
+        # Data frames are returned unchanged too: their column names are read later.
         return X, image_shape
     X = X if hasattr(X, "reshape") else np.asarray(X)
     shape = tuple(int(size) for size in X.shape[1:])

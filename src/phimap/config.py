@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 
 _UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
-# Without a stated budget, chunked work may use this share of the memory that is free when it starts.
+# Without a configured budget, chunked work may use this share of the memory that is free when it starts.
 _DEFAULT_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is set; None leaves it to the machine."""
+    """The settings; None derives a value from the machine."""
 
     memory: int | None = None
     n_jobs: int | None = None
@@ -28,18 +28,18 @@ _of_context: ContextVar[Settings | None] = ContextVar("settings", default=None)
 
 
 class config(AbstractContextManager):
-    """Set the byte budget and the number of threads, for good or for a ``with`` block.
+    """Set the byte budget and the number of threads, permanently or for a ``with`` block.
 
     Parameters
     ----------
     memory : int or str, optional
-        Budget in bytes (``2_000_000_000``) or as text (``"4GB"``, units of 1024) for everything that is
-        worked through in chunks: feature tiles, kernel blocks, statistics. None, the default at start, is
-        half of the memory that is free when the work begins, within the limits of containers (control groups) and
-        of ``ulimit``.
+        Budget in bytes (``2_000_000_000``) or as text (``"4GB"``, units of 1024) for everything that is processed in
+        chunks: feature tiles, kernel blocks, statistics. None leaves the setting unchanged. The initial setting is
+        half of the memory that is free when the work begins, within the limits of containers (control groups) and of
+        ``ulimit``.
     n_jobs : int, optional
-        Threads for tiles. None, the default at start, is every core this process may use. The number never
-        changes a result, to the bit.
+        Threads for tiles. None leaves the setting unchanged. The initial setting is every core that this process may
+        use. Results are bitwise the same for any number of threads.
 
     Raises
     ------
@@ -74,13 +74,13 @@ class config(AbstractContextManager):
 
 
 def settings() -> Settings:
-    """The settings that hold in this thread, and in those that work for it."""
+    """The settings that apply in this thread."""
     return _of_context.get() or _settings
 
 
 @contextmanager
 def settings_of(caller: Settings) -> Iterator[None]:
-    """Let the settings of another process or thread hold in this thread, for a block."""
+    """Apply the settings of another process or thread in this thread, for a ``with`` block."""
     token = _of_context.set(caller)
     try:
         yield
@@ -109,7 +109,7 @@ def fixed_budget(memory: int | str | None = None) -> Iterator[int]:
 
 
 def thread_count(n_jobs: int | None = None) -> int:
-    """Threads to use: `n_jobs` if given (negative counts back from all cores), else the configured number."""
+    """Threads to use: `n_jobs` if given (-1 is all cores, -2 all but one, ...), else the configured number."""
     if n_jobs is None:
         return settings().n_jobs or _available_cores()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
@@ -135,7 +135,7 @@ def _available_cores() -> int:
 
 
 def size_text(n_bytes: float) -> str:
-    """A number of bytes in the unit that suits it, such as ``"1.25 GB"``."""
+    """A number of bytes with a suitable unit, such as ``"1.25 GB"``."""
     for unit in ("GB", "MB", "kB"):
         size = n_bytes / _UNITS[unit.lower()]
         if size >= 0.995:
@@ -144,7 +144,7 @@ def size_text(n_bytes: float) -> str:
 
 
 def parse_seconds(name: str, duration: float | str) -> float:
-    """Seconds in a number, or in text such as ``"5min"``; `name` is that of the parameter."""
+    """Seconds in a number, or in text such as ``"5min"``; `name` is the parameter's name for the error message."""
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(s|min|h|)\s*", str(duration).lower())
     if match is None:
         raise ValueError(f"{name} must be a time such as 30s, 5min or 1h, got {duration!r}.")

@@ -1,4 +1,4 @@
-"""Arrays of numbers of a few bits, kept in bit planes."""
+"""Arrays of numbers of a few bits each, stored as bit planes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from phimap.ops.primitives.bit_products import PRODUCT_ROWS, coded, write_produc
 from phimap.records import of_entries, of_number
 
 _FORMAT = "phimap-packed-1"
-# Rows and columns that are unpacked at a time: 1 MB in float32, which stays in an L2 cache or near it.
+# Rows and columns that are unpacked at a time: 1 MB in float32, about the size of an L2 cache.
 _ROWS, _COLUMNS = 128, 2048
-# Rows of a tile of the Gram matrix that is multiplied unpacked.
+# Rows and columns of a tile of the Gram matrix when it is multiplied unpacked.
 _GRAM_ROWS = 512
-# Rows by which a few are multiplied at a time: many, so that the tables of the few serve many products.
+# Rows of the second factor per task: each lookup table of `PRODUCT_ROWS` rows of the first factor is used for that many
+# products.
 _PARTNERS = 2048
-#: Weights of the planes of an array of signs and zeros: what is not zero, and what is negative.
+#: Weights of the two planes of an array of signs and zeros: plane 0 marks nonzero entries, plane 1 negative ones.
 SIGNS = (1.0, -2.0)
 
 
@@ -31,27 +32,28 @@ SIGNS = (1.0, -2.0)
 class PackedArray:
     """A matrix of numbers of a few bits, 64 columns to a word: ``scale * (offset + sum_q weights[q] * bit_q)``.
 
-    Features of `TernaryFeatures` and `QuantizedFeatures` come in this form with ``packed=True``. It serves where
-    the dense matrix does, in products and in training, and is unpacked tile by tile only.
+    `TernaryFeatures` and `QuantizedFeatures` return this type with ``packed=True``. It replaces the dense matrix in
+    products and in training; only one tile at a time is unpacked.
 
     Attributes
     ----------
     planes : ndarray of uint64, shape (n_planes, n, ceil(m / 64))
         Bit planes; bits beyond the last column are 0.
     weights : tuple of float
-        One for each plane: (1,) are bits; (1, -2) signs and zeros, the second plane being part of the first;
-        (1, 2, 4, ...) codes.
+        One for each plane: (1,) for bits; (1, -2) for signs and zeros, where bits of the second plane are set only
+        where those of the first are; (1, 2, 4, ...) for integer codes.
     offset, scale : float
+        Constants of the formula above.
     n_columns : int
         Columns m.
     dtype : numpy.dtype
-        float32 or float64: of the dense array and of products.
+        float32 or float64, for the dense array and for products.
 
     Notes
     -----
-    **Error** none beside the rounding of the scale: inner products are counts. **Cost.** n m / 8 bytes a plane. Of one
-    plane, or of signs and zeros, `gram` takes products of 8 bits or of 4 signs with 96 rows from a table at once, and
-    as many bytes again as the planes; with more planes it unpacks tiles.
+    **Error.** Inner products are exact integer counts, rounded only when multiplied by the scale. **Cost.** n m / 8
+    bytes per plane. For one plane, or for signs and zeros, `gram` looks up the products of 8 bits or 4 signs with 96
+    rows in a table at once, and takes as much extra memory as the planes; for other arrays it unpacks tiles.
 
     Examples
     --------
@@ -73,7 +75,7 @@ class PackedArray:
     dtype: np.dtype
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """What must be true of an array from a file, in words: see `Record.requirements`."""
+        """Conditions that an array read from a file must satisfy, see `Record.requirements`."""
         n_planes, _, n_words = self.planes.shape
         yield len(self.weights) == n_planes, "a weight for each plane"
         yield n_words == -(-self.n_columns // 64), "words for all columns"
@@ -88,7 +90,7 @@ class PackedArray:
     def zeros(
         cls, n_rows: int, n_columns: int, weights: tuple[float, ...], offset: float, scale: float, dtype: Any
     ) -> PackedArray:
-        """Return an array with all bits 0, to be filled in."""
+        """Return an array with all bits 0, for the caller to fill."""
         planes = np.zeros((len(weights), n_rows, -(-n_columns // 64)), np.uint64)
         return cls(planes, weights, float(offset), float(scale), n_columns, np.dtype(dtype))
 
@@ -104,7 +106,7 @@ class PackedArray:
         return self.planes.shape[1]
 
     def __getitem__(self, rows: Any) -> PackedArray:
-        """Rows by a slice, indices or a mask: (n', m). A slice shares memory."""
+        """Rows selected by a slice, indices or a mask: (n', m). A slice is a view of the same memory."""
         if isinstance(rows, int | np.integer):
             rows = [rows]
         elif isinstance(rows, tuple):
@@ -118,7 +120,7 @@ class PackedArray:
         return out
 
     def to_integers(self) -> np.ndarray:
-        """The matrix divided by `scale`, as int8 (n, m), or int16 where codes need it."""
+        """The matrix divided by `scale`, as int8 (n, m), or int16 if the codes do not fit into int8."""
         peak = sum(abs(weight) for weight in self.weights) + abs(self.offset)
         out = np.empty(self.shape, np.int8 if peak <= 127 or self.weights == SIGNS else np.int16)
         self._unpack(out, 0, np.array(self.weights, dtype=out.dtype), out.dtype.type(self.offset))
@@ -129,7 +131,7 @@ class PackedArray:
         return self.dot(W)
 
     def dot(self, W: Any, n_jobs: int | None = None) -> np.ndarray:
-        """The product with dense weights (m,) or (m, t), unpacked tile by tile; `n_jobs` changes no bit."""
+        """The product with dense weights (m,) or (m, t), unpacked tile by tile; `n_jobs` does not change the result."""
         W = np.asarray(W, dtype=self.dtype)
         if W.ndim not in (1, 2) or W.shape[0] != self.n_columns:
             raise ValueError(f"`W` must have {self.n_columns} rows, one for each column, got shape {W.shape}.")
@@ -148,12 +150,12 @@ class PackedArray:
         return out
 
     def gram(self, other: PackedArray | None = None, n_jobs: int | None = None) -> np.ndarray:
-        """Inner products (n, n'), in `dtype`, of the rows with those of `other`, or with each other.
+        """Inner products (n, n') of the rows with the rows of `other` (None: with each other), in `dtype`.
 
         Raises
         ------
         ValueError
-            If `other` has other columns or another code.
+            If the number of columns, the weights or the offset of `other` differ.
         """
         right = self if other is None else other
         if (self.n_columns, self.weights, self.offset) != (right.n_columns, right.weights, right.offset):
@@ -166,7 +168,7 @@ class PackedArray:
 
     @property
     def is_countable(self) -> bool:
-        """Whether inner products are counts of bits: for bits, and for signs and zeros."""
+        """Whether inner products can be counted from the bits: with one plane, or for signs and zeros."""
         return len(self.weights) == 1 or self.weights == SIGNS
 
     def transposed(self, n_jobs: int | None = None) -> PackedArray:
@@ -183,11 +185,11 @@ class PackedArray:
 
     @classmethod
     def concatenate(cls, parts: list[PackedArray]) -> PackedArray:
-        """Rows of arrays packed alike, one after the other."""
+        """The rows of all `parts` in order; the parts must have the same columns, weights, offset and scale."""
         return replace(parts[0], planes=np.concatenate([part.planes for part in parts], axis=1))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the array to one file in safetensors format; `path` is replaced once that is complete."""
+        """Write the array to one file in safetensors format; `path` is replaced only once the file is complete."""
         from safetensors.numpy import save
 
         facts = {
@@ -208,7 +210,7 @@ class PackedArray:
         Raises
         ------
         DataError
-            If the file holds something else.
+            If the file was not written by `save`.
         """
         from safetensors import SafetensorError, safe_open
 
@@ -229,15 +231,15 @@ class PackedArray:
         return cls(planes, weights, facts["offset"], facts["scale"], facts["n_columns"], np.dtype(dtype))
 
     def _values(self, dtype: np.dtype) -> tuple[np.ndarray, Any]:
-        """Weights and offset times the scale."""
+        """Weights and offset, each times the scale."""
         return (np.array(self.weights) * self.scale).astype(dtype), dtype.type(self.offset * self.scale)
 
     def _unpack(self, out: np.ndarray, first: int, weights: np.ndarray, offset: Any) -> None:
         unpack(host(), self.planes, weights, offset, first, out)
 
     def _write_counts(self, other: PackedArray, same: bool, out: np.ndarray, n_jobs: int | None) -> None:
-        """Write inner products by tables of sums, each pair once where both arrays are the same."""
-        # Over m columns the product of (o + w a) and (o + w b) is w^2 (a b) + o w (a + b) + o^2 m.
+        """Write inner products by table lookup; if both arrays are the same, compute each pair of rows only once."""
+        # Summed over m columns, (o + w a)(o + w b) = w^2 (a.b) + o w (sum a + sum b) + o^2 m.
         weight = self.weights[0] ** 2 if len(self.weights) == 1 else 1.0
         left, right = (self.offset * self.weights[0] * part._ones() for part in (self, other))
         left += self.offset**2 * self.n_columns
@@ -253,13 +255,13 @@ class PackedArray:
             )
 
         tops, firsts = range(0, len(self), PRODUCT_ROWS), range(0, len(other), _PARTNERS)
-        # Pairs of one row and those before it are images.
+        # Tiles below the diagonal of a symmetric product are copied from those above.
         run_tasks(
             multiply, [(top, first) for top in tops for first in firsts if not same or first + _PARTNERS > top], n_jobs
         )
 
     def _write_products(self, other: PackedArray, same: bool, out: np.ndarray, n_jobs: int | None) -> None:
-        """Write inner products of unpacked tiles, each pair once where both arrays are the same."""
+        """Write inner products of unpacked tiles; if both arrays are the same, compute each pair of tiles only once."""
 
         def multiply(task: tuple[int, int]) -> None:
             rows, columns = (slice(start, start + _GRAM_ROWS) for start in task)
@@ -271,5 +273,5 @@ class PackedArray:
         run_tasks(multiply, [(i, j) for i in starts[0] for j in starts[1] if not same or i <= j], n_jobs)
 
     def _ones(self) -> np.ndarray:
-        """Ones of the first plane in each row (n,)."""
+        """Number of ones in each row of the first plane (n,)."""
         return count_ones(host(), self.planes[0])

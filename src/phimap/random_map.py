@@ -1,4 +1,4 @@
-"""The scikit-learn transformer over a frozen record: shared by feature maps and sketches."""
+"""The scikit-learn transformer and the frozen record on which all feature maps and sketches are built."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from phimap.records import Record
 if TYPE_CHECKING:
     from phimap.kernels import Kernel
 
-#: Rows that a map gets from a learner unless it asks for more: moments of the data are known well enough from them.
+#: Rows that a learner passes to a map's `fit` by default: enough to estimate moments of the data.
 FIT_ROWS = 1000
-# More rows than this in a tile gain nothing: every product is long past the size at which it runs at full speed.
+# Taller tiles are not faster: matrix products already run at full speed at this height.
 _MOST_TILE_ROWS = 4096
-# Tiles of more rows than this have a multiple of it.
+# Heights of taller tiles are rounded down to a multiple of this.
 _TILE_ROWS_STEP = 64
-# Bytes of the features of a tile at the most, where threads work on tiles.
+# Maximum bytes of a tile's features where several threads work on tiles.
 _MOST_TILE_OUTPUT = 32 * 2**20
 
 
@@ -37,35 +37,35 @@ class MapRecord(Record, ABC):
     n_features: int
     n_components: int
 
-    #: Whether features are bounded whatever the input, so that no tile need be searched for overflow.
+    #: Whether features are bounded for every input; tiles are then not checked for overflow.
     bounded: ClassVar[bool] = False
 
     @abstractmethod
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         """Write the features of the rows of `X` (r, n_features) into columns `first` to ``first + n_components``.
 
-        Called on a record that was bound to `ops`; a pure function of the record and of `X`. `out` is a
-        C-contiguous block of rows, wider than the map where maps stand side by side.
+        The record must be bound to `ops`; the result depends only on the record and `X`. `out` is a C-contiguous
+        block of rows, wider than the map if several maps write side by side.
         """
 
     def linear_outputs(self, ops: Ops, X: Array, coefs: np.ndarray) -> Array:
-        """``phi(x)^T coefs`` (r, t) of the rows of `X`, for float64 `coefs` (n_components, t).
+        """``phi(x)^T coefs`` (r, t) for the rows of `X` and float64 `coefs` (n_components, t).
 
-        Called on a record that was bound to `ops`. A map may have a shorter way than by its features.
+        The record must be bound to `ops`. Maps that can compute this without their features override it.
         """
         features = ops.empty((X.shape[0], self.n_components))
         self.apply(ops, X, features)
         return ops.matmul(features, ops.constant(coefs))
 
     def output_gradients(self, X: np.ndarray, coefs: np.ndarray) -> np.ndarray | None:
-        """Gradients (n, d, t) of ``phi(x)^T coefs`` at float64 rows `X` (n, d), where the map knows them, else None.
+        """Gradients (n, d, t) of ``phi(x)^T coefs`` at float64 rows `X` (n, d); None if not implemented for this map.
 
-        Called on a record that is not bound, for float64 `coefs` (n_components, t).
+        The record must not be bound; `coefs` is float64 (n_components, t).
         """
         return None
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        """Columns and the factor that make of this map the same map with fewer components, where there are such."""
+        """Columns to keep, and the factor to multiply them by, for the same map with `n_components`; else None."""
         return None
 
     @property
@@ -75,24 +75,24 @@ class MapRecord(Record, ABC):
 
     @property
     def n_flops(self) -> int | None:
-        """Additions and multiplications for one dense row, the nonlinearity not counted; None where nobody counted."""
+        """Additions and multiplications for one dense row, without the nonlinearity; None if not known."""
         return None
 
     @property
     def least_tile_rows(self) -> int | None:
-        """Rows a tile should have at least; None leaves it to the backend."""
+        """Least number of rows of a tile; None uses the backend's."""
         return None
 
     @property
     def scratch_width(self) -> int:
-        """Floats of scratch that `apply` holds a row, `out` not counted: sets the height of a tile."""
+        """Floats of scratch memory that `apply` needs per row, without `out`; determines the height of a tile."""
         return self.n_features + self.n_components
 
 
 def evaluate(record: MapRecord, ops: Ops, X: Array, out: Array, n_jobs: int | None = None) -> None:
     """Apply a bound record to all rows of `X`, tile by tile, into `out`.
 
-    The tiles are fixed by row index and by the sizes of the map alone, so the number of threads changes no bit.
+    Tiles depend only on the row index and the sizes of the map, so that results do not depend on the number of threads.
     """
 
     def apply(tile: slice) -> None:
@@ -107,13 +107,13 @@ def evaluate(record: MapRecord, ops: Ops, X: Array, out: Array, n_jobs: int | No
 
 
 def run_tiles(work: Callable[[slice], None], record: MapRecord, ops: Ops, n_rows: int, n_jobs: int | None) -> None:
-    """Work through the tiles of a map; the last one may reach beyond the rows."""
+    """Call `work` on every tile of rows; the slice of the last tile may extend past the last row."""
     height = ops.tile_bytes // (ops.dtype.itemsize * max(1, record.scratch_width))
     height = int(np.clip(height, record.least_tile_rows or ops.least_tile_rows, _MOST_TILE_ROWS))
     if ops.threaded:
-        # A batch of the widest maps has few rows, and every thread wants some of them.
+        # Batches of very wide maps have few rows: smaller tiles give every thread some of them.
         height = min(height, max(1, _MOST_TILE_OUTPUT // (ops.dtype.itemsize * record.n_components)))
-    # A product takes several rows at once: those that remain cost more, and get other bits.
+    # Matrix products process rows in groups; leftover rows are slower and are rounded differently.
     height -= height % _TILE_ROWS_STEP if height > _TILE_ROWS_STEP else 0
     starts = range(0, n_rows, height)
     run_tasks(lambda start: work(slice(start, start + height)), starts, n_jobs if ops.threaded else 1)
@@ -123,7 +123,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     """Base of the transformers: `fit` draws a record, `transform` applies it.
 
     Subclasses store their parameters in ``__init__``, name the roles of their random draws in ``_roles`` and
-    implement ``_draw``. Everything else is here: validation, exact width, tiles, threads, the byte budget.
+    implement ``_draw``. This class does everything else: validation, exact width, tiles, threads, the byte budget.
     """
 
     n_components: int
@@ -139,27 +139,27 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     _roles: tuple[str, ...] = ()
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """What must be true of a map from a file: see `Record.requirements`."""
+        """Conditions that a map read from a file must satisfy, see `Record.requirements`."""
         if hasattr(self, "record_"):
             yield self.record_.n_features == self.n_features_in_, "a record of its inputs"
             shape = getattr(self, "image_shape_", None)
             yield shape is None or prod(shape) == self.n_features_in_, "images of its inputs"
 
     def output_width(self, n_features: int) -> int:
-        """Width of the features of inputs with `n_features` columns, before `fit`."""
+        """Width of the features for inputs with `n_features` columns; can be called before `fit`."""
         return self.n_components
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use, which learners give it as far as they have them."""
+        """Number of rows that `fit` can use; learners pass that many if they have them."""
         return FIT_ROWS
 
     def _check_width(self) -> None:
-        """Check the parameter of the output width; maps whose width follows from other parameters check those."""
+        """Check `n_components`; maps whose width follows from other parameters check those instead."""
         check_integer("n_components", self.n_components, least=1)
 
     @property
     def wants_targets(self) -> bool:
-        """Whether `fit` learns from targets, too, which learners then give it with the rows of their sample."""
+        """Whether `fit` also uses targets; learners then pass the targets of the sampled rows."""
         return False
 
     @abstractmethod
@@ -167,7 +167,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Check the parameters, then draw the record for inputs like `X` (n, d)."""
 
     def _draw_from(self, X: Array, y: Any, streams: dict[str, np.random.Generator]) -> MapRecord:
-        """`_draw`, for maps that want them also from the targets `y` of the rows, which nobody has checked."""
+        """`_draw` with the unchecked targets `y` of the rows; overridden by maps that use targets."""
         return self._draw(X, streams)
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -176,10 +176,10 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Parameters
         ----------
         X : array-like, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
-            Only the shape is used, except by maps that say that they depend on the data. Of a Dask collection about as
-            many rows are computed as a learner would give (1,000 for most maps), spread over up to 32 of its blocks.
+            Only the shape is used, except by maps whose documentation says that they depend on the data. From a Dask
+            collection about `fit_rows` rows (1,000 for most maps) are computed, spread over up to 32 of its blocks.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or a Dask collection in the blocks of `X`
-            Targets: floats are numbers, all else is labels. Ignored by all maps but those that say `wants_targets`.
+            Targets: floats are numbers, everything else is labels. Used only by maps whose `wants_targets` is true.
 
         Returns
         -------
@@ -211,15 +211,15 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         Z : array of shape (n_samples, n_components)
             float32 for float32 input, else float64; a tensor on the device of `X` for a tensor, a Dask array with the
-            chunks of `X` for a Dask array or data frame. Maps that can pack their features say in their parameters what
-            else they give.
+            chunks of `X` for a Dask array or data frame. Maps with a ``packed`` parameter document there what they
+            return instead.
 
         Raises
         ------
         MemoryError
             If the result exceeds the byte budget, before it is allocated.
         ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
+            If the width of `X` differs from that in `fit`, or `X` is empty or not finite.
         """
         check_is_fitted(self)
         X = check_samples(self, X, reset=False)
@@ -240,7 +240,7 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ----------
         X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
         batch_rows : int, optional
-            Rows of each batch but the last; by default as many as a quarter of the byte budget holds.
+            Rows of each batch except the last; by default as many as fit into a quarter of the byte budget.
 
         Yields
         ------
@@ -257,11 +257,11 @@ class RandomMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             yield self._features(bound, ops, X[start : start + batch_rows])
 
     def _row_bits(self, ops: Ops) -> int:
-        """Bits that the features of a row take."""
+        """Size of the features of one row, in bits."""
         return 8 * self.record_.n_components * ops.dtype.itemsize
 
     def _features(self, record: MapRecord, ops: Ops, X: Array) -> Array:
-        """Features of the rows of `X`, by the record bound to `ops`, in the form that `transform` gives."""
+        """Features of the rows of `X`, in the form that `transform` returns; `record` is bound to `ops`."""
         out = ops.empty((X.shape[0], record.n_components))
         evaluate(record, ops, X, out, self.n_jobs)
         return out

@@ -1,4 +1,4 @@
-"""Frozen records: what `fit` drew, and the pure functions of it."""
+"""Frozen records: the random draws of `fit`, and declarations of what a model file may hold in their fields."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ if TYPE_CHECKING:
     from phimap.ops.base import Ops
 
 
-#: Key in the metadata of a record's field that model files leave out; such a field has a default.
+#: Metadata key that marks fields which are not written to model files; such a field has a default.
 NOT_SAVED = "not_saved"
-#: Key in the metadata of a record's field of what a file may hold there.
+#: Metadata key under which a field declares what a model file may hold in it.
 DECLARED = "declared"
 
 
 @dataclass(frozen=True)
 class Entries:
-    """What a model file may hold in a field that is an array, or in each array of a field that is a tuple of such.
+    """What a model file may hold in a field that is an array or a tuple of arrays.
 
     Attributes
     ----------
     shape : tuple of (int, str or None)
-        Length of each axis: a number, the name of a length that is common to the fields of a record, or None for any;
-        empty for any number of axes.
-        A name with a leading "?" is of a length that may be 0; all others are at least 1.
+        Length of each axis: a number, a name, or None for any length. Axes with the same name have the same length in
+        all fields of a record. Lengths are at least 1, except those whose name starts with "?", which may be 0. An
+        empty tuple allows any number of axes.
     kind : str
         ``"float"``, ``"index"`` (int32, int64), ``"sign"`` (int8, -1 or 1), ``"byte"`` (uint8), ``"word"`` (uint64) or
-        ``"any"``, labels too.
+        ``"any"``, which includes labels.
     least, most : float or None
-        Bounds of the entries, which are finite in any case unless `finite` says otherwise.
+        Smallest and largest value allowed.
     below : str or None
-        Name of a length or of a number that all entries are below.
+        Name of a length or number that all entries must be less than.
     permutation : bool
-        Whether the entries along the last axis are 0, 1, ... in some order.
+        Whether the entries along the last axis must be 0, 1, ... in some order.
     ascending : bool
-        Whether no entry is below the one before it.
+        Whether the entries must not decrease.
     finite : bool
+        Whether all entries must be finite.
     """
 
     shape: tuple[int | str | None, ...]
@@ -54,16 +55,18 @@ class Entries:
 
 @dataclass(frozen=True)
 class Number:
-    """What a model file may hold in a field that is a number, or in each number of a field that is a tuple of such.
+    """What a model file may hold in a field that is a number or a tuple of numbers.
 
     Attributes
     ----------
     least, most : float or None
+        Smallest and largest value allowed.
     above : float or None
-        What it is greater than.
+        The number must be greater than this.
     length : str or None
-        Name of the length of axes that the number gives; it is at least 1.
+        Name of the axis length that equals this number; the number is then at least 1.
     finite : bool
+        Whether the number must be finite.
     """
 
     least: float | None = None
@@ -82,28 +85,28 @@ class AllowedTexts:
 
 @dataclass(frozen=True)
 class Part:
-    """What a record in a field of another says of the lengths in that one: names of attributes, and of the lengths."""
+    """A field that is itself a record: pairs of one of its attributes and the name of an outer length it equals."""
 
     lengths: tuple[tuple[str, str], ...]
 
 
 def of_floats(*shape: int | str | None, **facts: Any) -> dict[str, Entries]:
-    """Metadata of a field of finite numbers; ``finite=False`` for others."""
+    """Metadata of a field of floats, which must be finite unless ``finite=False``."""
     return {DECLARED: Entries(shape, **facts)}
 
 
 def of_indices(*shape: int | str | None, below: str | None = None, **facts: Any) -> dict[str, Entries]:
-    """Metadata of a field of places, from 0 on and below a length."""
+    """Metadata of a field of indices, at least 0 and less than the length `below`."""
     return {DECLARED: Entries(shape, "index", least=0, below=below, **facts)}
 
 
 def of_signs(*shape: int | str | None) -> dict[str, Entries]:
-    """Metadata of a field of ones and minus ones, int8."""
+    """Metadata of an int8 field of entries -1 and 1."""
     return {DECLARED: Entries(shape, "sign")}
 
 
 def of_entries(kind: str, *shape: int | str | None, **facts: Any) -> dict[str, Entries]:
-    """Metadata of a field of entries of another kind: see `Entries`."""
+    """Metadata of an array field of any kind that `Entries` lists."""
     return {DECLARED: Entries(shape, kind, **facts)}
 
 
@@ -118,20 +121,19 @@ def one_of(*options: str) -> dict[str, AllowedTexts]:
 
 
 def with_lengths(**lengths: str) -> dict[str, Part]:
-    """Metadata of a field that is a record: names of lengths by its attributes."""
+    """Metadata of a field that is a record: ``attribute="name"`` sets the length "name" to that attribute's value."""
     return {DECLARED: Part(tuple(lengths.items()))}
 
 
 class Record:
-    """Base of the dataclasses that a fitted object is made of; those that hold the randomness of a map are frozen.
+    """Base of the dataclasses of which a fitted object consists; records of a map's random draws are frozen.
 
     Fields are host arrays (float64 values, ``intp`` indices, ``int8`` signs), CSR matrices, numbers, text, None,
     kernels, other records, or tuples of these. Maps never write to them. A subclass is registered under its class
-    name, by which model files refer to it; no other class can be named in a file.
+    name; model files refer to classes by these names and cannot name any other class.
 
-    The metadata of a field declare what a file may hold there, and `requirements` what else must be true of a record
-    from a file. `fit` makes records that are right, so that nothing is looked at there: `phimap.io.schema` does it
-    for those that are read.
+    The metadata of a field declare what a file may hold in it, and `requirements` lists further conditions.
+    `phimap.io.schema` checks both for records read from files; records made by `fit` are not checked.
     """
 
     registry: ClassVar[dict[str, type[Record]]] = {}
@@ -143,18 +145,18 @@ class Record:
         Record.registry[cls.__name__] = cls
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """What must be true of a record whose fields are as declared: whether it is, and in words; in order."""
+        """Further conditions on the record, in order: whether each holds, and its text for an error message."""
         return iter(())
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the arrays held, on the host; bound to float32, floats take half."""
+        """Bytes of the arrays on the host; floats take half of that once bound to float32."""
         if not is_dataclass(self):
             raise TypeError(f"{type(self).__name__} must be a frozen dataclass.")
         return sum(_n_bytes(getattr(self, f.name)) for f in fields(self))
 
     def bind(self, ops: Ops) -> Self:
-        """The same record with its arrays as constants of a backend, in the backend's dtype and on its device."""
+        """The same record with its arrays as constants of `ops`, in the dtype and on the device of `ops`."""
         if not is_dataclass(self):
             raise TypeError(f"{type(self).__name__} must be a frozen dataclass.")
         return replace(self, **{f.name: _bind(getattr(self, f.name), ops) for f in fields(self)})
@@ -181,7 +183,7 @@ def _n_bytes(value: Any) -> int:
 
 
 def equal_records(one: Any, other: Any) -> bool:
-    """Whether two records, or parts of records, hold the same values."""
+    """Whether two records, or two values of their fields, are equal."""
     if isinstance(one, Record):
         return type(one) is type(other) and equal_records(tuple(vars(one).values()), tuple(vars(other).values()))
     if isinstance(one, np.ndarray):

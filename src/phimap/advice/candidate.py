@@ -1,4 +1,4 @@
-"""A map measured at two small widths, and the width that it needs."""
+"""Measure a map's error at two small widths and predict the width that it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phimap.features import NystroemFeatures
 from phimap.metrics import relative_error
 from phimap.random_map import RandomMap
 
-#: The larger of the two widths, where there are rows enough, and how many times it is the smaller.
+#: The larger of the two measured widths, if there are enough rows, and its ratio to the smaller one.
 WIDE = 512
 _NARROWING = 4
 _LEAST_RATE = 0.05
@@ -23,30 +23,30 @@ _LEAST_RATE = 0.05
 
 @dataclass(frozen=True)
 class Candidate:
-    """A map that was measured.
+    """A map with its measured errors and the width advised for it.
 
     Attributes
     ----------
     feature_map : RandomMap
-        Not fitted, of the width advised. Not compared.
+        The map with the advised width, not fitted. Ignored by ``==``.
     method : str
-        Its class.
+        Class name of the map.
     widths : tuple of int
-        The two small widths.
+        The two small widths at which the map was measured.
     errors : tuple of float
-        Relative errors measured there: root mean squares over draws.
+        Relative errors at these widths: root mean squares over draws.
     rate : float
-        Exponent b of error ~ 1/m^b between the two; 1/2 for independent features.
+        Exponent b of error ~ 1/m^b between the two widths; 1/2 for independent features.
     n_components : int
-        Width advised.
+        Advised width.
     predicted_error : float
-        Relative error there.
+        Relative error predicted at the advised width.
     n_bytes : int
         Size of the features of all rows.
     operations : float
-        Multiplications and additions of the features of all rows and of their Gram matrix.
+        Multiplications and additions for the features of all rows and for their Gram matrix.
     seconds : float
-        Time of the features of all rows, scaled from a measurement on this machine. Not compared.
+        Time to compute the features of all rows, scaled from a measurement on this machine. Ignored by ``==``.
     """
 
     feature_map: RandomMap = field(compare=False, repr=False)
@@ -71,8 +71,8 @@ class Candidate:
 def measure(
     feature_map: RandomMap, fitting: Any, measuring: Any, seeds: list[int], error: float, widest: int, n_rows: int
 ) -> Candidate:
-    """The map at two small widths, and the width that the error needs."""
-    # Landmarks are rows: more components than rows to choose from would measure a narrower map.
+    """Measure the map at two small widths and find the width that reaches `error`."""
+    # Nystroem landmarks are rows: with more components than rows the map would be narrower than asked.
     wide = min(WIDE, fitting.shape[0])
     widths = (max(wide // _NARROWING, 1), wide)
     errors, counts, seconds = [], [], 0.0
@@ -82,13 +82,13 @@ def measure(
         for seed in seeds:
             drawn = variant(feature_map, n_components=width, random_state=seed).fit(fitting)
             squares.append(relative_error(drawn, measuring, n_subset=measuring.shape[0]) ** 2)
-            # The last of the draws at the larger width counts: earlier ones may still have compiled.
+            # Only the last draw at the larger width is kept: earlier timings may include compilation.
             seconds = transform_seconds(drawn, measuring)
         errors.append(float(np.sqrt(np.mean(squares))))
         counts.append(drawn.record_.n_flops)
     rate = measured_rate(widths, (errors[0], errors[1]))
     nystroem = isinstance(feature_map, NystroemFeatures)
-    # A rate of zero would ask for infinitely many; the rows end before.
+    # Keep the rate above zero, which would need infinitely many components. Nystroem features need at most all rows.
     law = ErrorLaw(widths, (errors[0], errors[1]), min(max(rate, _LEAST_RATE), 0.5) if nystroem else 0.5)
     needed = law.needed_width(error)
     most = min(widest, n_rows) if nystroem else widest
@@ -110,28 +110,28 @@ def measure(
 
 
 def variant(feature_map: RandomMap, **parameters: Any) -> RandomMap:
-    """A clone with other parameters, not fitted."""
+    """An unfitted clone with `parameters` replaced."""
     copy: Any = clone(feature_map)
     return copy.set_params(**parameters)
 
 
 def _operations(widths: tuple[int, int], counts: list[int | None], n_features: int) -> Callable[[int], float]:
-    """Multiplications and additions of a dense row by width, from what the map counts at two widths.
+    """Operations for one dense row as a function of the width, fitted to the map's own counts at two widths.
 
-    A part of them grows with the width, another with its square: that of features which pass through one more square
-    matrix. What no map counts is taken for the product with a dense matrix.
+    The fit is ``slope * width + bend * width^2``: the square stands for maps whose features pass through one more
+    square matrix. For maps without a count the product with a dense matrix is assumed.
     """
     (narrow, wide), (few, many) = widths, counts
     if few is None or many is None:
         return lambda width: 2.0 * n_features * width
-    # Widths padded to a power of two would bend the line downwards.
+    # `max`: widths padded to a power of two could give a negative quadratic term.
     bend = max(0.0, (many / wide - few / narrow) / (wide - narrow)) if wide > narrow else 0.0
     slope = max(many / wide - bend * wide, 0.0)
     return lambda width: slope * width + bend * width**2
 
 
 def readable(n_bytes: int) -> str:
-    """Bytes in the largest unit of 1024 that they fill."""
+    """A number of bytes as text, in the largest unit (of 1024) in which it is at least 1."""
     size = float(n_bytes)
     for unit in ("bytes", "KB", "MB"):
         if size < 1024:

@@ -7,13 +7,13 @@ from math import ceil, exp, log
 
 import numpy as np
 
-# No memory holds e^40 components.
+# Largest logarithm of a predicted growth in width, against overflow: no memory holds e^40 components.
 _MOST_GROWTH = 40.0
 
 
 @dataclass(frozen=True)
 class ErrorLaw:
-    """Error by width: `errors` at two `widths`, a straight line between them on log scales, `exponent` outside."""
+    """Error as a function of width m: log-log interpolation between two measured `widths`, m^-exponent outside."""
 
     widths: tuple[int, int]
     errors: tuple[float, float]
@@ -30,7 +30,7 @@ class ErrorLaw:
         return ceil(wide * exp(min(log(self.errors[1] / error) / self.exponent, _MOST_GROWTH)))
 
     def predicted_error(self, n_components: int) -> float:
-        """Error at a width."""
+        """Predicted error of a map with `n_components`."""
         narrow, wide = self.widths
         if n_components >= wide:
             return self.errors[1] * (wide / n_components) ** self.exponent
@@ -41,11 +41,11 @@ class ErrorLaw:
 
 
 def measured_rate(widths: tuple[int, int], errors: tuple[float, float]) -> float:
-    """Exponent b of error ~ 1/m^b between the two widths; 1/2, that of independent features, where they are equal."""
+    """Exponent b of error ~ 1/m^b between two widths; 1/2, as for independent features, if the widths are equal."""
     return log(_ratio(*errors)) / log(widths[1] / widths[0]) if widths[1] > widths[0] else 0.5
 
 
 def _ratio(larger: float, smaller: float) -> float:
-    """Quotient of two errors, where one that is all rounding counts as one rounding."""
+    """Quotient of two errors, each raised to at least one rounding error (which avoids 0 / 0)."""
     floor = float(np.finfo(np.float64).eps)
     return max(larger, floor) / max(smaller, floor)

@@ -23,10 +23,10 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.random_map import RandomMap
 from phimap.theory import REFERENCE, Machine
 
-# A batch of features as learners hold it, and columns of a table as `Machine` describes them.
+# Rows and width of a typical batch of features in a learner, and the columns of the table that `Machine` assumes.
 _ROWS, _WIDTH, _COLUMNS = 4096, 2048, 28
 _MAP_WIDTH = 1024
-# Rows of the files that are read, some 10 MB of text.
+# Rows of the files whose reading is timed: some 10 MB of text.
 _FILE_ROWS = 30_000
 
 
@@ -36,8 +36,8 @@ def measure_machine(base: Machine = REFERENCE) -> Machine:
     Parameters
     ----------
     base : Machine, optional
-        Gives what cannot be measured here: the network, the memory of a process, and the speed of files where
-        pyarrow is not installed.
+        Supplies the constants that are not measured: the network, the memory of a process, and, if pyarrow is not
+        installed, the speed of reading CSV and Parquet files.
 
     Returns
     -------
@@ -45,15 +45,15 @@ def measure_machine(base: Machine = REFERENCE) -> Machine:
 
     Notes
     -----
-    Every constant is the best of three timings on one thread, in seconds of the processor, files being in the system's
-    cache. Products in float32 are those of a Gram matrix of 2,048
-    features, as learners form it, less what adding them to the sums takes.
+    Every constant is the best of three timings of processor time on one thread; files are read from the system's
+    cache. The float32 speed is that of a Gram matrix of 2,048 features, as learners compute it, without the time for
+    adding the products to the running sums.
 
-    **Error.** Some 5 % on a quiet machine. On a busy one cores share caches and memory, and constants are worse.
+    **Error.** About 5 % on an idle machine. On a busy one the constants are worse, as cores share caches and memory.
 
-    **Cost.** Some five seconds, the most of it for compiled functions that are loaded.
+    **Cost.** About five seconds, most of which loads compiled functions.
 
-    **Differs from the source in** nothing: these are measurements.
+    **Differs from the source.** There is no source: these are measurements.
 
     References
     ----------
@@ -85,35 +85,36 @@ def measure_machine(base: Machine = REFERENCE) -> Machine:
 
 
 def _seconds(work: Callable[[], Any]) -> float:
-    """Seconds of a processor: what runs beside this takes none of them."""
+    """Best processor time of `work`, which does not count the time of other processes."""
     return best_seconds(work, time.process_time)
 
 
 def _bandwidth() -> float:
-    """Bytes a second of adding a float32 array to a float64 one, both larger than caches."""
+    """Memory bandwidth in bytes per second, from adding a float32 array to a float64 one, both larger than caches."""
     target, values = np.zeros((_ROWS, _WIDTH)), np.ones((_ROWS, _WIDTH), dtype=np.float32)
     n_bytes = 2 * target.nbytes + values.nbytes
     return n_bytes / _seconds(lambda: np.add(target, values, out=target))
 
 
 def _gram_speed(bandwidth: float) -> float:
-    """Products of the Gram matrix in 10^9 operations a second, on one thread."""
+    """Speed of float32 products of a Gram matrix on one thread, in 10^9 operations per second."""
     Z = np.random.default_rng(0).random((_ROWS, _WIDTH), dtype=np.float32)
     triangle = BlockTriangle.zeros(_WIDTH)
     seconds = _seconds(lambda: triangle.add_products(Z, n_jobs=1))
-    # The sums are read and written, and the products in float32 twice.
+    # Memory traffic of adding: the float64 sums are read and written; the float32 products are half as large and are
+    # also written and read.
     adding = 3 * triangle.data.nbytes / bandwidth
     return float(_ROWS) * _WIDTH**2 / max(seconds - adding, seconds / 2) / 1e9
 
 
 def _feature_seconds(feature_map: RandomMap, rows: np.ndarray) -> float:
-    """Seconds of one feature of one row."""
+    """Seconds per feature and row."""
     drawn = feature_map.fit(rows[:1000])
     return _seconds(lambda: drawn.transform(rows)) / (len(rows) * _MAP_WIDTH)
 
 
 def _decoding(rng: np.random.Generator) -> dict[str, float]:
-    """Seconds of one number of each format that can be read."""
+    """Seconds to read one number, by file format."""
     numbers = rng.standard_normal((_FILE_ROWS, _COLUMNS + 1)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         files = {"npy": Path(folder) / "rows.npy"}
@@ -125,7 +126,7 @@ def _decoding(rng: np.random.Generator) -> dict[str, float]:
 
 
 def _write_tables(numbers: np.ndarray, text: Path, parquet: Path) -> None:
-    """The same numbers as text and as a Parquet file."""
+    """Write the numbers as a CSV file and as a Parquet file."""
     import pyarrow as pa
     from pyarrow import csv
     from pyarrow import parquet as arrow_parquet
@@ -136,7 +137,7 @@ def _write_tables(numbers: np.ndarray, text: Path, parquet: Path) -> None:
 
 
 def _reading_seconds(file: Path) -> float:
-    """Seconds of all batches of a file, as a fit takes them."""
+    """Seconds to read a file in batches, as `fit` does."""
     table = open_table(file, _COLUMNS, dtype=np.float32)
 
     def read() -> None:

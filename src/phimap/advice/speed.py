@@ -1,4 +1,4 @@
-"""How fast matrix products and feature maps are on this machine."""
+"""Measured speed of matrix products and feature maps on this machine."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ _REPEATS = 3
 
 @dataclass(frozen=True)
 class Speed:
-    """Measured speed of matrix products in 10^9 operations a second.
+    """Measured speed of matrix products in 10^9 operations per second.
 
     Attributes
     ----------
     threads : int
+        Number of threads.
     single : float
-        In float32.
+        Speed in float32.
     double : float
-        In float64.
+        Speed in float64.
     """
 
     threads: int
@@ -42,21 +43,21 @@ def measure_speed(threads: int, clock: Callable[[], float] = time.perf_counter) 
 
 
 def _gigaflops(dtype: str, clock: Callable[[], float]) -> float:
-    """Best of a few products of square matrices."""
+    """Speed of the fastest of three products of square matrices, in 10^9 operations per second."""
     A = np.random.default_rng(0).random((_ORDER, _ORDER)).astype(dtype)
     out = np.empty_like(A)
     return 2 * _ORDER**3 / best_seconds(lambda: np.matmul(A, A, out=out), clock) / 1e9
 
 
 def transform_seconds(feature_map: RandomMap, X: Any) -> float:
-    """Seconds that a fitted map takes for the rows of `X`; the first call may compile."""
+    """Seconds that a fitted map takes to transform `X`; the first call may include compilation."""
     start = time.perf_counter()
     feature_map.transform(X)
     return time.perf_counter() - start
 
 
 def best_seconds(work: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Least of a few timings of `work` by a clock, after a call that may compile."""
+    """Shortest of three timings of `work` with `clock`, after an untimed call that may compile."""
     work()
     seconds = []
     for _ in range(_REPEATS):

@@ -1,4 +1,4 @@
-"""The advice: of the maps that serve a kernel, the cheapest that reaches the error."""
+"""Advice on a map: the cheapest map for a kernel that reaches a given error."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from phimap.metrics.matrices import subset_rows
 from phimap.ops import to_host
 from phimap.random_map import RandomMap
 
-# Half of the sample fits maps that depend on data, the other half measures: no row is judged by a map that saw it.
+# Maps are fitted on one half of the sample and measured on the other, so that errors are those on new rows.
 _SAMPLE_ROWS = 1000
 _DRAWS = 3
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What `suggest` advises.
+    """The result of `suggest`.
 
     Attributes
     ----------
     chosen : Candidate
+        The advised map.
     others : tuple of Candidate
         The maps that were measured and not chosen.
     error : float
-        The relative error asked for.
+        The requested relative error.
     memory : int
-        Byte budget of the features of all rows. Not compared: by default it follows the free memory.
+        Byte budget of the features of all rows. Ignored by ``==``, as the default depends on the free memory.
     n_rows, n_features : int
+        Shape of the data.
     reached : bool
         Whether the chosen map is predicted to reach `error` within `memory`.
     """
@@ -52,17 +54,17 @@ class Suggestion:
 
     @property
     def feature_map(self) -> RandomMap:
-        """The chosen map, not fitted, of the width advised."""
+        """The chosen map with the advised width, not fitted."""
         return self.chosen.feature_map
 
     @property
     def n_components(self) -> int:
-        """The width advised."""
+        """The advised width of the chosen map."""
         return self.chosen.n_components
 
     @property
     def predicted_error(self) -> float:
-        """Relative error predicted there."""
+        """Relative error predicted for the chosen map at the advised width."""
         return self.chosen.predicted_error
 
     def __str__(self) -> str:
@@ -91,50 +93,52 @@ def suggest(
     random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> Suggestion:
-    """Advise a map and its width for a kernel on given data.
+    """Advise a feature map and its width for a kernel on given data.
 
-    The kernel's random features and Nystroem features are measured at two small widths on a sample of the rows. Of
-    those that reach the error, the one with the fewest operations for features and Gram matrix is chosen.
+    The kernel's random features and Nystroem features are measured at two small widths on a sample of the rows. Among
+    the maps that reach the error, the one with the fewest operations for features and Gram matrix is chosen.
 
     Parameters
     ----------
     X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
-        The data as the map will see them: scale them first if a learner would.
+        The data as they will be passed to the map: scale them first if the learner scales its inputs.
     kernel : str, Kernel or RandomMap, default="gaussian"
-        As in `KernelRegressor`. A map is measured as it is, at other widths, and has no rival.
+        As in `KernelRegressor`. If a map is given, only that map is measured, at other widths.
     error : float, default=0.05
-        Relative Frobenius error of the kernel matrix to reach.
+        Relative Frobenius error of the kernel matrix that the map must reach.
     memory : int or str, optional
-        Byte budget of the features of all rows, such as ``"2GB"``; by default the configured one. Learners stream
-        over batches and need far less.
+        Byte budget of the features of all rows, such as ``"2GB"``; by default the configured one. Learners process
+        batches and need far less.
     length_scale : float, "auto" or "median", default="auto"
-        For stationary kernels named by text; both words are the median distance, in the distance of the kernel.
+        Length scale of stationary kernels given by name. ``"auto"`` and ``"median"`` both use the median distance
+        between rows, in the metric of the kernel.
     random_state : int, Generator, RandomState, SeedSequence or None, default=0
         Seed of the sample and of the draws.
     n_jobs : int or None, default=None
-        Threads; None is the configured number.
+        Threads; None uses the configured number.
 
     Returns
     -------
     Suggestion
-        Everything but the seconds in it is fixed by the seed and the budget.
+        Everything in it except the seconds is determined by the data, the seed and the budget.
 
     Raises
     ------
     ValueError
-        If `error` is not positive, there are fewer than 4 rows, or the budget holds no component of all rows.
+        If `error` is not positive, there are fewer than 4 rows, or one component of all rows exceeds the budget.
 
     Notes
     -----
-    **Error.** Between the measured widths the prediction interpolates; beyond them it falls by 1/sqrt(m), the law of
-    independent features. The error of Nystroem features falls with the spectrum: theirs is extrapolated by 1/sqrt(m)
-    where they were faster, which is cautious, and by their own rate where they were slower. No width below the
-    smaller one is advised. A ``rate`` of random features well below 1/2 warns that the prediction is too good.
+    **Error.** Between the measured widths the prediction interpolates; beyond them it falls by 1/sqrt(m), as for
+    independent features. The error of Nystroem features depends on the spectrum of the kernel matrix: it is
+    extrapolated at the measured rate, but never faster than 1/sqrt(m), which is cautious. The advised width is at
+    least the smaller measured width if the budget and the number of rows allow it. If the ``rate`` of random features
+    is well below 1/2, the predicted error is too low.
 
-    **Cost.** Some dozen maps of at most 512 components on at most 500 rows, and their kernel matrices.
+    **Cost.** About a dozen maps of at most 512 components on at most 500 rows, and their kernel matrices.
 
     **Differs from the source.** The survey compares methods by this error on 1,000 points; here the map is fitted on
-    one half of the sample and measured on the other.
+    one half of up to 1,000 rows and measured on the other.
 
     References
     ----------
@@ -174,7 +178,7 @@ def suggest(
         maps.append(NystroemFeatures(exact, n_components=WIDE, random_state=seeds[0], n_jobs=n_jobs))
     candidates = [measure(map_, fitting, measuring, seeds, error, widest, n_rows) for map_ in maps]
 
-    # Those that reach the error come first, the cheapest of them; of others the most exact.
+    # Maps that reach the error come first, by cost; then the others, by error.
     def preference(candidate: Candidate) -> tuple[bool, float]:
         reached = candidate.predicted_error <= error
         return not reached, candidate.operations if reached else candidate.predicted_error

@@ -1,8 +1,8 @@
 """Feature maps: transformers whose features' inner products estimate a kernel.
 
-A map asks a kernel for what it needs, draws directions by a projection or a sketch, and keeps both in a record. Each
-subfolder holds one construction. `defaults.py` says which map serves a kernel. Start with `fourier.py`, the simplest
-map.
+In `fit` a map takes constants from the kernel (such as its spectral density), draws directions from a projection or a
+sketch, and stores both in a record. Each subfolder holds one construction. `defaults.py` chooses the map for a kernel.
+Start with `fourier.py`, the simplest map.
 """
 
 from phimap.features.base import FeatureMap

@@ -1,4 +1,4 @@
-"""What a feature map is, and what the constructions are among which `fit` of one may choose."""
+"""The base class of feature maps, and the choice between constructions of one map in `fit`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from phimap.random_map import MapRecord, RandomMap
 
-# How far predictions may lie apart where the errors do not: a plan is drawn and measured only if its prediction is
-# below this many times that of the first, which for sketches of few inputs is too low.
+# A plan is measured only if its predicted error is at most this many times that of the first plan. Plans with similar
+# errors can have predictions that differ by such a factor: for sketches of few inputs the prediction is too low.
 _DOUBT = 3.0
 
 
 class FeatureMap(RandomMap):
-    """Base of the feature maps: `fit` also sets ``kernel_``, the exact kernel that the features estimate."""
+    """Base class of feature maps: `fit` also sets ``kernel_``, the exact kernel that the features estimate."""
 
     @property
     def signature_(self) -> np.ndarray | None:
@@ -27,11 +27,11 @@ class Plan(Protocol):
     """A candidate construction of a feature map."""
 
     def predicted_error(self) -> float:
-        """Root mean square error of the kernel estimate over pairs of rows; infinite where the width has no room."""
+        """Root mean square error of the kernel estimate over pairs of rows; infinite if the width is too small."""
         ...
 
     def draw(self, streams: dict[str, np.random.Generator]) -> MapRecord:
-        """Draw the map, from the streams of the roles that the construction has."""
+        """Draw the map with the generators in `streams`."""
         ...
 
 
@@ -41,10 +41,11 @@ def draw_best(
     streams: dict[str, np.random.Generator],
     measured_error: Callable[[MapRecord], float] | None,
 ) -> MapRecord:
-    """Draw the plan that errs least, or the fallback where no plan is predicted to err as little.
+    """Draw the plan with the least error, or the fallback if its predicted error is below that of every plan.
 
-    Plans come in the order in which their predictions are trusted. Those that predictions do not tell apart are drawn
-    and measured, where there is something to measure them on; of equal ones the last is taken.
+    Plans are ordered from the most to the least reliable prediction. If several plans have similar predictions, all
+    are drawn and the one with the least `measured_error` is returned; without `measured_error` the predictions decide.
+    Ties go to the last plan.
     """
     kept: list[Plan] = []
     for plan in plans:

@@ -1,4 +1,4 @@
-"""Which feature map serves a kernel."""
+"""The choice of the feature map for a kernel."""
 
 from __future__ import annotations
 
@@ -39,18 +39,20 @@ from phimap.kernels import (
 from phimap.ops import Array, Ops, ops_for
 from phimap.random_map import MapRecord
 
-# Rows on which the sizes of the terms of a sum are compared.
+# Rows used to estimate the mean of ``k(x, x)`` for each term of a sum.
 _SIZE_ROWS = 64
 
 
 @dataclass(frozen=True)
 class ScaledRecord(MapRecord):
-    """A map times a number.
+    """The features of a map times a factor.
 
     Attributes
     ----------
     record : MapRecord
+        The map.
     factor : float
+        Factor of all features.
     """
 
     record: MapRecord
@@ -88,41 +90,42 @@ class ScaledRecord(MapRecord):
 class SumFeatures(FeatureMap):
     """Features of a weighted sum of kernels: the maps of its terms side by side, times the roots of the weights.
 
-    Each term has the map that learners give its kernel: random features where it has any, else Nystroem features.
+    Each term gets the default map of its kernel: random features if the kernel has any, else Nystroem features.
 
     Parameters
     ----------
     kernel : Kernel or None, default=None
-        Made by ``+`` and by multiples; any other is a sum of one term. None is ``Gaussian(length_scale=1.0)``.
+        A sum of kernels and of their multiples; any other kernel is a sum of one term. None is
+        ``Gaussian(length_scale=1.0)``.
     n_components : int, default=1024
-        Output width m. With fewer features than terms, they are Nystroem features of the sum.
+        Output width m. If m is less than the number of terms, the features are Nystroem features of the whole sum.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : Kernel
         The exact kernel that ``Z @ Z.T`` estimates.
     widths_ : tuple of int
-        Features of each term; of the sum, where they are Nystroem features of it.
+        Number of features of each term; one number, m, for Nystroem features of the whole sum.
     record_ : StackedRecord or NystroemRecord
-        The maps of the terms.
+        The maps of the terms, or the Nystroem map of the whole sum.
     signature_ : ndarray of int8, shape (n_components,), or None
         Signs of the features, see `FourierFeatures`.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Unbiased where the maps of the terms are. Of term i, with weight w and kernel k, an estimate with m_i
-    features has a variance of about ``(w k(x, x))^2 / m_i``. The sum over terms is least, at a given width, for m_i in
-    proportion to ``w k(x, x)``: `fit` takes the mean over at most 64 evenly spaced rows. Kernels that are 1 at
-    distance zero get features in proportion to their weights, and nothing depends on the rows but their number.
+    **Error.** Unbiased if the maps of the terms are. The estimate of term i, with weight w, kernel k and m_i features,
+    has a variance of about ``(w k(x, x))^2 / m_i``. For a given total width, the summed variance is least for m_i
+    proportional to ``w k(x, x)``; `fit` uses the mean of ``k(x, x)`` over at most 64 evenly spaced rows. If all kernels
+    have ``k(x, x) = 1``, the widths are proportional to the weights and do not depend on the data.
 
-    **Cost.** That of the maps.
+    **Cost.** The sum of the costs of the maps.
 
-    **Differs from the source in** the widths; the source has one kernel.
+    **Differs from the source in** the widths of the terms; the source has one kernel.
 
     References
     ----------
@@ -157,7 +160,7 @@ class SumFeatures(FeatureMap):
         self.n_jobs = n_jobs
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: the most that a map of a term can."""
+        """Rows that `fit` can use: the maximum over the maps of the terms."""
         terms = self.kernel.terms() if isinstance(self.kernel, Kernel) else []
         maps = (map_of_kernel(part, self.n_components, random_state=None, n_jobs=None) for _, part in terms)
         return max((one.fit_rows() for one in maps), default=super().fit_rows())
@@ -189,7 +192,7 @@ def _shares(n_components: int, sizes: np.ndarray) -> tuple[int, ...]:
     """`n_components` divided in proportion to `sizes`, each share at least 1; equally where all sizes are 0."""
     sizes = sizes if sizes.sum() > 0 else np.ones(sizes.size)
     exact = (n_components - sizes.size) * sizes / sizes.sum()
-    # The rest that rounding down leaves goes to those that lost most by it.
+    # Largest remainder method: the features left by rounding down go to the terms that lost most.
     shares = np.floor(exact).astype(int)
     order = np.argsort(shares - exact, kind="stable")
     shares[order[: n_components - sizes.size - shares.sum()]] += 1
@@ -201,7 +204,7 @@ def _fourier(kernel: StationaryKernel, **common: Any) -> FeatureMap:
 
 
 def _arccosine(kernel: ArcCosine, **common: Any) -> FeatureMap:
-    # One layer of the composed kernel errs less than a network of random layers, and without their bias.
+    # Degrees 0 and 1 exactly, and one layer of the composed kernel: less error than several random layers, and no bias.
     exact_degrees = (0, 1) if kernel.depth > 1 else ()
     return ArcCosineFeatures(kernel.order, depth=kernel.depth, exact_degrees=exact_degrees, **common)
 
@@ -212,7 +215,7 @@ def _activation(kernel: ActivationKernel, **common: Any) -> FeatureMap:
 
 def _ntk(kernel: NTK, **common: Any) -> FeatureMap:
     if not kernel.is_homogeneous:
-        # Units that saturate or wave make the series err at long rows, whatever its width.
+        # For bounded or oscillating activations the series errs at rows of large norm, whatever its width.
         return _nystroem(kernel, **common)
     return NTKFeatures(kernel.depth, activation=kernel.activation, **common)
 
@@ -253,9 +256,9 @@ def _nystroem(kernel: Kernel, **common: Any) -> FeatureMap:
     return NystroemFeatures(kernel, **common)
 
 
-#: What makes the map of a kernel, by the class of the kernel; of several that fit the nearest in its family counts.
-#: Nystroem features serve what has no random features: products without a spectral law, and `TernaryKernel`, whose
-#: `TernaryFeatures` start from another kernel and choose the thresholds by the data.
+#: Constructor of the map by class of kernel; the first match in the kernel's method resolution order is used.
+#: Nystroem features serve kernels without random features: products without a spectral density, and `TernaryKernel`,
+#: because `TernaryFeatures` start from another kernel and choose their thresholds from the data.
 MAPS: dict[type[Kernel], Callable[..., FeatureMap]] = {
     StationaryKernel: _fourier,
     DotProductKernel: _series,
@@ -275,13 +278,13 @@ MAPS: dict[type[Kernel], Callable[..., FeatureMap]] = {
 
 
 def map_of_kernel(kernel: Kernel, n_components: int, *, random_state: Any, n_jobs: int | None) -> FeatureMap:
-    """The feature map that serves a kernel: its random features, or Nystroem features where it has none."""
+    """The default feature map of a kernel: its random features, or Nystroem features if it has none."""
     family = next(one for one in type(kernel).__mro__ if one in MAPS)
     return MAPS[family](kernel, n_components=n_components, random_state=random_state, n_jobs=n_jobs)
 
 
 def with_image_shape(whole: Any, image_shape: tuple[int, int, int] | None) -> Any:
-    """An unfitted copy of a map or kernel that reads flat rows as images of that shape, where a part of it asks."""
+    """An unfitted copy of a map or kernel with every ``image_shape`` parameter that is None set to `image_shape`."""
     open_places = [
         name
         for name, value in whole.get_params().items()

@@ -21,15 +21,19 @@ from phimap.records import of_floats, with_lengths
 
 @dataclass(frozen=True)
 class FourierRecord(ProjectedRecord):
-    """Directions, phases and weights.
+    """Directions, phases and scales of random Fourier features.
 
     Attributes
     ----------
     projection : ProjectionRecord
+        Directions.
     shift : ndarray of shape (n_phases,)
-        Phases of the last directions. Those before have none: their cosines come paired with sines.
+        Phases of the last `n_phases` directions, each of which gives one cosine. The directions before them give a
+        cosine and a sine without a phase.
     scale : ndarray of shape (n_directions,)
+        Factors of the cosines and sines.
     normalize_input, normalize_output : bool
+        Whether rows, and feature vectors, are divided by their norms.
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
@@ -85,7 +89,7 @@ class FourierRecord(ProjectedRecord):
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         if self.projection.weights is not None:
-            # The weights belong to the whole rule; a part of it is no rule.
+            # Quadrature weights are valid only for all nodes of the rule together.
             return None
         factor = (self.n_components / n_components) ** 0.5
         if not self.n_pairs:
@@ -97,52 +101,53 @@ class FourierRecord(ProjectedRecord):
 
 
 class FourierFeatures(FeatureMap):
-    """Random Fourier features: ``k(x, y) = E[cos(w.(x - y))]`` over the kernel's spectral law.
+    """Random Fourier features: ``k(x, y) = E[cos(w.(x - y))]``, w drawn from the kernel's spectral density.
 
     Paired, ``phi(x) = [cos(w_1.x) ... cos(w_s.x), sin(w_1.x) ... sin(w_s.x)] / sqrt(s)`` with m = 2 s. With phases,
-    ``phi(x) = sqrt(2 / m) [cos(w_1.x + b_1) ... cos(w_m.x + b_m)]``, b uniform on a circle.
+    ``phi(x) = sqrt(2 / m) [cos(w_1.x + b_1) ... cos(w_m.x + b_m)]``, b uniform on [0, 2 pi).
 
     Parameters
     ----------
     kernel : StationaryKernel or None, default=None
         The kernel to estimate; None is ``Gaussian(length_scale=1.0)``.
     n_components : int, default=1024
-        Output width m. For pairs and odd m the last feature is a cosine with a random phase.
+        Output width m. With pairs and odd m, the last feature is a cosine with a random phase.
     projection : str or Projection, default="auto"
-        How directions are drawn: a name, an object of `phimap.projections`, or ``"auto"``, which chooses by the
-        spectral law and the number of inputs: `MinimumEnergy`, `SphericalStructured` or `QuasiMonteCarlo`.
+        How directions are drawn: a name, an object of `phimap.projections`, or ``"auto"``, which chooses
+        `MinimumEnergy`, `SphericalStructured` or `QuasiMonteCarlo` by the spectral density and the number of inputs.
     pairing : {"pairs", "offset"}, default="pairs"
-        Cosine and sine of each direction, or one cosine with a random phase. At equal m pairs never err more.
+        Cosine and sine of each direction, or one cosine with a random phase. At equal m, pairs never have more error.
     normalize_input : bool, default=False
         Divide each row by its norm first; zero rows stay zero.
     normalize_output : bool, default=False
-        Divide each feature vector by its norm: lowers the variance of the phase form, leaves pairs as they are.
+        Divide each feature vector by its norm: lowers the variance with phases and does not change pairs.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : Kernel
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : FourierRecord
-        All that was drawn.
+        The drawn directions, phases and scales.
     signature_ : ndarray of int8, shape (n_components,), or None
-        Signs of the features, where a quadrature rule has negative weights: the estimate of the kernel is then
-        ``Z @ diag(signature_) @ Z.T``. None where all are positive.
+        Signs of the features if a quadrature rule has negative weights: the kernel estimate is then
+        ``Z @ diag(signature_) @ Z.T``. None if all signs are positive.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Unbiased for every projection that draws each direction from the spectral law. With independent
-    directions at distance tau, in length scales of the Gaussian kernel, the variance is
+    **Error.** Unbiased for every projection that draws each direction from the spectral density. For the Gaussian
+    kernel with independent directions, and points at a distance of tau length scales, the variance is
     ``(1 - exp(-tau^2))^2 / (2 s)`` for pairs and ``(1 + exp(-2 tau^2) / 2 - exp(-tau^2)) / m`` for phases.
 
-    **Cost.** ``transform``: 2 d s flops a row for stored directions, O(s log d) for structured ones, and one pass
+    **Cost.** ``transform``: 2 d s flops per row for stored directions, O(s log d) for structured ones, and one pass
     over the output. ``fit``: drawing the directions; the data are not used.
 
-    **Differs from the source in** the pairs, which the published algorithm leaves open, and in the projections.
+    **Differs from the source in** the use of pairs, a choice that the published algorithm leaves open, and in the
+    projections.
 
     References
     ----------
@@ -203,7 +208,7 @@ class FourierFeatures(FeatureMap):
                 "`normalize_output` needs positive quadrature weights, which this projection did not give. "
                 "Use normalize_output=False, or projection='orthogonal'."
             )
-        # At equal weight a lone cosine squared has mean 1/2, where a pair of squares sums to 1.
+        # cos^2 + sin^2 = 1, while the square of a cosine with a random phase has mean 1/2: hence the factor 2.
         scale = np.repeat([1.0, 2.0], [n_directions - n_phases, n_phases]) ** 0.5 * projection.weight_roots
         self.kernel_: Kernel = NormalizedInput(kernel) if self.normalize_input else kernel
         return FourierRecord(projection, shift, scale, bool(self.normalize_input), bool(self.normalize_output))

@@ -1,4 +1,4 @@
-"""Records of maps that project rows first."""
+"""Base of the records of maps whose first step is a linear projection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from phimap.random_map import MapRecord
 
 
 class ProjectedRecord(MapRecord):
-    """Projections ``g = Wx``, block by block, and what a subclass makes of them.
+    """A map that computes projections ``g = Wx`` in blocks, from which the subclass computes its features.
 
     Attributes
     ----------

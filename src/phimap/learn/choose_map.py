@@ -14,12 +14,13 @@ from phimap.learn.rows.reservoir import CAPACITY
 from phimap.learn.rows.scaling import Scaling, Squash
 from phimap.learn.rows.summary import RowSummary
 from phimap.learn.scaled_map import ScaledMap, scaled
-from phimap.learn.search.families import Family
+from phimap.learn.search.families import KernelFamily
 from phimap.learn.search.kernel import map_of_family, median_kernel
+from phimap.learn.search.log import SearchLog, TrialLog
 from phimap.learn.search.metric import metric_of
 from phimap.learn.search.mixture import fitted_mixture
 from phimap.learn.search.sample import SearchSample
-from phimap.learn.search.search import SearchLog, SearchResult, best_scaling, is_open, search
+from phimap.learn.search.search import SearchResult, best_scaling, is_open, search
 from phimap.learn.search.width import choose_width
 from phimap.learn.settings import FitSettings
 from phimap.learn.targets.base import Targets
@@ -125,8 +126,8 @@ def _choose_kernel(
         return fitted_mixture(sample, settings.effort, seed=seed, n_jobs=settings.n_jobs), scaling
     if not is_open(families):
         return SearchResult(median_kernel(families[0], rows, weights), families[0], None, None), scaling
-    entries: list[tuple] = []
-    scaling = _best_scaling(source, scaling, families, seed, entries)
+    log = TrialLog()
+    scaling = _best_scaling(source, scaling, families, seed, log)
     result = search(
         families,
         source.sample(scaling),
@@ -134,13 +135,13 @@ def _choose_kernel(
         seed=seed,
         n_jobs=settings.n_jobs,
         most_components=settings.width_for(inputs.width),
-        entries=entries,
+        log=log,
     )
     return result, scaling
 
 
 def _best_scaling(
-    source: _SearchSource, scaling: Scaling, families: Sequence[Family], seed: int, entries: list[tuple]
+    source: _SearchSource, scaling: Scaling, families: Sequence[KernelFamily], seed: int, log: TrialLog
 ) -> Scaling:
     """The scaling itself, or one that squashes heavy tails, if that lowers the held-out error."""
     settings, X = source.settings, source.summary.map_sample.X
@@ -152,5 +153,5 @@ def _best_scaling(
         return scaling
     squashed = Scaling.squashed(squash, X)
     samples = [source.sample(scaling), source.sample(squashed)]
-    best = best_scaling(families, samples, settings.effort, seed=seed, n_jobs=settings.n_jobs, entries=entries)
+    best = best_scaling(families, samples, settings.effort, seed=seed, n_jobs=settings.n_jobs, log=log)
     return squashed if best else scaling

@@ -15,7 +15,7 @@ from phimap.learn.inputs import InputEncoding
 from phimap.learn.losses.logistic import log_probabilities
 from phimap.learn.rows.batches import RowShape, batch_rows
 from phimap.learn.scaled_map import ScaledMap
-from phimap.learn.search.search import SearchLog
+from phimap.learn.search.log import SearchLog
 from phimap.learn.settings import Compute
 from phimap.learn.solver import LinearSolution
 from phimap.learn.targets.base import Targets

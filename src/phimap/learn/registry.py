@@ -9,37 +9,37 @@ from phimap.learn.losses.huber_solver import HuberSolver
 from phimap.learn.losses.logistic import Logistic
 from phimap.learn.losses.solver import LossSolver
 from phimap.learn.losses.squared_hinge import SquaredHinge
+from phimap.learn.ridge.cholesky_ridge import CholeskyRidge
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.cost import factorisation_seconds, passes_seconds
 from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
-from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.reservoir import CAPACITY
-from phimap.learn.solver import LinearSolution, Problem
+from phimap.learn.solver import Problem, Solved
 
 
 class Member(Protocol):
-    """A form of solving the problems of one loss, in passes over a stream."""
+    """A solver of the problems of one loss."""
 
-    #: What the form asks of the loss's targets: signs, or numbers as they are.
+    #: Whether encoded targets are signs; else they are numbers.
     takes_signs: bool
 
-    def memory(self, n: int, m: int, t: int) -> int:
-        """Bytes held at the least, a block of features not counted."""
+    def memory(self, n: int | None, m: int, t: int) -> int:
+        """Bytes held at the least, a block of features not counted; `n` is None where it is not known."""
         ...
 
-    def __call__(self, problem: Problem) -> LinearSolution:
+    def __call__(self, problem: Problem) -> Solved:
         """Solve a problem."""
         ...
 
 
-# Of the time of a factorisation, what conjugate gradients may be predicted to take at the most. Passes depend on the
-# data: 11 to 52 were counted where 20 are predicted. And a model that was factorised can take more rows, and has
-# standard deviations. An alpha that was given may be so small that passes never end: 60 did not do on skin at 0.001.
+# Largest share of the time of a factorisation that conjugate gradients may be predicted to take. Their passes depend on
+# the data: 11 to 52 were counted where 20 are predicted. A factorised model also takes further rows and has standard
+# deviations. A given alpha may be so small that the passes do not converge: 60 were too few on skin at 0.001.
 _SHARE, _SHARE_GIVEN = 0.4, 0.2
 
-#: Members by loss and form. Ridge regression by Cholesky factorisation is no member but `RidgeSolver`, a record of sums
-#: to which rows can be added later.
+#: Solvers by loss and form.
 MEMBERS: dict[tuple[str, str], Member] = {
+    ("squared", "cholesky"): CholeskyRidge(),
     ("squared", "cg"): ConjugateGradientRidge(),
     ("logistic", "quasi-newton"): LossSolver(Logistic()),
     ("squared_hinge", "quasi-newton"): LossSolver(SquaredHinge()),
@@ -47,20 +47,20 @@ MEMBERS: dict[tuple[str, str], Member] = {
 }
 
 #: The losses of regression, which see numbers.
-REGRESSION_LOSSES = tuple(loss for (loss, _), member in MEMBERS.items() if not member.takes_signs)
-#: The losses of classification: those of signs, and squared errors of labels as numbers.
+REGRESSION_LOSSES = tuple(dict.fromkeys(loss for (loss, _), member in MEMBERS.items() if not member.takes_signs))
+#: The losses of classification: of signs, and the squared loss of labels as numbers.
 LOSSES = ("squared", *(loss for (loss, _), member in MEMBERS.items() if member.takes_signs))
 
 
 def memory_in_passes(m: int) -> int:
-    """Bytes that ridge regression of any number of rows takes where it goes through them several times."""
+    """Bytes that conjugate gradients hold for m features of any number of rows."""
     return MEMBERS["squared", "cg"].memory(10 * CAPACITY, m, 1)
 
 
 class Chosen(NamedTuple):
-    """What solves a problem, None being Cholesky factorisation, its name, and why, in words for a report."""
+    """The solver of a problem, the name of its form, and the reason for it, in words for a report."""
 
-    member: Member | None
+    member: Member
     name: str
     reason: str
 
@@ -76,7 +76,7 @@ def choose(
     n_flops: int | None = None,
     chosen: bool = True,
 ) -> Chosen:
-    """What solves a problem of n rows and m features.
+    """The solver for a problem of n rows and m features.
 
     Parameters
     ----------
@@ -97,23 +97,26 @@ def choose(
     """
     if loss != "squared":
         return Chosen(MEMBERS[loss, "quasi-newton"], "quasi-newton", f"the {loss} loss has no other")
-    cg, cholesky = (MEMBERS[loss, "cg"], "cg"), (None, "cholesky")
     if solver != "auto":
-        return Chosen(*(cg if solver == "cg" else cholesky), "as given")
+        return Chosen(MEMBERS[loss, solver], solver, "as given")
+
+    def ridge(name: str, reason: str) -> Chosen:
+        return Chosen(MEMBERS[loss, name], name, reason)
+
     if n is None:
-        return Chosen(*cholesky, "more rows may come")
-    needed = RidgeSolver.memory(n, m, t)
+        return ridge("cholesky", "more rows may come")
+    needed = MEMBERS[loss, "cholesky"].memory(n, m, t)
     if needed > memory:
-        return Chosen(*cg, f"a factorisation needs {size_text(needed)}, over the byte budget")
+        return ridge("cg", f"a factorisation needs {size_text(needed)}, over the byte budget")
     sketched = n if n < SAMPLED_FROM else SKETCH_ROWS
     passes = passes_seconds(n, m, t, n_flops, chosen=chosen, sketched=sketched)
     factorisation = factorisation_seconds(n, m, n_flops, chosen=chosen)
     share = _SHARE if chosen else _SHARE_GIVEN
-    if passes <= share * factorisation and cg[0].memory(n, m, t) <= memory:
-        return Chosen(*cg, f"about {_time(passes)} of one core, by factorisation {_time(factorisation)}")
-    return Chosen(*cholesky, f"about {_time(factorisation)} of one core, by conjugate gradients {_time(passes)}")
+    if passes <= share * factorisation and MEMBERS[loss, "cg"].memory(n, m, t) <= memory:
+        return ridge("cg", f"about {_time(passes)} of one core, by factorisation {_time(factorisation)}")
+    return ridge("cholesky", f"about {_time(factorisation)} of one core, by conjugate gradients {_time(passes)}")
 
 
 def _time(seconds: float) -> str:
-    """A prediction in words, in two digits and no less than a tenth."""
+    """Predicted seconds in words, with two digits, a tenth at the least."""
     return f"{float(f'{max(seconds, 0.1):.2g}'):,g} s"

@@ -1,5 +1,4 @@
 """Features of the neural tangent kernels of convolutional networks.
 
-`sketch.py` has the transformer, `network.py` its record, and `layers.py` what one layer does to the features of
-pixels.
+`sketch.py` defines the transformer `CNTKSketch`, `network.py` its record, and `layers.py` a single layer of it.
 """

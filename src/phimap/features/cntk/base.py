@@ -1,4 +1,4 @@
-"""What the maps of images share: the shape of an image, and the kernel of a convolutional network."""
+"""Base classes of the maps of images, with the image shape and the kernel of a convolutional network."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from phimap.features.base import FeatureMap
 from phimap.kernels import CNTK
 from phimap.random_map import MapRecord
 
-#: No image, and no filter, has a longer side or more channels.
+#: Upper bound on the sides and the channels of images and filters in model files.
 LONGEST_SIDE = 2**20
 
 
 class ImageRecord(MapRecord):
-    """A map of images, one to a row.
+    """A map of images, each of which is one row.
 
     Attributes
     ----------
@@ -31,12 +31,12 @@ class ImageRecord(MapRecord):
 
     @property
     def least_tile_rows(self) -> int:
-        # An image is work enough for a tile.
+        # A single image is enough work for a tile.
         return 1
 
 
 class ConvolutionalFeatures(FeatureMap):
-    """Features of the tangent kernel of a convolutional network."""
+    """Base class of features of the tangent kernel of a convolutional network."""
 
     depth: int
     filter_size: int
@@ -46,7 +46,7 @@ class ConvolutionalFeatures(FeatureMap):
     _takes_bytes: ClassVar[bool] = True
 
     def _set_kernel(self, n_features: int) -> Shape:
-        """Check the parameters, set ``kernel_`` for rows of this width, and give the shape of an image."""
+        """Check the parameters, set ``kernel_`` for rows of width `n_features`, and return the shape of an image."""
         shape = as_image_shape(getattr(self, "image_shape_", None) or self.image_shape, n_features)
         activation = getattr(self, "activation", "relu")
         kernel = CNTK(self.depth, self.filter_size, self.pooling, activation=activation, image_shape=shape)

@@ -1,4 +1,4 @@
-"""Gradient features of convolutional networks: the parameter gradient of a random network of finite width."""
+"""Gradient features of convolutional networks: gradients of a random network of finite width."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from phimap.records import of_floats, of_number
 
 @dataclass(frozen=True)
 class ConvolutionGradientRecord(ImageRecord):
-    """The weights of the network.
+    """The random weights of a convolutional network, whose gradients are the features.
 
     Attributes
     ----------
     image_shape : tuple of int
         (height, width, channels).
     filter_size : int
+        Height and width of the filters.
     filters : tuple of ndarray of shape (filter_size^2 * n_inputs, width)
-        First to last layer; the inputs of a filter's pixels follow each other.
+        Filters of the layers, first to last. Rows are ordered by pixel of the filter, then by input channel.
     readout : ndarray of shape (width,) or (height * image width, width)
-        Weights of the output: of the mean over pixels, or of every pixel.
+        Weights of the output: for the mean over pixels, or for every pixel.
     """
 
     image_shape: tuple[int, int, int] = field(metadata=of_number(least=1, most=LONGEST_SIDE))
@@ -62,22 +63,23 @@ class ConvolutionGradientRecord(ImageRecord):
         pooled = 1 / pixels.per_image if self.readout.ndim == 1 else pixels.per_image**-0.5
         by_image = slopes.pop().reshape(pixels.n_images, pixels.per_image, width)
         signal = pixels.carrying((by_image * self.readout * pooled).reshape(-1, width))
-        # Columns: the layers from last to first, as the signal meets them; the first one is not trained.
+        # Columns: gradients for the layers from last to second, in the order of backpropagation; the first layer is not
+        # trained.
         for W in self.filters[:0:-1]:
             patches, columns = entering.pop(), slice(first, first + W.shape[0] * W.shape[1])
             for image, rows in enumerate(pixels.of_each_image()):
                 gradient = ops.matmul(ops.contiguous(patches[rows].T), signal.rows[rows])
                 out[image, columns] = gradient.reshape(-1)
             first = columns.stop
-            # Back through the layer: the signals of the pixels that a pixel's activations entered.
+            # Backpropagate: a transposed convolution, with filters reversed in space.
             turned = W.reshape(self.filter_size**2, -1, width).swapaxes(1, 2)
             turned = ops.contiguous(ops.reversed(turned)).reshape(-1, W.shape[0] // self.filter_size**2)
             signal = pixels.carrying(ops.matmul(signal.windows(ops, self.filter_size), turned) * slopes.pop())
 
     def _forward(self, ops: Ops, pixels: Pixels) -> tuple[list[Array], list[Array]]:
-        """What enters each layer, windows (n h w, q^2 k), and the slopes of its units (n h w, width)."""
+        """Inputs of each layer, as windows (n h w, q^2 k), and derivatives of its activations (n h w, width)."""
         width = self.readout.shape[-1]
-        # sqrt(2 / (q^2 width)) relu gives the activations the covariance G_h of the kernel's recursion.
+        # With the factor sqrt(2 / (q^2 width)) the activations have the covariance G_h of the kernel's recursion.
         gain = ops.constant(np.full(width, (2.0 / width) ** 0.5 / self.filter_size))
         entering, slopes = [], []
         for W in self.filters:
@@ -97,9 +99,9 @@ class CNTKGradientFeatures(ConvolutionalFeatures):
     .. math:: f(x) = \frac{1}{h w} \sum_p \langle v, a_L(p) \rangle, \quad
               a_l(p) = \sqrt{2 / (q^2 k)}\; \mathrm{ReLU}\Bigl(\sum_s W_{l,s}\, a_{l-1}(p + s)\Bigr), \quad a_0 = x
 
-    with k channels a layer, standard normal filters and the gradient with respect to ``W_2, ..., W_L``; the recursion
-    of the kernel leaves the first layer and the output untrained. As k grows, inner products of gradients tend to the
-    convolutional tangent kernel.
+    with k channels per layer and standard normal filters. The gradient is with respect to ``W_2, ..., W_L``: in the
+    recursion of the kernel the first layer and the output are not trained. As k grows, inner products of gradients
+    tend to the convolutional tangent kernel.
 
     Parameters
     ----------
@@ -110,30 +112,30 @@ class CNTKGradientFeatures(ConvolutionalFeatures):
     width : int, default=16
         Channels k of each layer.
     pooling : {"gap", "flatten"}, default="gap"
-        Global average pooling, or output weights of their own for every pixel.
+        Global average pooling, or separate output weights for every pixel.
     image_shape : tuple (height, width) or (height, width, channels), or None, default=None
-        Shape of an image where data come as flat rows, as in `CNTKSketch`.
+        Shape of an image if the data are flat rows, as in `CNTKSketch`.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : CNTK
         The kernel of the infinitely wide network.
     record_ : ConvolutionGradientRecord
-        The weights; the output width is ``(L - 1) q^2 k^2``, see `output_width`.
+        The weights. The output width is ``(L - 1) q^2 k^2``, see `output_width`.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Biased by the order of L / k; the error falls like ``sqrt(L / k)``, that is, with the fourth root of the
-    output width: the baseline that `CNTKSketch` is measured against.
+    **Error.** The bias is O(L / k). The error falls like ``sqrt(L / k)``, that is like ``m^(-1/4)`` in the output width
+    m. It is the baseline for `CNTKSketch`.
 
-    **Cost.** O(L q^2 k^2) flops a pixel. Use `transform_batches`, which streams the features.
+    **Cost.** O(L q^2 k^2) flops per pixel. Use `transform_batches` to process the features in batches.
 
-    **Differs from the source in** nothing: the kernel is that of `phimap.kernels.CNTK`.
+    **Differs from the source** not at all: the kernel is `phimap.kernels.CNTK`.
 
     References
     ----------
@@ -171,7 +173,7 @@ class CNTKGradientFeatures(ConvolutionalFeatures):
         self.n_jobs = n_jobs
 
     def output_width(self, n_features: int) -> int:
-        """Width of the features, before `fit`."""
+        """Width of the features; can be called before `fit`."""
         return (self.depth - 1) * (self.filter_size * self.width) ** 2
 
     def _check_width(self) -> None:

@@ -1,4 +1,4 @@
-"""A layer of `CNTKSketch`: from the features of the pixels before it to those behind it."""
+"""A layer of `CNTKSketch`, which maps the pixel features phi_{h-1} and eta_{h-1} to phi_h and eta_h."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from phimap.records import Record
 
 @dataclass(frozen=True)
 class LayerInput:
-    """What enters layer h, of all pixels.
+    """The inputs of layer h at all pixels.
 
     Attributes
     ----------
     before : int
-        Layers before this one, h - 1.
+        Number of layers before this one, h - 1.
     units : Units
+        The activation.
     phi : Pixels
         phi_{h-1}, prepared for the layer's window.
     eta : Pixels or None
-        eta_{h-1}, prepared for the layer's window of tangents; None for h <= 2.
+        eta_{h-1}, prepared for the layer's tangent window; None for h <= 2.
     roots : array of shape (n h w,)
-        Roots of N_h.
+        Square roots of N_h: exact lengths of the patches of phi_{h-1}.
     lengths : array of shape (n h w,)
-        Roots of P_{h-1} of each pixel with itself.
+        Square roots of P_{h-1} of each pixel with itself: exact lengths of psi_{h-1}.
     moments : Moments
-        Of patches of the length `roots`.
+        Hermite coefficients of the activation for patches of length `roots`.
     """
 
     before: int
@@ -44,20 +45,20 @@ class LayerInput:
 
 @dataclass(frozen=True)
 class ConvolutionLayer(Record):
-    """One layer: windows of the features before it, then features of each window.
+    """Layer h: windows of the features of layer h - 1, then features of each window.
 
     Attributes
     ----------
     window : WindowRecord
-        Of phi_{h-1}: gives the patch whose direction both kappas see.
+        Windows of phi_{h-1}, the patches.
     tangent_window : WindowRecord or None
-        Of eta_{h-1}, for h > 2: gives psi_{h-1}. At h = 2 psi_1 is the patch itself.
+        Windows of eta_{h-1} for h > 2, which give psi_{h-1}. For h = 2 psi_1 is the patch itself.
     relu : MapRecord or None
-        Patches to features of the dual beyond degree 1; None in the last layer.
+        Features of the activation's dual without degrees 0 and 1, of patches; None in the last layer.
     step : MapRecord or None
-        Patches to features of the derivative's dual beyond degree 1; None in the first layer, where psi_0 = 0.
+        Features of the derivative's dual without degrees 0 and 1, of patches; None in the first layer, where psi_0 = 0.
     product : ProductRecord or None
-        Sketch of psi_{h-1} times the features of the derivative's dual beyond degree 0.
+        Sketch of the product of psi_{h-1} and the features of the derivative's dual without degree 0.
     """
 
     window: WindowRecord
@@ -72,13 +73,13 @@ class ConvolutionLayer(Record):
 
     @property
     def phi_widths(self) -> tuple[int, int]:
-        """Features of phi_h that stand exactly, and all of them."""
+        """Number of exact features of phi_h, and of all its features."""
         exact = 1 + self.window.exact_components
         return exact, 1 + self.window.n_components + (self.relu.n_components if self.relu else 0)
 
     @property
     def eta_widths(self) -> tuple[int, int]:
-        """Features of eta_h that stand exactly, and all of them."""
+        """Number of exact features of eta_h, and of all its features."""
         exact, width = self.phi_widths
         if self.product is not None:
             width += self.product.rows[0].shape[0]
@@ -89,14 +90,14 @@ class ConvolutionLayer(Record):
 
     @property
     def scratch_width(self) -> int:
-        """Floats a pixel that a part of the layer's work holds."""
+        """Floats of scratch memory per pixel."""
         parts = [2 * self.window.n_components, self.psi_width, self.phi_widths[1], self.eta_widths[1]]
         parts += [part.n_components + part.scratch_width for part in (self.relu, self.step) if part is not None]
         parts += [self.window.n_components, self.product.scratch_width] if self.product else []
         return sum(parts)
 
     def patches(self, ops: Ops, entering: LayerInput, part: slice) -> tuple[Array, Array]:
-        """Unit patches of phi_{h-1}, and psi_{h-1} of the length it is known to have, of the pixels in `part`."""
+        """Unit patches of phi_{h-1}, and psi_{h-1} scaled to its exact length, for the pixels in `part`."""
         patch = _of_length(ops, self.window.apply(ops, entering.phi, part), 1.0)
         if self.tangent_window is None or entering.eta is None:
             return patch, ops.scale_rows(patch, entering.roots[part])
@@ -104,8 +105,8 @@ class ConvolutionLayer(Record):
         return patch, _of_length(ops, psi, entering.lengths[part])
 
     def products(self, ops: Ops, entering: LayerInput, part: slice, patch: Array, psi: Array) -> tuple[Array, Array]:
-        """The transform of psi_{h-1}, and its products with the slopes, of the length of those they sketch."""
-        product: ProductRecord = self.product  # pyright: ignore[reportAssignmentType] -- of every layer but the first
+        """The transform of psi_{h-1}, and the sketch of its products with the slopes, scaled to their exact length."""
+        product: ProductRecord = self.product  # pyright: ignore[reportAssignmentType] -- not None after layer 1
         first, second = product.transforms(ops, psi, self.slopes(ops, entering, part, patch))
         products = product.products(ops, first, second)
         moments = entering.moments.of(part)
@@ -113,7 +114,7 @@ class ConvolutionLayer(Record):
         return first, _of_length(ops, products, entering.lengths[part] * beyond**0.5)
 
     def slopes(self, ops: Ops, entering: LayerInput, part: slice, patch: Array) -> Array:
-        """Features (r, k) of the derivative's dual beyond degree 0, of unit patches."""
+        """Features (r, k) of the derivative's dual without degree 0, for unit patches."""
         n = self.window.n_components
         features = ops.empty((patch.shape[0], n + (self.step.n_components if self.step else 0)))
         ops.copy(ops.scale_rows(patch, entering.moments.linear_slope[part]), features)
@@ -122,7 +123,7 @@ class ConvolutionLayer(Record):
         return features
 
     def values(self, ops: Ops, entering: LayerInput, part: slice, patch: Array, filter_size: int) -> Array:
-        """phi_h (r, k) of unit patches."""
+        """phi_h (r, k) for unit patches."""
         roots, moments, n = entering.roots[part], entering.moments.of(part), 1 + self.window.n_components
         phi = ops.empty((patch.shape[0], self.phi_widths[1]))
         phi[:, 0] = moments.value
@@ -136,16 +137,17 @@ class ConvolutionLayer(Record):
     def tangents(
         self, ops: Ops, entering: LayerInput, part: slice, phi: Array, psi: Array, products: Array, filter_size: int
     ) -> Array:
-        """eta_h (r, k) from phi_h, from psi_{h-1} and from the sketch of its product with the slopes."""
+        """eta_h (r, k) from phi_h, psi_{h-1} and the sketched products of psi_{h-1} with the slopes."""
         exact, width = self.phi_widths
         eta = ops.empty((phi.shape[0], self.eta_widths[1]))
         if self.tangent_window is None:
-            # psi_1 is the patch of phi_1, and r d_0(r) = h_1(r) by Stein's lemma: the two linear parts are alike.
+            # psi_1 is the patch of phi_1, and r d_0(r) = h_1(r) by Stein's lemma. The linear parts of phi_2 and of the
+            # product are therefore equal, and become one part times sqrt(2).
             ops.copy(phi, eta)
             eta[:, 1 : 1 + self.window.n_components] *= 2**0.5
             end = width
         else:
-            # Exact features stand first: of phi, then of psi.
+            # Exact features come first: those of phi, then those of psi.
             ops.copy(phi[:, :exact], eta)
             ops.copy(ops.scale_rows(psi, entering.moments.slope[part] * (1 / filter_size)), eta, exact)
             ops.copy(phi[:, exact:], eta, exact + psi.shape[1])

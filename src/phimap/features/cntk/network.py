@@ -1,4 +1,4 @@
-"""The program of `CNTKSketch`: images through the layers, region by region, to pooled features."""
+"""The record of `CNTKSketch`, which applies the layers to images, region by region, and pools the features."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from phimap.features.cntk.units import FoldedUnits, Units
 from phimap.ops import Array, Ops
 from phimap.records import of_number, of_signs
 
-# Share of the byte budget of one image's features, over all threads.
+# The images that all threads process at a time may take one part in this many of the byte budget.
 _BUDGET_SHARE = 4
-# Numbers a pixel beside its features: the layers' variances and moments.
+# Numbers stored per pixel in addition to its features: variances and moments of the layers.
 _NUMBERS = 10
-# Pixels that are worked on at a time at the least: with fewer, two threads wait for the interpreter by turns, and the
-# calls cost more than the caches save.
+# Least number of pixels processed at a time: with fewer, threads wait for the interpreter lock, and call overhead
+# exceeds what caching saves.
 _LEAST_PART = 128
 
 
 @dataclass(frozen=True)
 class CNTKRecord(ImageRecord):
-    """The layers, applied to images, which are divided by their norms where the units are homogeneous.
+    """The layers of `CNTKSketch`. Images are first divided by their norms if the activation is homogeneous.
 
     Attributes
     ----------
     image_shape : tuple of int
         (height, width, channels).
     layers : tuple of ConvolutionLayer
-        At least two.
+        First to last layer, at least two.
     pixel_window : WindowRecord
-        Plain sums over windows.
+        Sums of one number per pixel over windows, without signs.
     pixel_signs : tuple of two ndarrays of int8, shapes (height, n_components) and (width, n_components), or None
-        Without pooling, the signs with which the pixels' features are added; None for their mean.
+        Without pooling, random signs of the image rows and columns. The features of a pixel are multiplied by the signs
+        of its row and its column, and summed over pixels. None averages over pixels instead.
     n_components : int
+        Output width.
     units : Units
-        By default the ReLU.
+        The activation; by default the ReLU.
     """
 
     image_shape: tuple[int, int, int] = field(metadata=of_number(least=1, most=LONGEST_SIDE))
@@ -72,7 +74,7 @@ class CNTKRecord(ImageRecord):
 
     @property
     def _stored_width(self) -> int:
-        """Floats a pixel of the features that windows are taken of: those of a layer, and of the layer before it."""
+        """Floats stored per pixel: features of two consecutive layers, which are in memory at the same time."""
         widths = [self.image_shape[2] + _NUMBERS]
         for layer in self.layers[1:]:
             widths.append(sum(w.stored_width for w in (layer.window, layer.tangent_window) if w is not None))
@@ -87,14 +89,14 @@ class CNTKRecord(ImageRecord):
         X = ops.floating(ops.dense(X))
         norms = None
         if self.units.is_homogeneous:
-            # No square then overflows or underflows.
+            # Normalise, so that squares neither overflow nor underflow.
             norms = ops.row_norms(X)
             X = ops.scale_rows(X, ops.reciprocal(norms))
         images = Pixels.of_images(X, self.image_shape)
         pooled = out[:, first : first + self.n_components]
         ops.zero(out, first, first + self.n_components)
         for region in self._regions(ops, images.n_images):
-            # Computed from all pixels that reach into it.
+            # The features of a region depend on all pixels of the wider one.
             wide = region.widened(self._reach, images.shape)
             self._pool(ops, self._through_layers(ops, images.within(ops, wide)), region, wide, pooled)
         share = 1 / images.per_image if self.pixel_signs is None else images.per_image**-0.5
@@ -103,7 +105,7 @@ class CNTKRecord(ImageRecord):
             ops.scale_rows_in_place(pooled, norms)
 
     def _regions(self, ops: Ops, n_images: int) -> Iterator[Region]:
-        """Parts of the images small enough for the byte budget with the pixels that reach in."""
+        """Parts of the images that fit into the byte budget together with the pixels around them that they need."""
         height, width, _ = self.image_shape
         n_threads = thread_count() if ops.threaded else 1
         pixel_bytes = _BUDGET_SHARE * n_threads * n_images * self._stored_width * ops.dtype.itemsize
@@ -118,7 +120,7 @@ class CNTKRecord(ImageRecord):
 
     @property
     def _reach(self) -> int:
-        """How far the value of a pixel depends on others."""
+        """Largest distance, along an axis, of pixels on which the features of a pixel depend."""
         return len(self.layers) * (self._filter_size // 2)
 
     @property
@@ -126,7 +128,7 @@ class CNTKRecord(ImageRecord):
         return self.pixel_window.filter_size
 
     def _through_layers(self, ops: Ops, pixels: Pixels) -> LayerInput:
-        """What enters the last layer."""
+        """The inputs of the last layer, after all other layers."""
         share = self._filter_size**-2
 
         def windows(numbers: Array) -> Array:
@@ -134,7 +136,7 @@ class CNTKRecord(ImageRecord):
 
         variances = windows((pixels.rows * pixels.rows).sum(1))
         phi, eta = pixels.carrying(self.layers[0].window.prepare(ops, pixels.rows)), None
-        # The kernel's recursion for equal pixels, of which all lengths are known.
+        # The kernel's recursion for a pixel with itself gives the exact lengths of all features.
         tangents = 0.0 * variances
         for before in range(len(self.layers)):
             roots = variances**0.5
@@ -147,7 +149,7 @@ class CNTKRecord(ImageRecord):
         return entering  # pyright: ignore[reportPossiblyUnbound] -- there are two layers at least
 
     def _layer(self, ops: Ops, entering: LayerInput) -> tuple[Pixels, Pixels | None]:
-        """phi_h and eta_h of all pixels, prepared for the windows of the following layer."""
+        """phi_h and eta_h of all pixels, prepared for the windows of the next layer."""
         layer, following = self.layers[entering.before : entering.before + 2]
         n_pixels, size = entering.phi.rows.shape[0], self._filter_size
         phi = ops.empty((n_pixels, following.window.stored_width))
@@ -167,14 +169,14 @@ class CNTKRecord(ImageRecord):
     def _pool(self, ops: Ops, entering: LayerInput, region: Region, wide: Region, pooled: Array) -> None:
         """Add the last layer's features of the pixels of a region to `pooled` (n, n_components)."""
         layer, places = self.layers[-1], wide.places()
-        product: ProductRecord = layer.product  # pyright: ignore[reportAssignmentType] -- of every layer but the first
+        product: ProductRecord = layer.product  # pyright: ignore[reportAssignmentType] -- not None after layer 1
         weights = ops.constant(region.holds(places).astype(np.float64))
         for part in entering.phi.parts(self._part_rows(ops)):
             patch, psi = layer.patches(ops, entering, part.rows)
             first, products = layer.products(ops, entering, part.rows, patch, psi)
             ops.scale_rows_in_place(first, entering.moments.slope[part.rows])
             if self.pixel_signs is None:
-                # The sum over pixels comes first: rows of it are gathered, not of every pixel.
+                # Sum over pixels before `linear` selects rows, which is then done once per image and not per pixel.
                 first, products = (ops.matmul(weights[part.pixels], part.by_image(Z)) for Z in (first, products))
                 total = self._side_by_side(ops, product.linear(first), products)
             else:
@@ -185,7 +187,7 @@ class CNTKRecord(ImageRecord):
             pooled[part.images] += total * (1 / self._filter_size)
 
     def _side_by_side(self, ops: Ops, linear: Array, products: Array) -> Array:
-        """Features of psi_L from degree 0 of the derivative's dual and from its other degrees."""
+        """Features of psi_L: those of degree 0 of the derivative's dual, then those of its other degrees."""
         features = ops.empty((linear.shape[0], self.n_components))
         if self.n_components == 1:
             ops.copy(linear + products, features)
@@ -195,6 +197,6 @@ class CNTKRecord(ImageRecord):
         return features
 
     def _part_rows(self, ops: Ops) -> int:
-        """Pixels that are worked on at a time."""
+        """Number of pixels processed at a time."""
         widest = max(layer.scratch_width for layer in self.layers)
         return max(_LEAST_PART, ops.tile_bytes // (ops.dtype.itemsize * widest))

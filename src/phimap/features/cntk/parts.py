@@ -1,4 +1,4 @@
-"""The parts of a layer of `CNTKSketch`: windows, random features of the remainder of kappa, and products."""
+"""The parts of a layer of `CNTKSketch`: windows, random features of kappa's remainder, and sketched products."""
 
 from __future__ import annotations
 
@@ -22,25 +22,28 @@ from phimap.records import Record, of_floats, of_indices, of_number, of_signs
 from phimap.sketches.signs import fair_factors, fair_signs
 from phimap.sketches.transform_rows import balanced_rows, padded_width
 
-#: Widest inputs of dense orthogonal directions: up to there a product is as quick as three Hadamard transforms.
+#: Widest inputs with dense orthogonal directions: up to this width a product is as fast as three Hadamard transforms.
 WIDEST_DENSE = 64
 
 
 @dataclass(frozen=True)
 class WindowRecord(Record):
-    """The direct sum of features over a window: the first ones side by side, the others folded with random signs.
+    """The direct sum of pixel features over a window; some features are kept, the others are folded to fewer.
+
+    Folding multiplies features by random signs and adds them up in `folded` sums.
 
     Attributes
     ----------
     filter_size : int
+        Height and width of the window.
     exact : int
-        First features, which are kept side by side.
+        Number of features per pixel that are kept: the first ones.
     folded : int
-        Width to which the direct sum of all others is folded.
+        Width to which the direct sum of all other features is folded.
     signs : ndarray of shape (filter_size^2, n_features - exact)
-        Random signs; without a rotation, their orthogonal transform over the window.
+        Random signs; without a rotation, their orthogonal cosine transform over the window.
     rotation : ndarray of int8, shape (p,), or None
-        Signs of a Hadamard transform of the features beforehand, which spreads what would collide.
+        Signs of a randomised Hadamard transform of the features before folding, which spreads them evenly.
     """
 
     filter_size: int = field(metadata=of_number(least=1, most=LONGEST_SIDE))
@@ -60,18 +63,18 @@ class WindowRecord(Record):
 
     @property
     def n_inputs(self) -> int:
-        """Features of a pixel that are kept or folded."""
+        """Number of features per pixel that are kept or folded."""
         return self.exact + self.signs.shape[1]
 
     def takes(self, n_features: int) -> bool:
-        """Whether these are windows of so many features a pixel."""
+        """Whether the window can be applied to `n_features` features per pixel."""
         return n_features == self.n_inputs or (self.rotation is not None and n_features <= self.n_inputs)
 
     @classmethod
     def draw(
         cls, filter_size: int, exact: int, n_features: int, widest: int, folded: int, rng: np.random.Generator
     ) -> WindowRecord:
-        """Keep `exact` features side by side if the window then stays within `widest`; else rotate and fold all."""
+        """Keep the first `exact` features if the window is then at most `widest`; otherwise rotate and fold all."""
         sign_rng, rotation_rng = rng.spawn(2)
         rotation = None
         if exact * filter_size**2 > widest:
@@ -79,14 +82,14 @@ class WindowRecord(Record):
             exact, n_features = 0, rotation.shape[0]
         others = n_features - exact
         if others:
-            # What a projection would pad to a power of two may as well be used. Beside exact features, the others
-            # are of a norm so small that half the width will do.
+            # Use the width to which a projection would pad anyway, the next power of two. Next to exact features the
+            # folded ones have small norms, so that half the width suffices.
             kept = exact * filter_size**2
             folded = min(padded_width(kept + (folded // 2 if kept else folded)) - kept, others)
         signs = fair_factors(sign_rng, (filter_size**2, others))
         if rotation is None:
-            # Neighbouring pixels are alike: signs for the window's waves, of which the mean is nearly all, collide
-            # less than signs for its pixels.
+            # Neighbouring pixels are similar, so that the mean dominates among the cosine waves of a window. Random
+            # signs on waves cause less interference than random signs on pixels.
             waves = np.asarray(dct(np.eye(filter_size), norm="ortho", axis=0))
             signs = np.kron(waves, waves).T @ signs
         return cls(filter_size, exact, folded if others else 0, signs, rotation)
@@ -101,17 +104,17 @@ class WindowRecord(Record):
 
     @property
     def stored_width(self) -> int:
-        """Width of the features a pixel that the sums are taken of."""
+        """Number of stored features per pixel."""
         return self.exact + self.signs.shape[1]
 
     def prepare(self, ops: Ops, features: Array) -> Array:
-        """The features of some pixels, as they are stored for the sums."""
+        """The features of some pixels in the form that `apply` takes: rotated, if there is a rotation."""
         if self.rotation is None:
             return features
         return ops.fwht(ops.pad_signed(features, self.rotation)) * self.rotation.shape[0] ** -0.5
 
     def apply(self, ops: Ops, stored: Pixels, part: slice) -> Array:
-        """Windows (r, n_components) around the pixels in `part`, of features that were prepared."""
+        """Windows (r, n_components) around the pixels in `part`, of features prepared by `prepare`."""
         return stored.windows(ops, self.filter_size, part, exact=self.exact, signs=self.signs, folded=self.folded)
 
 
@@ -120,7 +123,7 @@ def draw_remainder(
 ) -> RectifiedRemainderRecord:
     """Random features of kappa_1 (order 1) or kappa_0 (order 0) on unit rows, without the degrees 0 and 1.
 
-    ``(|g| - c) / sqrt(2)`` or ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
+    They are ``(|g| - c) / sqrt(2)`` and ``(sign(g) - c g) / sqrt(2)`` for projections g of unit variance.
     """
     scale = (2 * n_components) ** -0.5
     if n_features > WIDEST_DENSE:
@@ -137,14 +140,16 @@ def draw_remainder(
 
 @dataclass(frozen=True)
 class ProductRecord(Record):
-    """Sketch of tensor products ``x (x) y`` by two Hadamard transforms, and of x alone by the first of them.
+    """Sketch of tensor products ``x (x) y`` by two Hadamard transforms, and of x alone by the first transform.
 
     Attributes
     ----------
     signs : tuple of two ndarrays of int8
+        Random signs of both transforms.
     rows : tuple of two ndarrays of intp, shape (n_products,)
+        Rows of both transforms whose products sketch ``x (x) y``.
     linear_rows : ndarray of intp
-        Rows of the first transform that sketch x itself; none where x is not wanted.
+        Rows of the first transform that sketch x; empty if x is not sketched.
     """
 
     signs: tuple[np.ndarray, np.ndarray] = field(metadata=of_signs(None))
@@ -170,12 +175,12 @@ class ProductRecord(Record):
         return 2 * sum(signs.shape[0] for signs in self.signs) + self.rows[0].shape[0] + self.linear_rows.shape[0]
 
     def transforms(self, ops: Ops, X: Array, Y: Array) -> tuple[Array, Array]:
-        """Hadamard transforms of both sides, of which `linear` and `products` are rows."""
+        """Hadamard transforms of `X` and `Y`, the arguments of `linear` and `products`."""
         first, second = (ops.fwht(ops.pad_signed(Z, s)) for Z, s in zip((X, Y), self.signs, strict=True))
         return first, second
 
     def linear(self, first: Array) -> Array:
-        """Sketch of x: linear in the transform, so that of a sum of rows is the sum of theirs."""
+        """Sketch of x, linear in the transform: it may be applied to sums of transforms."""
         return first[:, self.linear_rows] * max(self.linear_rows.shape[0], 1) ** -0.5
 
     def products(self, ops: Ops, first: Array, second: Array) -> Array:
@@ -187,9 +192,10 @@ class ProductRecord(Record):
 
 
 def _share(n_features: int) -> float:
-    """The c for directions of length root d: ``c^2 - 2 c E|g| = -2 / pi``, so that just ``2 / pi`` is taken away.
+    """The constant c of `draw_remainder` for directions of length sqrt(d): it solves ``c^2 - 2 c E|g| = -2 / pi``.
 
-    For Gaussian g it is their E|g|; on the sphere E|g| is larger, for few features by much.
+    The energy of ``|g| - c`` is then ``1 - 2 / pi``, as for Gaussian g with ``c = E|g|``. On the sphere E|g| is larger
+    than for Gaussian g, especially for few features.
     """
     mean = float(np.exp(gammaln(n_features / 2) - gammaln((n_features + 1) / 2))) * (n_features / pi) ** 0.5
     return mean - max(mean**2 - 2 / pi, 0.0) ** 0.5

@@ -1,4 +1,4 @@
-"""Polynomials of kappa_1 and kappa_0 for `CNTKSketch`, fitted on the cosines that a layer can reach."""
+"""Polynomials for kappa_1 and kappa_0 in `CNTKSketch`, fitted on the range of cosines in each layer."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from phimap.kernels.expansion import nonnegative_fit
 from phimap.random_map import MapRecord
 from phimap.sketches import PolySketch
 
-# Nodes of the fit, many more than coefficients.
+# Number of nodes of the fit, many more than coefficients.
 _N_NODES = 200
-# Weight of the end 1 in the fit, where neighbouring pixels are: all but exact.
+# Weight of cosine 1 in the fit: cosines of neighbouring pixels are close to 1, where the fit becomes almost exact.
 _END_WEIGHT = 1e3
 
 
 def remainder_powers(
     order: int, layer: int, degree: int, fold: float, n_features: int, n_components: int, rng: np.random.Generator
 ) -> MapRecord | None:
-    """Sketches of the powers 2, ..., `degree` whose sum estimates kappa less its degrees 0 and 1; None for no power.
+    """Sketches of the powers 2, ..., `degree`, whose weighted sum estimates kappa without its degrees 0 and 1.
 
-    Homogeneous units with a share `fold` of the absolute value have ``2 fold`` times what kappa leaves.
+    For homogeneous units with a share `fold` of the absolute value, this remainder is multiplied by ``2 fold``. None is
+    returned if all weights are 0.
     """
     weights = {power: 2 * fold * weight for power, weight in fitted_weights(order, layer, degree, fold).items()}
     if not weights or fold == 0:
         return None
     total = sum(weights.values())
-    # The variance of a power's sketch is near its squared weight over its width, so widths go with weights.
+    # The variance of a power's sketch is about its squared weight over its width; widths proportional to the weights
+    # minimise the sum.
     widths = {power: max(1, round(n_components * weight / total)) for power, weight in weights.items()}
     return PolySketch(inner_components=n_components).sample_powers(n_features, widths, rng, weights)
 
 
 def fitted_weights(order: int, layer: int, degree: int, fold: float = 0.5) -> dict[int, float]:
-    """Non-negative coefficients of the powers from 2 on, of kappa_1 (order 1) or kappa_0 (order 0) beyond degree 1.
+    """Nonnegative coefficients of the powers 2 and above, for kappa_1 (order 1) or kappa_0 (order 0).
 
-    The first layer sees cosines in [-1, 1], where kappa is half of a line and an even or odd remainder; later ones see
-    kappa_1 of cosines, which are not negative; other units' are above ``2 fold - 1``.
+    Cosines range over [-1, 1] in the first layer. In later layers they are values of the dual of the previous layer:
+    nonnegative for the ReLU, and at least ``min(0, 2 fold - 1)`` for other units.
     """
     low = -1.0 if layer == 1 else min(0.0, 2 * fold - 1)
     nodes = low + (1.0 - low) * 0.5 * (1.0 - np.cos((np.arange(_N_NODES) + 0.5) * pi / _N_NODES))

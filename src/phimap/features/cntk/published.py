@@ -18,24 +18,24 @@ from phimap.sketches import SRHT, TensorSRHT
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
 from phimap.sketches.tree import sketched
 
-# Pixels that are worked on at a time at the least: with fewer, the calls of a layer cost more than their work.
+# Least number of pixels processed at a time: with fewer, call overhead exceeds the computation.
 _LEAST_PART = 64
 
 
 @dataclass(frozen=True)
 class PublishedLayer(Record):
-    """Layer h of the recursion.
+    """Layer h of the recursion; symbols are those of the source.
 
     Attributes
     ----------
     relu : PolynomialRecord or None
-        The patch mu_h to the features phi_h of kappa_1; None in the last layer.
+        Map from the patch mu_h to the features phi_h of kappa_1; None in the last layer.
     step : PolynomialRecord or None
-        The patch to the features of kappa_0; None in the first layer, where psi_0 = 0.
+        Map from the patch to features of kappa_0; None in the first layer, where psi_0 = 0.
     reduction : SRHTRecord or None
-        R: the window of eta_{h-1} to psi_{h-1}; None in the first layer.
+        Sketch R, from the window of eta_{h-1} to psi_{h-1}; None in the first layer.
     product : TensorSRHTRecord or None
-        Q2: of psi_{h-1} and the features of kappa_0; None in the first layer.
+        Sketch Q2 of the tensor product of psi_{h-1} and the features of kappa_0; None in the first layer.
     """
 
     relu: PolynomialRecord | None
@@ -45,37 +45,38 @@ class PublishedLayer(Record):
 
     @property
     def n_features(self) -> int:
-        """Width of the patches, which both polynomials take."""
+        """Width of the patches, the inputs of both polynomials."""
         part = self.relu or self.step
         return 0 if part is None else part.n_features
 
     @property
     def eta_width(self) -> int:
-        """Features of eta_h: of the product and of phi_h."""
+        """Number of features of eta_h: those of the product and of phi_h."""
         return sum(part.n_components for part in (self.product, self.relu) if part is not None)
 
     @property
     def scratch_width(self) -> int:
-        """Floats that a pixel takes while the layer works on it."""
+        """Floats of scratch memory per pixel."""
         parts = [part for part in (self.relu, self.step, self.reduction, self.product) if part is not None]
         return self.n_features + sum(part.n_features + part.n_components + part.scratch_width for part in parts)
 
 
 @dataclass(frozen=True)
 class PublishedCNTKRecord(ImageRecord):
-    """The layers, applied to images divided by their norms.
+    """The published sketch, applied to images divided by their norms.
 
     Attributes
     ----------
     image_shape : tuple of int
         (height, width, channels).
     filter_size : int
+        Height and width of the filters.
     entrance : SRHTRecord
-        S: channels to phi_0.
+        Sketch S, from the channels to phi_0.
     layers : tuple of PublishedLayer
-        At least two.
+        First to last layer, at least two.
     projection : ndarray of shape (s, n_components)
-        G transposed: Gaussian numbers of the variance ``1 / n_components``.
+        Transpose of G: Gaussian entries with variance ``1 / n_components``.
     """
 
     image_shape: tuple[int, int, int] = field(metadata=of_number(least=1, most=LONGEST_SIDE))
@@ -113,7 +114,7 @@ class PublishedCNTKRecord(ImageRecord):
     def draw(
         cls, image_shape: Shape, depth: int, filter_size: int, sizes: LayeredSizes, rng: np.random.Generator
     ) -> PublishedCNTKRecord:
-        """Draw the sketch of images of that shape."""
+        """Draw the sketch for images of shape `image_shape`."""
         entrance_rng, layers_rng, projection_rng = rng.spawn(3)
         places, before = filter_size**2, None
         layers: list[PublishedLayer] = []
@@ -154,7 +155,7 @@ class PublishedCNTKRecord(ImageRecord):
         pooled = ops.empty((X.shape[0], self.projection.shape[0]))
         ops.zero(pooled, 0, pooled.shape[1])
         for h, layer in enumerate(self.layers):
-            # N_h is a mean over windows, but for the first, which is a sum.
+            # N_1 is the sum over windows of the squared norms; every later N_h is a mean over windows of N_{h-1}.
             squares = squares.carrying(squares.windows(ops, size).sum(1)[:, None] * (1 if h == 0 else size**-2))
             phi, eta = self._layer(ops, layer, phi, eta, squares.rows[:, 0] ** 0.5 * (1 / size), pooled)
         pooled = ops.matmul(pooled, self.projection)
@@ -164,13 +165,14 @@ class PublishedCNTKRecord(ImageRecord):
     def _layer(
         self, ops: Ops, layer: PublishedLayer, phi: Pixels, eta: Pixels | None, gains: Array, pooled: Array
     ) -> tuple[Pixels, Pixels | None]:
-        """phi_h and eta_h of all pixels, `gains` (r,) being root N_h / q; the last layer adds psi_h to `pooled`."""
+        """phi_h and eta_h of all pixels, for `gains` sqrt(N_h) / q; the last layer adds psi_h to `pooled` instead."""
         n_pixels, relu = phi.rows.shape[0], layer.relu
         new_phi = ops.empty((n_pixels, relu.n_components if relu else 0))
         new_eta = ops.empty((n_pixels, layer.eta_width))
         for part in phi.parts(max(_LEAST_PART, ops.tile_bytes // (ops.dtype.itemsize * layer.scratch_width))):
             patch = phi.windows(ops, self.filter_size, part.rows)
-            # The length of a patch over root N_h is 1 in the mean; powers of more would grow beyond all bounds.
+            # In the source patches are divided by sqrt(N_h), which gives length 1 in the mean. They are normalised
+            # here, because powers of longer patches would grow without bound.
             patch = ops.scale_rows(patch, ops.reciprocal(ops.row_norms(patch)))
             psi = None if eta is None else self._product(ops, layer, patch, eta, part)
             if relu is None:
@@ -186,7 +188,7 @@ class PublishedCNTKRecord(ImageRecord):
         return phi.carrying(new_phi), phi.carrying(new_eta)
 
     def _product(self, ops: Ops, layer: PublishedLayer, patch: Array, eta: Pixels, part: PixelPart) -> Array:
-        """The sketch of psi_{h-1} times the features of kappa_0, of the pixels of a part."""
+        """The sketched product of psi_{h-1} and the features of kappa_0, for the pixels of a part."""
         assert layer.reduction is not None
         assert layer.product is not None
         assert layer.step is not None

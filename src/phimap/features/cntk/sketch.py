@@ -22,17 +22,17 @@ from phimap.random_map import MapRecord
 from phimap.sketches.signs import fair_signs
 from phimap.sketches.transform_rows import padded_width
 
-# Parameters that the published construction alone has.
+# Parameters of the published construction only.
 _PUBLISHED = ("phi_components", "psi_components", "relu_components", "step_components", "epsilon", "delta")
 _PUBLISHED_DEGREE = 8
-# Random features a pixel below which a quarter of the output width errs more than half of it does.
+# If a quarter of the output width is below this number of hidden features, more of them reduce the error noticeably.
 _LEAST_HIDDEN = 1024
 
 
 class CNTKSketch(ConvolutionalFeatures):
-    r"""Features of the convolutional tangent kernel, at a cost linear in the pixels.
+    r"""Features of the convolutional tangent kernel, at a cost linear in the number of pixels.
 
-    Every pixel p carries features phi_h of :math:`G_h` and psi_h of :math:`P_h`. With the patch
+    Every pixel p has features phi_h of :math:`G_h` and psi_h of :math:`P_h`, the recursions of `CNTK`. With the patch
     :math:`\mu_h(p) = \bigoplus_s \phi_{h-1}(p + s) / \sqrt{N_h(p)}` over the window of the filter,
 
     .. math:: \phi_h = \tfrac{\sqrt{N_h}}{q}\, \Phi_1(\mu_h), \quad
@@ -40,9 +40,9 @@ class CNTKSketch(ConvolutionalFeatures):
               \eta_h = Q(\psi_{h-1} \otimes \dot\phi_h) \oplus \phi_h, \quad
               \psi_h(p) = \bigoplus_s \eta_h(p + s)
 
-    where Phi_1, Phi_0 are features of kappa_1 and kappa_0, or of the duals of another activation at the lengths of the
-    patches, and Q is a sketch; :math:`\psi_L = Q(\psi_{L-1} \otimes
-    \dot\phi_L)`, and the output is the mean of psi_L over the pixels, or a sketch of all of them.
+    where Phi_1 and Phi_0 are features of kappa_1 and kappa_0 (for other activations, of the duals at the lengths of the
+    patches), and Q is a sketch. The last layer has :math:`\psi_L = Q(\psi_{L-1} \otimes \dot\phi_L)`. The output is the
+    mean of psi_L over the pixels, or without pooling a sketch of psi_L at all pixels.
 
     Parameters
     ----------
@@ -53,67 +53,69 @@ class CNTKSketch(ConvolutionalFeatures):
     n_components : int, default=1024
         Output width m.
     pooling : {"gap", "flatten"}, default="gap"
-        Global average pooling, or none.
+        Global average pooling, or no pooling.
     activation : str or callable, default="relu"
-        The units' function, see `CNTK`; no model file can hold a callable. ReLU, leaky ReLU and abs alone have a
-        `degree`, the ReLU alone the published form.
+        Activation of the network, see `CNTK`; a callable cannot be saved to a model file. `degree` is supported only
+        for ReLU, leaky ReLU and abs, the published form only for the ReLU.
     degree : int or None, default=None
-        None: degrees beyond 1 of kappa_1 and kappa_0 come as random features, all at once. An integer of at least 2:
-        as sketches of the powers up to `degree`, weighted by non-negative coefficients that are fitted on the cosines
-        which a layer can reach. In the published form the degree of both Taylor polynomials, None being 8.
+        How the degrees of kappa_1 and kappa_0 above 1 are estimated. None: by random features for all degrees together.
+        An integer of at least 2: by sketches of the powers up to `degree`, weighted by nonnegative coefficients that
+        are fitted on the range of cosines in each layer. In the published form, the degree of both Taylor polynomials;
+        None is then 8.
     hidden_components : int or None, default=None
-        Width w of the random features a pixel and layer; None is a quarter of `n_components`, up to 4096 of these
-        half of it or 1024, whichever is less.
+        Number w of random features per pixel and layer. None is half of `n_components` but at most 1024, or a quarter
+        of `n_components` if that is more.
     construction : {"improved", "published"}, default="improved"
         ``"published"`` is Definition 3 of the source: Taylor polynomials of kappa_1 and kappa_0 by `PolySketch` at
-        every pixel, sketches of windows and products, and a Gaussian projection. It errs more and takes far longer.
+        every pixel, sketches of windows and products, and a Gaussian projection. It has more error and takes far
+        longer.
     phi_components, psi_components : int or None, default=None
-        Widths r and s of the features phi_h and psi_h of the published form; None is half of the output width, and the
-        output width.
+        Widths r and s of the features phi_h and psi_h of the published form; None is half of the output width for r,
+        and the output width for s.
     relu_components, step_components : int or None, default=None
         Widths m and n1 of the sketch of each power in kappa_1 and in kappa_0 of the published form; None is twice the
-        output width: they count for most of the error and for little of the time.
+        output width, as these sketches cause most of the error but take little of the time.
     epsilon, delta : float or None, default=None
-        Both or neither, for the published form: they set all widths and degrees by the orders of Theorem 4 with every
-        constant taken as 1, and `n_components` and `degree` are not used. Orders grow fast.
+        For the published form, both or neither: they determine all widths and degrees by the orders of Theorem 4, with
+        all constants set to 1; `n_components` and `degree` are then ignored. The orders grow fast.
     image_shape : tuple (height, width) or (height, width, channels), or None, default=None
-        Shape of an image where data come as flat rows. None reads a row as an image of height 1 with one channel: a
-        signal. Data of four axes need none.
+        Shape of an image if the data are flat rows. None reads a row as a signal: an image of height 1 with one
+        channel. Not needed for data with four axes.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : CNTK
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : CNTKRecord or PublishedCNTKRecord
-        All that was drawn.
+        The drawn layers.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** The relative error falls like ``1 / sqrt(m)``, with w in proportion to m; a bias of the order of 1/w
-    comes from patches that are themselves estimates. Every projection is shared by all pixels, as it must be, so that
-    the mean over pixels does not average its error away.
+    **Error.** The relative error falls like ``1 / sqrt(m)`` for w proportional to m. Patches are themselves estimates,
+    which gives a bias O(1/w). All pixels must share the same projections, so that averaging over pixels does not
+    reduce the error.
 
-    Units that are not homogeneous have errors like the ReLU's at equal widths while patches are no longer than a few
-    units. Their slopes are central differences over a 64th: a bias of about 1e-5.
+    For activations that are not homogeneous, errors are similar to those of the ReLU at equal widths if patches have
+    norms of at most a few units. Their derivatives are central differences over 1/64, with a bias of about 1e-5.
 
-    The published form adds up the errors of its sketches and those of the Taylor polynomials: at degree 8 kappa_1 is
-    off by 0.003 and kappa_0 by 0.1 for equal patches, whatever the widths.
+    In the published form the errors of its sketches and of the Taylor polynomials add up: for equal patches, at degree
+    8 and any widths, kappa_1 is wrong by 0.003 and kappa_0 by 0.1.
 
-    **Cost.** A pixel and layer takes ``O(q^2 w + m log m)`` operations, an image a number of them linear in its pixels.
-    Scratch is one image a thread, in parts where a quarter of the byte budget is less.
+    **Cost.** ``O(q^2 w + m log m)`` operations per pixel and layer. Scratch memory is one image per thread; images are
+    processed in parts if the scratch memory exceeds a quarter of the byte budget.
 
-    **Differs from the source in** what is exact: the degrees 0 and 1 of kappa_1 and the degree 0 of kappa_0 are
-    carried along, not sketched, so that the noise is in the remainder alone. The windows' direct sums keep what comes
-    linearly from the image side by side and add all else with random signs on cosine waves. The remainder of kappa is a
-    random feature, ``|w.mu|`` or ``sign(w.mu)`` less its degrees 0 and 1, unless `degree` is given. Patches,
-    features of P_h and their sketched products are scaled to the lengths they are known to have. The mean over pixels
-    of the linear part is taken before it is sketched. The published form differs in patches of length 1, in sketches
-    of their own for each layer, in SRHT without replacement, and in what `PolySketch` differs in.
+    **Differs from the source in** the exact degrees: degrees 0 and 1 of kappa_1 and degree 0 of kappa_0 are not
+    sketched, so that only the remainder is noisy. Direct sums over windows keep the features that are linear in the
+    image, and add up the other features with random signs on cosine waves. The remainder of kappa is estimated by
+    random features, ``|w.mu|`` or ``sign(w.mu)`` without degrees 0 and 1, unless `degree` is given. Patches, features
+    of P_h and their sketched products are scaled to their exact lengths. The linear part is averaged over pixels before
+    it is sketched. The published form differs in patches of length 1, in independent sketches for each layer, in SRHT
+    without replacement, and in the differences of `PolySketch`.
 
     References
     ----------
@@ -171,7 +173,7 @@ class CNTKSketch(ConvolutionalFeatures):
         self.n_jobs = n_jobs
 
     def output_width(self, n_features: int) -> int:
-        """Width of the features of inputs with `n_features` columns, before `fit`."""
+        """Width of the features for inputs with `n_features` columns; can be called before `fit`."""
         bound = self._published_options().bound()
         return self.n_components if bound is None else bound.output
 
@@ -240,9 +242,9 @@ class CNTKSketch(ConvolutionalFeatures):
     def _layers(
         self, channels: int, hidden: int, units: Units, streams: dict[str, np.random.Generator]
     ) -> tuple[ConvolutionLayer, ...]:
-        """Draw the layers for images of that many channels."""
+        """Draw the layers for images with `channels` channels."""
         size, depth = int(self.filter_size), int(self.depth)
-        # Exact features may be as wide as the output; beyond that they are rotated and folded with the others.
+        # If exact features would be wider than this, they are rotated and folded with the others.
         widest = max(self.n_components, 2 * hidden)
         layers: list[ConvolutionLayer] = []
         phi = eta = (channels, channels)
@@ -271,7 +273,7 @@ class CNTKSketch(ConvolutionalFeatures):
     def _remainder(
         self, units: Units, order: int, layer: int, n_features: int, n_components: int, rng: np.random.Generator
     ) -> MapRecord | None:
-        """Features of the dual or of the derivative's beyond degree 1; None where the degree ends there."""
+        """Features above degree 1 of the dual (order 1) or the derivative's dual (order 0); None if there are none."""
         if self.degree is None or not isinstance(units, FoldedUnits):
             return units.draw(order, n_features, n_components, rng)
         return remainder_powers(order, layer, int(self.degree), units.fold, n_features, n_components, rng)

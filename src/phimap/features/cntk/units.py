@@ -1,13 +1,14 @@
-r"""The units of `CNTKSketch`: what a pixel's features of degree 0 and 1 are multiplied by, and features of the others.
+r"""The activations of `CNTKSketch`: coefficients of their duals in degrees 0 and 1, and features of other degrees.
 
-For inputs of a standard deviation r, of a pixel, Mehler's formula gives both duals of a pair of pixels,
+For a pair of pixels with inputs u and v of standard deviations r and r', Mehler's formula gives both duals,
 
 .. math:: c\, \mathbb{E}\, \sigma(u)\, \sigma(v) = \sum_k h_k(r)\, h_k(r') \cos^k, \quad
           c\, \mathbb{E}\, \sigma'(u)\, \sigma'(v) = \sum_k d_k(r)\, d_k(r') \cos^k
 
-with the Hermite coefficients of :math:`\sqrt c\, \sigma(r z)` and :math:`\sqrt c\, \sigma'(r z)`. The degrees 0 and 1
-are the pixel's own numbers times a constant and times its unit patch, exactly. For a Gaussian direction w and the patch
-p of length r, :math:`\sqrt c\, \sigma(w \cdot p) - h_0(r) - h_1(r)\, w \cdot p / r` is a feature of all others.
+with the Hermite coefficients h_k of :math:`\sqrt c\, \sigma(r z)` and d_k of :math:`\sqrt c\, \sigma'(r z)`. Degree 0
+is exact with the single feature h_0(r), degree 1 with the unit patch times h_1(r); for the second dual, d_k replace
+h_k. For a Gaussian direction w and a patch p of length r,
+:math:`\sqrt c\, \sigma(w \cdot p) - h_0(r) - h_1(r)\, w \cdot p / r` is a random feature of all other degrees.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
 from phimap.records import Record, of_number, with_lengths
 
-# The rule for moments of an activation: points to 8 standard deviations, an even number, so that none is at a kink.
+# Quadrature rule for moments of an activation: evenly spaced points up to 8 standard deviations. Their number is even,
+# so that no point is at 0, where activations may have a kink.
 _POINTS, _REACH = 128, 8.0
-# Slopes are central differences over twice this step, a power of two: they err by about 1e-5.
+# Derivatives are central differences over twice this step, a power of two, with errors of about 1e-5.
 _STEP = 2.0**-7
 
 
 class ActivationMoments(NamedTuple):
-    """Numbers (r,) of each pixel, for its standard deviation.
+    """Hermite coefficients and energies (r,) for the standard deviation of each pixel, see the module's docstring.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class ActivationMoments(NamedTuple):
     slope, linear_slope : array
         d_0 and d_1.
     energy, slope_energy : array
-        The sums of all h_k^2, and of all d_k^2.
+        Sums over k of h_k^2, and of d_k^2.
     """
 
     value: Array
@@ -58,40 +60,41 @@ class ActivationMoments(NamedTuple):
     slope_energy: Array
 
     def of(self, part: slice) -> ActivationMoments:
-        """Those of some pixels."""
+        """The moments of the pixels in `part`."""
         return ActivationMoments(*(numbers[part] for numbers in self))
 
 
 class Units(Record):
-    """What the layers of a sketch know of an activation."""
+    """An activation, as the layers of a sketch use it."""
 
-    #: Whether all features are multiplied by a number that the image is multiplied by.
+    #: Whether the activation is homogeneous: scaling an image scales its features.
     is_homogeneous: bool
 
     @abstractmethod
     def moments(self, ops: Ops, roots: Array) -> ActivationMoments:
-        """The numbers of pixels whose patches have lengths `roots` (r,)."""
+        """Moments of pixels whose patches have lengths `roots` (r,)."""
 
     @abstractmethod
     def entering(self, ops: Ops, patch: Array, roots: Array) -> Array:
-        """What remainders take, of unit patches (r, k) and their lengths."""
+        """Inputs of the remainder's features: unit patches (r, k), scaled to lengths `roots` if necessary."""
 
     @abstractmethod
     def scale_values(self, ops: Ops, features: Array, roots: Array) -> None:
-        """Give features (r, k) of the remainder of the dual the lengths that they have for such patches, in place."""
+        """Scale the remainder's features (r, k) in place to patches of lengths `roots`."""
 
     @abstractmethod
     def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:
-        """Random features of the degrees from 2 on, of the dual (order 1) or of the derivative's (order 0)."""
+        """Random features of degrees 2 and above, for the activation's dual (order 1) or the derivative's (order 0)."""
 
 
 @dataclass(frozen=True)
 class FoldedUnits(Units):
-    """The root of ``1 - fold`` times t and that of `fold` times ``|t|``: 0.5 is the ReLU.
+    """The activation ``sqrt(1 - fold) t + sqrt(fold) |t|``; ``fold=0.5`` is sqrt(2) times the ReLU.
 
     Attributes
     ----------
     fold : float
+        Share of the absolute value, between 0 and 1.
     """
 
     fold: float = field(metadata=of_number(least=0, most=1))
@@ -118,14 +121,14 @@ class FoldedUnits(Units):
 
 @dataclass(frozen=True)
 class PointwiseUnits(Units):
-    """Any function, known by its values.
+    """Any activation, whose moments are computed by quadrature from its values.
 
     Attributes
     ----------
     activation : str or callable
         A callable cannot be written to a model file.
     gain : float
-        The c of the duals.
+        The factor c of the duals.
     """
 
     activation: str | Callable[[Any], Any]
@@ -137,12 +140,12 @@ class PointwiseUnits(Units):
         yield self.activation in NAMES, "an activation that has a name"
 
     def values(self, ops: Ops, projected: Array) -> Array:
-        """The function times the root of the gain."""
+        """Values of the activation times sqrt(gain)."""
         function = ops.activations[self.activation] if isinstance(self.activation, str) else self.activation
         return function(projected) * self.gain**0.5
 
     def slopes(self, ops: Ops, projected: Array) -> Array:
-        """Its derivative."""
+        """Derivatives of the activation times sqrt(gain)."""
         return (self.values(ops, projected + _STEP) - self.values(ops, projected - _STEP)) * (0.5 / _STEP)
 
     def moments(self, ops: Ops, roots: Array) -> ActivationMoments:
@@ -162,14 +165,15 @@ class PointwiseUnits(Units):
         pass
 
     def draw(self, order: int, n_features: int, n_components: int, rng: np.random.Generator) -> MapRecord | None:
-        # A product is as quick up to there as three transforms, whose projections are Gaussian for many inputs alone.
+        # Up to this width a product is as fast as three Hadamard transforms, whose projections are nearly Gaussian only
+        # for many inputs.
         projection = SORF() if n_features > WIDEST_DENSE else Orthogonal()
         directions = projection.sample(StandardGaussianLaw(n_features), n_components, rng)
         return PointwiseRemainderRecord(directions, self, order)
 
 
 def _hermite_moments(ops: Ops, function: Callable[[Array], Array], roots: Array) -> tuple[Array, Array, Array]:
-    """``E f(r z)``, ``E f(r z) z`` and ``E f(r z)^2`` of standard Gaussian z for r in `roots` (r,)."""
+    """``E f(r z)``, ``E f(r z) z`` and ``E f(r z)^2`` for standard Gaussian z and each r in `roots`."""
     nodes = (np.arange(_POINTS) + 0.5) * (2.0 * _REACH / _POINTS) - _REACH
     weights = np.exp(-0.5 * nodes**2)
     weights /= weights.sum()
@@ -180,14 +184,18 @@ def _hermite_moments(ops: Ops, function: Callable[[Array], Array], roots: Array)
 
 @dataclass(frozen=True)
 class PointwiseRemainderRecord(ProjectedRecord):
-    """``(f(g) - h_0(r) - h_1(r) g / r) / k^(1/2)`` for k projections g of rows of length r, and f or its derivative.
+    """The map ``(f(g) - h_0(r) - h_1(r) g / r) / sqrt(k)`` of k projections g of rows of length r.
+
+    The function f is the activation or its derivative, and h_0, h_1 are its first Hermite coefficients.
 
     Attributes
     ----------
     projection : ProjectionRecord
+        Gaussian directions.
     units : PointwiseUnits
+        The activation.
     order : int
-        1 for the function, 0 for its derivative.
+        1 for the activation, 0 for its derivative.
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
@@ -206,7 +214,7 @@ class PointwiseRemainderRecord(ProjectedRecord):
         function = self.units.values if self.order else self.units.slopes
         norms = ops.row_norms(X)
         constant, linear, _ = _hermite_moments(ops, lambda x: function(ops, x), norms)
-        # Projections of rows of zeros are zero: they need no slope.
+        # Zero rows have zero projections, so that their linear coefficient does not matter.
         linear = linear * ops.reciprocal(norms)
         for columns, projected in self.projection.blocks(ops, X):
             values = function(ops, projected) - constant[:, None] - linear[:, None] * projected
@@ -214,5 +222,5 @@ class PointwiseRemainderRecord(ProjectedRecord):
 
 
 def units_of(layer: WideLayer, activation: str | Callable[[Any], Any]) -> Units:
-    """The units of an activation and its layer."""
+    """The `Units` of an activation with the dual `layer`."""
     return FoldedUnits(layer.fold) if isinstance(layer, FoldedLayer) else PointwiseUnits(activation, layer.gain)

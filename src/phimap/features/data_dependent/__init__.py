@@ -1,1 +1,1 @@
-"""Feature maps that look at the data: leverage scores, weights of a pool, compression."""
+"""Feature maps that depend on the data: leverage scores, weights learned for a pool of frequencies, compression."""

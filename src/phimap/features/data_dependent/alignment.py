@@ -1,4 +1,4 @@
-"""Weights of frequencies that align a kernel with targets, within a ball around equal weights."""
+"""Weights of frequencies that align a kernel with targets, within a chi-square ball around equal weights."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from scipy.optimize import bisect
 
 
 def aligned_weights(energies: np.ndarray, radius: float) -> np.ndarray:
-    """Maximiser (l,) of ``energies @ q`` over weights q from 0 on, of sum 1, with ``l |q|^2 - 1 <= radius``.
+    """Maximiser (l,) of ``energies @ q`` over nonnegative weights q of sum 1 with ``l |q|^2 - 1 <= radius``.
 
-    That is the chi-square ball around 1 / l. The maximiser is ``(energies - tau)_+`` over its sum, with the one tau at
-    which the ball ends. Where the ball holds all weights on the largest energy, these share it.
+    The constraint is the chi-square ball around 1 / l. The maximiser is ``(energies - tau)_+``, divided by its sum,
+    for the tau that puts it on the boundary of the ball. If the ball contains the equal weights on the largest
+    energies alone, these are returned.
     """
     order, largest = energies.size, energies == energies.max()
     if order / largest.sum() - 1 <= radius:
         return largest / largest.sum()
     if radius == 0:
         return np.full(order, 1.0 / order)
-    # All numbers have one scale, since a bisection ends at an absolute distance.
+    # Scale the energies, as the bisection's tolerance is absolute.
     energies = energies / energies.max()
-    # As long as no weight is 0, the spread is the variance over the square of what the mean is above tau.
+    # If no weight is 0, the spread is ``variance / (mean - tau)^2``, which is solved in closed form.
     tau = energies.mean() - energies.std() / radius**0.5
     least = energies.min()
     if tau > least:
@@ -29,6 +30,6 @@ def aligned_weights(energies: np.ndarray, radius: float) -> np.ndarray:
 
 
 def _spread(energies: np.ndarray, tau: float) -> float:
-    """``l |q|^2 - 1`` of the weights ``(energies - tau)_+`` over their sum; it grows with tau."""
+    """``l |q|^2 - 1`` for q = ``(energies - tau)_+`` divided by its sum; increases with tau."""
     weights = np.maximum(energies - tau, 0.0)
     return float(energies.size * np.square(weights).sum() / weights.sum() ** 2) - 1.0

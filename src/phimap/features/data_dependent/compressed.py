@@ -21,22 +21,24 @@ from phimap.projections.dense import DenseRecord
 from phimap.random_map import MapRecord, RandomMap, evaluate
 from phimap.records import of_floats, of_indices, with_lengths
 
-# Columns of the default map for each that is kept.
+# Features of the default inner map for each feature that is kept.
 _POOL = 4
-# Matrices of the order of the inner map's features that a choice among them takes.
+# Square matrices of order l, the inner map's width, that choosing columns holds in memory.
 _MATRICES = 4
 
 
 @dataclass(frozen=True)
 class SelectedRecord(MapRecord):
-    """Some of the features of another map, each times a number.
+    """A subset of the features of another map, each times a factor.
 
     Attributes
     ----------
     inner : MapRecord
+        The other map.
     columns : ndarray of shape (n_components,)
-        Which ones.
+        Indices of the features that are kept.
     factors : ndarray of shape (n_components,)
+        Factors of these features.
     """
 
     inner: MapRecord = field(metadata=with_lengths(n_components="l"))
@@ -72,67 +74,69 @@ class SelectedRecord(MapRecord):
 
 
 def selected(inner: MapRecord, columns: np.ndarray, factors: np.ndarray) -> MapRecord:
-    """The map of some columns; of stored Fourier directions the others are not computed any more."""
+    """The map with some columns of `inner`; for Fourier maps with stored directions, other columns are not computed."""
     if not isinstance(inner, FourierRecord) or type(inner.projection) is not DenseRecord:
         return SelectedRecord(inner, columns, factors)
     if inner.normalize_output:
         return SelectedRecord(inner, columns, factors)
-    # A sine is a cosine with a phase of a quarter turn.
+    # sin(t) = cos(t - pi / 2).
     n_pairs = inner.n_pairs
     phases = np.concatenate([np.zeros(n_pairs), np.full(n_pairs, -np.pi / 2), inner.shift])
     directions = np.concatenate([np.arange(n_pairs), np.arange(inner.projection.n_directions)])
-    # Sines follow all cosines, and lone cosines follow these.
+    # Columns of `inner` are ordered as cosines of pairs, sines of pairs, cosines with phases.
     matrix = np.ascontiguousarray(inner.projection.matrix[:, directions[columns]])
     scale = inner.scale[directions[columns]] * factors
     return FourierRecord(DenseRecord(matrix), phases[columns], scale, inner.normalize_input, False)
 
 
 class CompressedFeatures(FeatureMap):
-    r"""Compressed features: of those of another map a few, with weights under which they give its kernel estimate.
+    r"""Compressed features: a weighted subset of another map's features that reproduces its kernel estimate.
 
     .. math:: \sum_{j \in S} w_j\, \phi_j(x) \phi_j(y) \approx \sum_j \phi_j(x) \phi_j(y), \qquad |S| = m
 
-    on the pairs of a subset of the rows. Columns are taken one after the other, each toward what is left.
+    on the pairs of a subset of the rows. Features are chosen greedily, each to reduce the residual.
 
     Parameters
     ----------
     feature_map : RandomMap or None, default=None
-        The map that is compressed, unfitted; None is ``FourierFeatures`` of four times as many components.
+        The map to compress, unfitted; None is ``FourierFeatures`` with four times as many components.
     n_components : int, default=1024
         Output width m, at most the width of the map.
     method : {"frank-wolfe", "giga"}, default="giga"
-        ``"frank-wolfe"`` moves through mixtures of the features, ``"giga"`` along great circles, which forgets the
-        length of the sum until the end. Both only choose: the weights of what they took are fitted together, last.
+        Algorithm that chooses the features. ``"frank-wolfe"`` moves within the convex hull of the features, ``"giga"``
+        (greedy iterative geodesic ascent) along great circles of the unit sphere. The weights of the chosen features
+        are then fitted jointly by nonnegative least squares.
     n_subset : int, default=1000
-        Most rows, at least 2, on whose pairs the estimates are compared; fewer where the byte budget is small.
+        Most rows, at least 2, on whose pairs the estimates are compared; fewer if the byte budget is small.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the rows, and of the map if it has none of its own; None is fresh entropy.
+        Seed of the row sample, and of the inner map if its own `random_state` is None; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     feature_map_ : RandomMap
-        The fitted map, whole.
+        The fitted inner map with all its features.
     kernel_ : Kernel
-        That of the map, which the compressed features estimate too.
+        The kernel of the inner map, which the compressed features also estimate.
     record_ : FourierRecord or SelectedRecord
-        What is left of the map. If it can be cut to the columns, the others are gone.
+        The compressed map. A FourierRecord holds only the kept directions; a SelectedRecord holds the whole inner map.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Added to that of the map: after t steps of Frank and Wolfe the squared distance of the two estimates,
-    over all pairs of the subset, is at most ``4 sigma^2 / (1 + t)``, sigma the sum of ``|phi_j|^2`` over columns on the
-    subset; weights that are fitted together leave no more. The estimate is biased.
+    **Error.** In addition to the error of the inner map: after t Frank-Wolfe steps, the squared distance between the
+    two estimates, over all pairs of the subset, is at most ``4 sigma^2 / (1 + t)``, where sigma is the sum over
+    features of ``|phi_j|^2`` on the subset. Fitting the weights jointly does not increase it. The estimate is biased.
 
-    **Cost.** ``fit``: that of the map, ``2 n l^2`` flops for l columns of the map and n rows, and O(l) for each of up
-    to 4 m steps, then nonnegative least squares of order m; memory for four matrices of order l. ``transform``: stored
-    Fourier directions cost one projection for each column that is kept; all other maps are computed whole and then
-    cut, which spares the learner and not the map.
+    **Cost.** ``fit``: fitting the inner map; ``2 n l^2`` flops for n rows and an inner map of width l; O(l) for each
+    of up to 4 m steps; nonnegative least squares of order m; memory for four matrices of order l. ``transform``: for
+    stored Fourier directions, one projection per kept feature. For other maps all features are computed and a subset
+    is kept, so that only the learner becomes cheaper.
 
-    **Differs from the source in** all pairs of a subset of rows, where the source draws pairs: their inner products
-    are squares of those of columns, so that no pair is formed; and in the weights, which are fitted once more.
+    **Differs from the source in** the pairs of rows: all pairs of a subset of the rows are used, where the source
+    draws pairs (the inner product over all pairs is the squared inner product of two columns, so that pairs are never
+    formed); and in the weights, which are fitted jointly at the end.
 
     References
     ----------
@@ -174,11 +178,11 @@ class CompressedFeatures(FeatureMap):
 
     @property
     def wants_targets(self) -> bool:
-        """Whether the map that is compressed does."""
+        """Whether the inner map uses targets."""
         return isinstance(self.feature_map, RandomMap) and self.feature_map.wants_targets
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: the subset, or those of the map if it uses more."""
+        """Rows that `fit` can use: the larger of `n_subset` and the rows that the inner map can use."""
         inner = self.feature_map.fit_rows() if isinstance(self.feature_map, RandomMap) else super().fit_rows()
         return max(inner, self.n_subset)
 
@@ -196,7 +200,7 @@ class CompressedFeatures(FeatureMap):
             weights = np.zeros(len(G))
             if seen.size:
                 weights[seen] = choose(G if seen.size == len(G) else G[np.ix_(seen, seen)], self.n_components)
-            # Where steps end before the width is full, other columns fill it up, with weights like all.
+            # If the greedy steps choose fewer than `n_components` columns, add others and fit their weights too.
             columns = seen[np.argsort(-weights[seen], kind="stable")[: self.n_components]]
             columns = np.concatenate([columns, np.setdiff1d(np.arange(len(G)), seen)])[: self.n_components]
             chosen = columns[: seen.size]
@@ -229,7 +233,7 @@ class CompressedFeatures(FeatureMap):
 
 
 def _products(record: MapRecord, rows: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """Inner products (l, l) of the estimates ``z_j z_j^T`` on the rows, of each column with its sign."""
+    """Inner products (l, l) of the matrices ``s_j z_j z_j^T`` on the rows, for each feature column z_j and its sign."""
     ops = host(np.float64)
     Z = ops.empty((len(rows), record.n_components))
     evaluate(record.bind(ops), ops, ops.floating(rows), Z, n_jobs)

@@ -1,7 +1,7 @@
-"""Sparse weights of vectors whose weighted sum is near the sum of all, one vector after the other.
+"""Greedy algorithms for sparse weights under which a sum of vectors approximates the sum of all vectors.
 
-Vectors r_1, ..., r_l, none of them zero, are known by their inner products G (l, l) alone. Both methods scale them to
-one length, and both move along with exact line search, so that the error never rises.
+Nonzero vectors r_1, ..., r_l are given only by their inner products G (l, l). Both algorithms scale the vectors to
+equal length and use exact line search, so that the error never increases.
 """
 
 from __future__ import annotations
@@ -10,26 +10,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Steps for each vector that is to be kept: some take one again that was taken before.
+# Maximum steps per vector to be kept: a step may choose a vector that was chosen before.
 _STEPS = 4
 
 
 def frank_wolfe(G: np.ndarray, size: int) -> np.ndarray:
-    """Weights (l,) from 0 on, `size` of them positive at the most, by Frank and Wolfe's method.
+    """Nonnegative weights (l,), at most `size` of them positive, by the Frank-Wolfe algorithm.
 
-    It minimises ``f = |sum_j w_j r_j - R|^2``, R the sum of all, over ``sum_j w_j |r_j| = sigma``, sigma the sum of the
-    lengths. The set's corners are the ``r_j sigma / |r_j|``; the first one is the longest projection on R. After t
-    steps ``f <= D^2 / (1 + t)``, D the largest distance of two corners, at most ``2 sigma``.
+    It minimises ``f = |sum_j w_j r_j - R|^2``, R the sum of all r_j, subject to ``sum_j w_j |r_j| = sigma``, sigma the
+    sum of the lengths. The vertices of this set are ``r_j sigma / |r_j|``; the start is the vertex with the largest
+    inner product with R. After t steps ``f <= D^2 / (1 + t)``, D the largest distance between vertices, at most
+    ``2 sigma``.
     """
     lengths = np.sqrt(G.diagonal())
     sigma = lengths.sum()
-    # A point is a mixture c of the corners, and w_j = c_j sigma / |r_j|.
+    # A point is a convex combination c of the vertices, and w_j = c_j sigma / |r_j|.
     scale = sigma / lengths
     corners, target = G * scale * scale[:, None], G.sum(axis=1) * scale
     mixture = np.zeros(len(G))
     first = int(np.argmax(target))
     mixture[first] = 1.0
-    # Inner products of the corners with the point, and the point's square.
+    # Inner products of the vertices with the current point, and its squared norm.
     products, square = corners[first].copy(), float(corners[first, first])
 
     def step() -> bool:
@@ -52,11 +53,11 @@ def frank_wolfe(G: np.ndarray, size: int) -> np.ndarray:
 
 
 def giga(G: np.ndarray, size: int) -> np.ndarray:
-    """Weights (l,) from 0 on, `size` of them positive at the most, by greedy iterative geodesic ascent.
+    """Nonnegative weights (l,), at most `size` of them positive, by greedy iterative geodesic ascent.
 
-    It turns a unit vector to that of R on the sphere: toward the vector whose great circle is the nearest to the one to
-    R, as far as it comes nearest to R. The length of the sum is fitted at the end, and the error is
-    ``|R| sin`` of the angle that is left.
+    A point on the unit sphere moves toward the direction of R, the sum of all r_j. Each step takes the r_j whose great
+    circle from the point is closest in direction to the one to R, and moves along it to the point nearest to R. The
+    length of the weighted sum is fitted at the end; the error is ``|R| sin(angle)`` of the remaining angle.
     """
     lengths = np.sqrt(G.diagonal())
     whole = float(np.sqrt(max(G.sum(), 0.0)))
@@ -65,7 +66,7 @@ def giga(G: np.ndarray, size: int) -> np.ndarray:
     weights = np.zeros(len(G))
     first = int(np.argmax(target))
     weights[first] = 1.0
-    # Cosines of the point with the vectors, and with R.
+    # Cosines of the angles between the point and the vectors, and between the point and R.
     products, cosine = units[first].copy(), float(target[first])
 
     def step() -> bool:
@@ -92,11 +93,11 @@ def giga(G: np.ndarray, size: int) -> np.ndarray:
 
 
 def _walk(step: Callable[[], bool], weights: Callable[[], np.ndarray], size: int) -> None:
-    """Take steps until `size` weights are positive, none helps any more, or there were four for each weight."""
+    """Take steps until `size` weights are positive, no step reduces the error, or 4 * `size` steps are done."""
     for _ in range(_STEPS * size):
         if np.count_nonzero(weights()) >= size or not step():
             return
 
 
-#: Ways to choose and weigh columns by name.
+#: Algorithms by name.
 METHODS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {"frank-wolfe": frank_wolfe, "giga": giga}

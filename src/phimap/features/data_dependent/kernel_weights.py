@@ -1,4 +1,4 @@
-"""Weights of frequencies that come near to a kernel: by least squares, plain or shrunk."""
+"""Weights of frequencies that approximate a kernel matrix, by least squares with or without a ridge penalty."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from scipy.optimize import nnls
 
 from phimap.kernels import Kernel
 
-# This much is added to the normal equations, in roundings of their mean diagonal times their order.
+# Ridge added to the normal equations for stability, in units of (machine epsilon) x (order) x (mean diagonal).
 _JITTER = 16
-# Penalties among which shrinkage is chosen, in mean diagonals of the normal equations.
+# Ridge penalties to choose from, in units of the mean diagonal of the normal equations.
 _PENALTIES = 10.0 ** np.arange(-8, 1)
-# Shares of the rows on which penalties are tried and judged.
+# Cross-validation folds for the choice of the penalty.
 _FOLDS = 2
 
 
 def least_squares_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Weights (l,) from 0 on that minimise ``|K - sum_j a_j C_j|_F``, C_j the cosines of differences of the rows."""
+    """Nonnegative weights (l,) that minimise ``|K - sum_j a_j C_j|_F``, with entries ``cos(<w_j, x - y>)`` of C_j."""
     return nonnegative_solution(*_normal_equations(kernel, rows, frequencies))
 
 
 def shrunk_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The same with a penalty on the squares of the weights, chosen on pairs of rows that were left out."""
+    """The weights of `least_squares_weights` with a ridge penalty, chosen by two-fold cross-validation over rows."""
     folds = [part for part in np.array_split(rng.permutation(len(rows)), _FOLDS) if part.size]
     equations = [_normal_equations(kernel, rows[part], frequencies) for part in folds]
     losses = np.zeros(_PENALTIES.size)
@@ -34,14 +34,15 @@ def shrunk_weights(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray, rn
                 weights = nonnegative_solution(gram, moments, penalty)
                 losses[i] += weights @ other_gram @ weights - 2 * weights @ other_moments
     gram, moments = _normal_equations(kernel, rows, frequencies)
-    # The penalty belongs to means over pairs, of which all rows have more.
+    # Normal equations are means over pairs, so that the penalty keeps its meaning with more rows.
     return nonnegative_solution(gram, moments, float(_PENALTIES[int(np.argmin(losses))]))
 
 
 def _normal_equations(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Inner products (l, l) of the C_j over all pairs of rows, and those (l,) with K: means over the pairs.
+    """Inner products (l, l) of the C_j with each other and (l,) with K, as means over all pairs of rows.
 
-    C_j is ``c_j c_j^T + s_j s_j^T``, so that no pair is formed: inner products of such are squares of those of columns.
+    As C_j is ``c_j c_j^T + s_j s_j^T``, inner products of the C_j are sums of squared inner products of the columns
+    c_j and s_j, and the C_j are never formed.
     """
     projected = rows @ frequencies.T
     cosines, sines = np.cos(projected), np.sin(projected)
@@ -53,7 +54,7 @@ def _normal_equations(kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray)
 
 
 def nonnegative_solution(gram: np.ndarray, moments: np.ndarray, penalty: float = 0.0) -> np.ndarray:
-    """Minimiser (l,) from 0 on of ``a^T G a - 2 a^T b + penalty |a|^2``, the penalty in mean diagonals of G."""
+    """Nonnegative minimiser (l,) of ``a^T G a - 2 a^T b + penalty g |a|^2``, where g is the mean diagonal of G."""
     order = len(gram)
     mean = np.trace(gram) / order
     ridge = (penalty + _JITTER * order * np.finfo(np.float64).eps) * mean

@@ -1,4 +1,4 @@
-"""Fourier features whose frequencies are drawn by their ridge leverage."""
+"""Fourier features whose frequencies are drawn in proportion to their ridge leverage scores."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from phimap.projections import Projection
 
 
 class LeverageFeatures(TargetedFeatures):
-    r"""Leverage-score random features (LS-RFF): frequencies drawn by what ridge regression feels of them.
+    r"""Leverage-score random features (LS-RFF): frequencies drawn in proportion to their ridge leverage scores.
 
     .. math:: \phi(x) = \bigl[\sqrt{p_j / q_j}\cos(\langle w_j, x\rangle),\ \sqrt{p_j / q_j}\sin(\langle w_j, x\rangle)
         \bigr]_{j \le s} / \sqrt{s}
 
-    A pool of frequencies comes from the kernel's law p. Each has the score ``z^T (K + n alpha I)^{-1} z`` on a subset
-    of n rows, with z the cosines and with z the sines of the rows, added up. Those that are kept are drawn in
-    proportion to it, q, and their features divided by the root.
+    A pool of frequencies is drawn from the kernel's spectral density p. The score of a frequency is the sum of
+    ``z^T (K + n alpha I)^{-1} z`` over two vectors z: its cosines and its sines on a subset of n rows. The kept
+    frequencies are drawn from the pool with probabilities q proportional to the scores, and weighted by p / q.
 
     Parameters
     ----------
@@ -38,46 +38,47 @@ class LeverageFeatures(TargetedFeatures):
     n_components : int, default=1024
         Output width m: a cosine and a sine for each frequency. For odd m the last is a cosine with a random phase.
     pool : int, default=8
-        Frequencies of the pool for each one that is kept, at least 1.
+        Number of frequencies in the pool for each frequency that is kept, at least 1.
     alpha : float or "auto", default="auto"
-        Ridge parameter for each row, the lambda of the source: the `alpha` of a ``KernelRegressor`` divided by its
-        number of rows. The smaller it is, the more high frequencies count. ``"auto"`` is the one at which the
-        statistical dimension of the kernel is an eighth of m, or of the subset if that has fewer rows.
+        Ridge parameter per row (lambda in the source): the `alpha` of a ``KernelRegressor`` divided by its number of
+        rows. A smaller alpha gives high frequencies larger scores. With ``"auto"`` the statistical dimension of the
+        kernel matrix is an eighth of m, or of the number of rows in the subset if that is less than m.
     scores : {"exact", "surrogate"}, default="exact"
-        ``"surrogate"`` takes ``z^T (Y Y^T / n + I) z``, which needs targets in `fit` and no kernel matrix. It varies by
-        a factor of two at the most, and alpha plays no part in it.
+        ``"surrogate"`` uses ``z^T (Y Y^T / n + I) z``, which needs targets in `fit` but not the kernel matrix or
+        alpha. The surrogate scores of two frequencies differ by at most a factor of two.
     n_subset : int, default=1500
-        Most rows, at least 2, on which scores are computed; fewer where the byte budget is small.
+        Most rows, at least 2, on which scores are computed; fewer if the byte budget is small.
     projection : str or Projection, default="gaussian"
         How the pool is drawn, see `FourierFeatures`.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : Kernel
-        The exact kernel that ``Z @ Z.T`` estimates: the one that was given.
+        The exact kernel that ``Z @ Z.T`` estimates: the given one.
     alpha_ : float or None
-        The ridge parameter of the scores; None for surrogate ones.
+        The ridge parameter of the scores; None for surrogate scores.
     record_ : FourierRecord
         Frequencies and weights.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Unbiased, whatever the scores: with the pool, and over the pool with the kernel. For a Delta-spectral
-    approximation of ``K + n alpha I`` some ``d log(d) / Delta^2`` frequencies do, d the statistical dimension; draws
-    from p need the largest score in place of d. At an alpha so large that all scores are alike nothing is gained. The
-    diagonal is 1 in the mean alone.
+    **Error.** Unbiased for any scores: the mean over draws is the pool's kernel estimate, whose mean is the kernel.
+    For a Delta-spectral approximation of ``K + n alpha I`` about ``d log(d) / Delta^2`` frequencies suffice, d the
+    statistical dimension; with draws from p, the largest score replaces d. If alpha is so large that all scores are
+    nearly equal, the error is that of draws from p. The diagonal of the estimate is 1 only in the mean.
 
     **Cost.** ``fit``: eigenvalues of a kernel matrix of order n, O(n^3), and ``4 n^2`` flops for each frequency of the
-    pool; surrogate scores take ``4 n (d + t)``. ``transform``: as for stored directions of `FourierFeatures`.
+    pool; surrogate scores take ``4 n (d + t)`` flops for each, for t target columns. ``transform``: as for stored
+    directions of `FourierFeatures`.
 
-    **Differs from the source in** the draws: without replacement and stratified by score, so that no frequency
-    comes twice and the weights of a draw add up to nearly 1; in the exact kernel on the subset, where the source has
-    the estimate of the pool. Surrogate scores see centred targets of mean square 1.
+    **Differs from the source in** the draws, which are without replacement and stratified by score, so that
+    frequencies are distinct and their weights sum to nearly 1; in the exact kernel matrix on the subset, where the
+    source uses the pool's estimate. Targets for surrogate scores are centred and scaled to mean square 1.
 
     References
     ----------
@@ -127,11 +128,11 @@ class LeverageFeatures(TargetedFeatures):
 
     @property
     def wants_targets(self) -> bool:
-        """Whether scores are surrogate ones."""
+        """Whether `scores` is ``"surrogate"``."""
         return self.scores == "surrogate"
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: the subset."""
+        """Rows that `fit` can use: at least `n_subset`."""
         return max(super().fit_rows(), self.n_subset)
 
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> FourierRecord:

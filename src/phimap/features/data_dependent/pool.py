@@ -1,4 +1,4 @@
-"""Pools of frequencies, of which the data choose: how they are drawn, seen on rows, and made a map of."""
+"""Pools of frequencies from which the data select: drawing a pool, evaluating it on rows, and building a map."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from phimap.ops import Array, ops_for
 from phimap.projections import Projection, as_projection
 from phimap.projections.dense import DenseRecord
 
-# Frequencies whose cosines and sines are held at a time.
+# Frequencies whose cosines and sines are in memory at a time.
 _BLOCK = 1024
-# Matrices of the order of the rows that scores and weights take, at the most.
+# Maximum number of n x n matrices, for n rows, that scores and weights hold in memory.
 _MATRICES = 4
 
 
 def checked_kernel(kernel: StationaryKernel | None) -> StationaryKernel:
-    """The kernel of which frequencies are drawn; None is the Gaussian kernel of length scale 1."""
+    """`kernel`, checked to be stationary; None becomes the Gaussian kernel of length scale 1."""
     kernel = Gaussian() if kernel is None else kernel
     if not isinstance(kernel, StationaryKernel):
         raise TypeError(f"`kernel` must be a stationary kernel, got {kernel!r}. Use NystroemFeatures for others.")
@@ -32,7 +32,7 @@ def checked_kernel(kernel: StationaryKernel | None) -> StationaryKernel:
 def draw_pool(
     kernel: StationaryKernel, n_features: int, size: int, projection: str | Projection, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies (size, d) of the kernel's law, and the weight (size,) that each has in the kernel's estimate."""
+    """Frequencies (size, d) from the kernel's spectral density, and their weights (size,) in the kernel estimate."""
     law = kernel.spectral_law(n_features)
     record = as_projection(projection, law).sample(law, size, rng)
     return record.to_dense(), np.square(record.weight_roots) * (
@@ -41,9 +41,9 @@ def draw_pool(
 
 
 def chosen_rows(X: Array, n_subset: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """At most `n_subset` random rows of `X`, dense in float64 on the host, and their indices in order.
+    """At most `n_subset` random rows of `X`, dense in float64 on the host, and their sorted indices.
 
-    They are fewer where four matrices of their order exceed half of the byte budget.
+    The number n of rows is reduced until four n x n matrices fit into half of the byte budget.
     """
     ops = ops_for(X)
     most = max(2, min(n_subset, isqrt(memory_budget() // (2 * 8 * _MATRICES))))
@@ -54,7 +54,7 @@ def chosen_rows(X: Array, n_subset: int, rng: np.random.Generator) -> tuple[np.n
 def for_blocks(
     rows: np.ndarray, frequencies: np.ndarray, evaluate: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """What `evaluate` makes of cosines and sines (n, k) of the projections on each frequency: (l,)."""
+    """Results (l,) of `evaluate`, called with the cosines and sines (n, k) of blocks of k frequencies."""
     parts = []
     for start in range(0, len(frequencies), _BLOCK):
         projected = rows @ frequencies[start : start + _BLOCK].T
@@ -65,7 +65,7 @@ def for_blocks(
 def spectral_record(
     frequencies: np.ndarray, weights: np.ndarray, n_components: int, rng: np.random.Generator
 ) -> FourierRecord:
-    """The map of weighted frequencies (s, d): a pair each, but for odd widths the last, which has a random phase."""
+    """The map of weighted frequencies (s, d): cosine and sine of each; for odd widths the last has a random phase."""
     n_phases = n_components % 2
     shift = rng.uniform(0, 2 * np.pi, n_phases)
     scale = np.sqrt(weights * np.repeat([1.0, 2.0], [len(weights) - n_phases, n_phases]))

@@ -19,23 +19,28 @@ from phimap.kernels import FiniteSpectrum, Kernel, StationaryKernel
 from phimap.ops import Array, single_threaded_blas
 from phimap.projections import Projection
 
-# Penalties of the sums of kitchen sinks, among which leave-one-out errors choose.
+# Ridge penalties for "kitchen-sinks"; the leave-one-out error chooses among them.
 _PENALTIES = 10.0 ** np.arange(-4, 5)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a method weighs frequencies on.
+    """The inputs from which a method computes weights of frequencies.
 
     Attributes
     ----------
     kernel : StationaryKernel
+        The given kernel.
     rows : ndarray of shape (n, d)
+        The row sample.
     targets : ndarray of shape (n, t) or None
+        Centred targets of the row sample.
     n_kept : int
-        Frequencies that are to be kept.
+        Number of frequencies to keep.
     radius : float or None
+        Radius of the ball of ``"alignment"``; None is ``"auto"``.
     rng : numpy.random.Generator
+        Draws the cross-validation folds of ``"stein"``.
     """
 
     kernel: StationaryKernel
@@ -46,7 +51,7 @@ class Seen:
     rng: np.random.Generator
 
     def energies(self, frequencies: np.ndarray) -> np.ndarray:
-        """Energies (l,) of the targets on frequencies (l, d)."""
+        """Energies (l,) of the targets at frequencies (l, d), see `target_energies`."""
         assert self.targets is not None
         return target_energies(self.rows, self.targets, frequencies)
 
@@ -60,7 +65,7 @@ def _stein(seen: Seen, frequencies: np.ndarray) -> np.ndarray:
 
 
 def _alignment(seen: Seen, frequencies: np.ndarray) -> np.ndarray:
-    # Equal weights on as many frequencies as are kept lie on the edge of this ball.
+    # Equal weights on `n_kept` of the frequencies lie on the boundary of this ball.
     radius = len(frequencies) / seen.n_kept - 1 if seen.radius is None else seen.radius
     return aligned_weights(seen.energies(frequencies), radius)
 
@@ -81,16 +86,16 @@ def _polarization(seen: Seen, frequencies: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class WeightMethod:
-    """A way to weigh frequencies.
+    """A method for weighting frequencies.
 
     Attributes
     ----------
     weigh : callable
-        From what is seen and frequencies (l, d) to weights (l,) from 0 on.
+        Function that takes a `Seen` and frequencies (l, d), and returns nonnegative weights (l,).
     estimates : bool
-        Whether the features still estimate the kernel, for which no targets are needed; else weights add up to 1.
+        Whether the features estimate the given kernel. If so, targets are not used; if not, weights sum to 1.
     equal : bool
-        Whether weights choose alone, and those that are kept have one weight.
+        Whether weights only select frequencies, and all selected frequencies get equal weights.
     """
 
     weigh: Callable[[Seen, np.ndarray], np.ndarray]
@@ -105,70 +110,71 @@ METHODS: dict[str, WeightMethod] = {
     "alignment": WeightMethod(_alignment),
     "polarization": WeightMethod(_polarization, equal=True),
 }
-#: Frequencies of the pool for each that is kept, where targets choose among them.
+#: Default number of frequencies in the pool for each frequency that is kept, for methods with targets.
 _CHOICE = 8
 
 
 class ReweightedFeatures(TargetedFeatures):
-    r"""Random Fourier features with weights that are learned from the data.
+    r"""Random Fourier features with weights learned from the data.
 
     .. math:: \phi(x) = \bigl[\sqrt{a_j}\cos(\langle w_j, x\rangle),\ \sqrt{a_j}\sin(\langle w_j, x\rangle)
         \bigr]_{j \le s}
 
-    Of a pool of frequencies those of the largest weights are kept. The weights make up for the chance in the draws
-    (``"stein"``, ``"least-squares"``), or make another kernel of it, one that fits the targets.
+    The s frequencies with the largest weights in a pool are kept. The weights either reduce the sampling error of the
+    given kernel (``"stein"``, ``"least-squares"``) or define another kernel that fits the targets (other methods).
 
     Parameters
     ----------
     kernel : StationaryKernel or None, default=None
-        The kernel of which frequencies are drawn; None is ``Gaussian(length_scale=1.0)``.
+        The kernel from whose spectral density the pool is drawn; None is ``Gaussian(length_scale=1.0)``.
     n_components : int, default=1024
         Output width m: a cosine and a sine for each frequency. For odd m the last is a cosine with a random phase.
     method : {"kitchen-sinks", "polarization", "alignment", "stein", "least-squares"}, default="polarization"
-        ``"kitchen-sinks"`` weighs a frequency by the length of its coefficients in ridge regression on the pool. With e
-        the share of the square of the targets that goes with a frequency, ``|mean_i y_i exp(i <w, x_i>)|^2``,
-        ``"polarization"`` keeps those of the largest e, with one weight, and ``"alignment"`` has the weights of the
-        largest ``sum_j a_j e_j`` in a ball around equal ones. These need targets in `fit`. ``"least-squares"`` comes
-        nearest to the kernel matrix, with weights from 0 on; ``"stein"`` also with a penalty on their squares, chosen
-        on rows that were left out.
+        How weights are computed. Three methods need targets in `fit`. ``"kitchen-sinks"``: the norm of a frequency's
+        coefficients in ridge regression on the pool. The other two use the energy of the targets at a frequency,
+        ``e = |mean_i y_i exp(i <w, x_i>)|^2``. ``"polarization"``: equal weights for the frequencies with the largest
+        energies. ``"alignment"``: the weights that maximise ``sum_j a_j e_j`` in a ball around equal weights. Two
+        methods need no targets. ``"least-squares"``: the nonnegative weights that approximate the kernel matrix best.
+        ``"stein"``: the same with a ridge penalty, chosen by cross-validation.
     pool : int or "auto", default="auto"
-        Frequencies of the pool for each one that is kept, at least 1; ``"auto"`` is 8 for the methods with targets,
-        and 1 for the others.
+        Number of frequencies in the pool for each frequency that is kept, at least 1; ``"auto"`` is 8 for methods with
+        targets and 1 for the others.
     radius : float or "auto", default="auto"
-        Of the ball of ``"alignment"``, at least 0: ``l |a|^2 - 1`` for the l weights of the pool. ``"auto"`` is the one
-        with equal weights on as many frequencies as are kept on its edge, the pool less one.
+        Radius of the ball of ``"alignment"``, at least 0: the bound on ``l |a|^2 - 1`` for the l weights of the pool.
+        ``"auto"`` is l / s - 1, at which equal weights on s of the l frequencies are on the boundary.
     n_subset : int, default=2000
-        Most rows, at least 2, that weights are learned from; fewer where the byte budget is small.
+        Most rows, at least 2, that weights are learned from; fewer if the byte budget is small.
     projection : str or Projection, default="auto"
-        How the pool is drawn, see `FourierFeatures`. Weights of a quadrature rule are learned anew.
+        How the pool is drawn, see `FourierFeatures`. Learned weights replace those of a quadrature rule.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : Kernel
         The exact kernel that ``Z @ Z.T`` estimates: the given one for ``"stein"`` and ``"least-squares"``, else the
-        `FiniteSpectrum` of frequencies and weights, which features of even width give without error.
+        `FiniteSpectrum` of the frequencies and weights, which features of even width reproduce exactly.
     record_ : FourierRecord
         Frequencies and weights.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** ``"least-squares"`` never errs more on its rows than equal weights do, and on others as far as s is
-    small against the number of pairs of rows; the estimate is biased. Energies of n rows have a noise of about
-    ``1 / n``: where they hardly exceed it, the choice among them is chance.
+    **Error.** ``"least-squares"`` never has more error than equal weights on the rows it is fitted to; on other rows
+    this holds if s is small compared with the number of pairs of rows. Its estimate is biased. Energies from n rows
+    have noise of about ``1 / n``: if they hardly exceed this, the selection is random.
 
     **Cost.** `fit`, for l frequencies in the pool and t targets: ``4 n l (d + t)`` flops for energies;
-    O(n^2 l) for ``"kitchen-sinks"``; ``6 n l^2`` and nonnegative least squares of order l for the other two, which
-    takes a second for 1,000 and grows with l^3. ``transform``: as for stored directions of `FourierFeatures`.
+    O(n^2 l) for ``"kitchen-sinks"``; for ``"least-squares"`` and ``"stein"`` ``6 n l^2`` flops and nonnegative least
+    squares of order l, which takes a second for l = 1,000 and grows with l^3. ``transform``: as for stored directions
+    of `FourierFeatures`.
 
-    **Differs from the source in** the pairs, where sources have phases or one column for each; in what is kept: the
-    largest weights, where Sinha and Duchi draw by them; in the squared penalty of ``"kitchen-sinks"``, where the source
-    bounds the largest coefficient, and in that its coefficients become weights of a kernel. Targets are centred, labels
-    a column each, and all their columns count together.
+    **Differs from the source in** the pairs, where sources use phases or one column per frequency; in keeping the
+    largest weights, where Sinha and Duchi draw frequencies in proportion to the weights; and in ``"kitchen-sinks"``,
+    whose penalty is the squared norm where the source bounds the largest coefficient, and whose coefficients become
+    weights of a kernel. Targets are centred, each label is an indicator column, and energies are summed over columns.
 
     References
     ----------
@@ -218,11 +224,11 @@ class ReweightedFeatures(TargetedFeatures):
 
     @property
     def wants_targets(self) -> bool:
-        """Whether the method weighs by targets."""
+        """Whether the method uses targets."""
         return self.method in METHODS and not METHODS[self.method].estimates
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: the subset."""
+        """Rows that `fit` can use: at least `n_subset`."""
         return max(super().fit_rows(), self.n_subset)
 
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> FourierRecord:
@@ -243,7 +249,7 @@ class ReweightedFeatures(TargetedFeatures):
             if method.estimates and size > 1:
                 weights = method.weigh(seen, frequencies)
         if not method.estimates:
-            # Targets that tell nothing leave all frequencies alike.
+            # If all weights are 0 (constant targets), frequencies get equal weights.
             equal = method.equal or not weights.sum() > 0
             weights = np.full(n_kept, 1.0 / n_kept) if equal else weights / weights.sum()
         self.kernel_: Kernel = kernel if method.estimates else FiniteSpectrum(frequencies, weights)

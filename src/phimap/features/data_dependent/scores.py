@@ -1,4 +1,4 @@
-"""Scores of frequencies, and draws of some of them in proportion to their scores."""
+"""Scores of frequencies, and sampling without replacement in proportion to the scores."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from scipy.optimize import brentq
 from phimap.features.data_dependent.pool import for_blocks
 from phimap.kernels import Kernel
 
-# Share of the width, or of the rows if these are fewer, that the statistical dimension has at the chosen alpha.
+# The automatic alpha makes the statistical dimension this share of min(width, number of rows).
 _DIMENSION_SHARE = 1 / 8
 
 
 def leverage_scores(
     kernel: Kernel, rows: np.ndarray, frequencies: np.ndarray, alpha: float | None, n_components: int
 ) -> tuple[np.ndarray, float]:
-    """Ridge leverage ``z^T (K + n alpha I)^{-1} z`` (l,), cosine and sine added up, on rows (n, d), and alpha.
+    """Ridge leverage scores ``z^T (K + n alpha I)^{-1} z`` (l,) on rows (n, d), and alpha.
 
-    Where alpha is None it is the one at which the statistical dimension of K is an eighth of the width.
+    A score is the sum of this expression over two vectors z: the cosines and the sines of a frequency. If alpha is
+    None, it is chosen by `dimension_alpha`.
     """
     n = len(rows)
     values, vectors = np.linalg.eigh(kernel(rows))
@@ -34,7 +35,7 @@ def leverage_scores(
 
 
 def dimension_alpha(values: np.ndarray, n_components: int) -> float:
-    """Alpha at which ``sum v / (v + n alpha)`` over n eigenvalues is an eighth of the width, or of n if n is less."""
+    """Alpha at which the statistical dimension ``sum v / (v + n alpha)`` of n eigenvalues v is min(width, n) / 8."""
     n = values.size
     wanted = max(1.0, min(n_components, n) * _DIMENSION_SHARE) if n > 1 else 0.5
     least = np.finfo(np.float64).eps * values.sum() / n
@@ -43,7 +44,7 @@ def dimension_alpha(values: np.ndarray, n_components: int) -> float:
         return float((values / (values + n * np.exp(exponent))).sum()) - wanted
 
     low, high = np.log(least), np.log(2 * values.sum() / wanted)
-    # Few distinct rows have no such dimension: all that they have is above rounding.
+    # With few distinct rows K has too low a rank for this dimension: return the smallest alpha above rounding.
     if excess(low) <= 0:
         return float(least)
     exponent: Any = brentq(excess, low, high)
@@ -51,15 +52,15 @@ def dimension_alpha(values: np.ndarray, n_components: int) -> float:
 
 
 def surrogate_scores(rows: np.ndarray, targets: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """``z^T (Y Y^T / n + I) z`` (l,), cosine and sine added up, on rows (n, d) with targets (n, t).
+    """``z^T (Y Y^T / n + I) z`` (l,), summed over cosines and sines z, on rows (n, d) with targets (n, t).
 
-    The factor ``1 / (n lambda)`` of the source is left out: it is common to all.
+    The source's constant factor ``1 / (n lambda)`` is omitted: only ratios of scores matter.
     """
     return len(rows) * (1.0 + target_energies(rows, targets, frequencies))
 
 
 def target_energies(rows: np.ndarray, targets: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """``sum_t |mean_i y_it exp(i <w, x_i>)|^2`` (l,): the share of the targets' square that goes with a frequency."""
+    """Energies (l,) of the targets at frequencies w: ``sum_t |mean_i y_it exp(i <w, x_i>)|^2``."""
 
     def energies(cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
         parts = np.square(targets.T @ cosines).sum(axis=0) + np.square(targets.T @ sines).sum(axis=0)
@@ -69,14 +70,14 @@ def target_energies(rows: np.ndarray, targets: np.ndarray, frequencies: np.ndarr
 
 
 def inclusion_probabilities(scores: np.ndarray, size: int) -> np.ndarray:
-    """Probabilities (l,) in proportion to the scores, none above 1, whose sum is `size`."""
+    """Inclusion probabilities (l,) of sum `size`, proportional to the scores except those capped at 1."""
     certain = np.zeros(scores.size, dtype=bool)
     probabilities = np.ones(scores.size)
     while True:
         open_scores = scores[~certain]
         left = size - certain.sum()
         if not open_scores.size or not open_scores.sum() > 0:
-            # Scores of zero leave nothing to tell the others apart by.
+            # All remaining scores are 0: give them equal probabilities.
             probabilities[~certain] = left / max(open_scores.size, 1)
             return probabilities
         probabilities[~certain] = left * open_scores / open_scores.sum()
@@ -87,10 +88,11 @@ def inclusion_probabilities(scores: np.ndarray, size: int) -> np.ndarray:
 
 
 def systematic_sample(probabilities: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """`size` distinct places, each with its probability (l,): steps of one along the sums, from a random start.
+    """`size` distinct indices, each included with its probability (l,), by systematic sampling.
 
-    The places are sorted by probability first, in random order where these are equal, so that every draw has its share
-    of likely and unlikely ones; the sum of ``1 / probability`` then hardly varies.
+    Systematic sampling steps by 1 along the cumulative sums of the probabilities, from a random start. Indices are
+    sorted by probability first, ties at random: every sample then contains similar numbers of likely and unlikely
+    indices, and the sum of ``1 / probability`` over the sample hardly varies.
     """
     order = rng.permutation(probabilities.size)
     order = order[np.argsort(-probabilities[order], kind="stable")]

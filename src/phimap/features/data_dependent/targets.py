@@ -1,4 +1,4 @@
-"""Maps that may want targets, and what they see of these: centred columns of one size."""
+"""Base class of maps whose `fit` may use targets, and the conversion of targets to centred, scaled columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phimap.random_map import MapRecord
 
 
 class TargetedFeatures(FeatureMap):
-    """Base of the maps whose `fit` takes targets, where their parameters ask for it (`wants_targets`)."""
+    """Base class of maps whose `fit` uses targets if their parameters require it (`wants_targets`)."""
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> MapRecord:
         return self._draw_from(X, None, streams)
@@ -25,7 +25,7 @@ class TargetedFeatures(FeatureMap):
 
     @abstractmethod
     def _draw_for(self, X: Array, targets: np.ndarray | None, streams: dict[str, np.random.Generator]) -> MapRecord:
-        """Check the parameters, then draw the record for rows `X` (n, d) with targets (n, t), None where not wanted."""
+        """Check the parameters, then draw the record for rows `X` (n, d) and targets (n, t), or None if not used."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -34,21 +34,21 @@ class TargetedFeatures(FeatureMap):
 
 
 def target_columns(name: str, y: Any, n_rows: int) -> np.ndarray:
-    """Targets as float64 columns (n, t) of mean 0, of which each row has the mean square 1 together.
+    """Targets as float64 columns (n, t) of mean 0, scaled so that the mean squared norm of their rows is 1.
 
-    Floats are numbers. All else is labels, and each but the rows' only one becomes a column.
+    Floats are numbers. Everything else is labels, with an indicator column for each label.
 
     Parameters
     ----------
     name : str
-        Of the map that asks.
+        Name of the map, for error messages.
     y : array-like of shape (n,) or (n, t)
     n_rows : int
 
     Raises
     ------
     ValueError
-        If there are none, not one for each row, or some that are not finite.
+        If `y` is None, its number of rows is not `n_rows`, or a target is not finite.
     """
     if y is None:
         raise ValueError(

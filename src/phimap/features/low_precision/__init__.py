@@ -1,1 +1,1 @@
-"""Features of few values, which can be kept packed: ternary features, and features rounded to some bits."""
+"""Features with few distinct values, which can be stored packed: ternary features and features rounded to few bits."""

@@ -1,4 +1,4 @@
-"""Maps whose features take a few values only, so that they can be kept packed."""
+"""Base classes of maps whose features take few distinct values and can be stored packed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from phimap.random_map import MapRecord, run_tiles
 
 
 class PackableRecord(MapRecord):
-    """The randomness of a map whose features take a few values only.
+    """The frozen randomness of a map whose features take few distinct values.
 
     Attributes
     ----------
     packed : bool
-        Whether learners should keep the features packed.
+        Whether learners should store the features packed.
     """
 
     packed: bool
@@ -31,11 +31,14 @@ class PackableRecord(MapRecord):
     @property
     @abstractmethod
     def code(self) -> tuple[tuple[float, ...], float, float]:
-        """Weights of the planes, offset and scale: see `PackedArray`."""
+        """Weights of the bit planes, offset and scale, see `PackedArray`."""
 
     @abstractmethod
     def pack(self, ops: Ops, X: Array, out: PackedArray) -> None:
-        """Write the features of the rows of `X` (r, d) into `out` (r, m), whose bits are 0; on a bound record."""
+        """Write the features of the rows of `X` (r, d) into `out` (r, m).
+
+        The record must be bound to `ops`, and all bits of `out` must be 0.
+        """
 
 
 def pack_rows(record: PackableRecord, ops: Ops, X: Array, n_jobs: int | None = None) -> PackedArray:
@@ -46,7 +49,7 @@ def pack_rows(record: PackableRecord, ops: Ops, X: Array, n_jobs: int | None = N
 
 
 class PackableFeatures(FeatureMap):
-    """Base of the maps whose features come dense, as small integers, or packed."""
+    """Base class of maps whose features are returned as dense floats, as small integers, or packed."""
 
     record_: PackableRecord
     packed: bool
@@ -59,7 +62,7 @@ class PackableFeatures(FeatureMap):
 
     @property
     def scale_(self) -> float:
-        """What integers are multiplied by to give features."""
+        """Factor that converts the integers of ``output="integer"`` to features."""
         check_is_fitted(self)
         return self.record_.code[2]
 

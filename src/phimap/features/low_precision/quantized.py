@@ -23,22 +23,24 @@ from phimap.records import of_entries, of_floats, of_number, with_lengths
 
 @dataclass(frozen=True)
 class QuantizedRecord(PackableRecord):
-    """Another map's features, rounded.
+    """The features of another map, rounded to a grid.
 
     Attributes
     ----------
     inner : MapRecord
-        The map that is rounded.
+        The map whose features are rounded.
     peak : float
-        The grid reaches from -peak to peak.
+        The grid extends from -peak to peak.
     bits : int
+        Bits per feature.
     dither : ndarray of uint64, shape (n_components,), or None
-        Keys of the columns, which are hashed with those of the rows; None rounds to the nearest point.
+        Keys of the columns for stochastic rounding, hashed with keys of the rows; None rounds to the nearest point.
     packed : bool
+        Whether learners should store the features packed.
     gain : float
-        What points of the grid are multiplied by.
+        Factor of the grid points.
     turn : ndarray of shape (2, n_pairs), or None
-        Cosines and sines of angles by which pairs of a cosine and a sine are turned before they are rounded.
+        Cosines and sines of the angles by which (cosine, sine) pairs are rotated before rounding.
     """
 
     inner: MapRecord = field(metadata=with_lengths(n_components="m"))
@@ -67,7 +69,7 @@ class QuantizedRecord(PackableRecord):
     @property
     def code(self) -> tuple[tuple[float, ...], float, float]:
         last = 2**self.bits - 1
-        # The grid has whole numbers in half steps. Every second one is used.
+        # In units of half a grid step, the grid points are the odd integers from -last to last.
         return tuple(2.0 ** (k + 1) for k in range(self.bits)), -last, self.gain * self.peak / last
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -92,61 +94,66 @@ class QuantizedRecord(PackableRecord):
 
 
 class QuantizedFeatures(PackableFeatures):
-    r"""Low-precision features: those of a bounded map, rounded to 1, 2, 4 or 8 bits (LP-RFF, LM-RFF).
+    r"""Low-precision features: the features of a bounded map, rounded to 1, 2, 4 or 8 bits (LP-RFF, LM-RFF).
 
-    Every feature lies between two points of a grid and is rounded to one of them: by chance, with the probability that
-    keeps its mean, or to the nearest, on the grid that suits cosines.
+    Every feature lies between two grid points and is rounded to one of them: at random, with the probabilities that
+    preserve its mean, or to the nearest, on a grid optimised for cosines.
 
     Parameters
     ----------
     feature_map : FourierFeatures or another bounded map, or None, default=None
-        The map that is rounded, unfitted; None is ``FourierFeatures()``.
+        The map whose features are rounded, unfitted; None is ``FourierFeatures()``.
     bits : {1, 2, 4, 8}, default=8
+        Bits per feature.
     rounding : {"stochastic", "nearest"}, default="stochastic"
-        By chance, without bias; or to the nearest point, with a small bias and no variance of its own: of cosines and
-        sines of one height alone, as `FourierFeatures` gives.
+        ``"stochastic"`` adds variance but no bias. ``"nearest"`` adds a small bias but no variance; it requires cosines
+        and sines of equal amplitude, such as those of `FourierFeatures`.
     packed : bool, default=False
         Whether `transform` returns a `PackedArray`, and learners train on one.
     output : {"float", "integer"}, default="float"
-        Of the dense result: features, or int8 and int16 to be multiplied by ``scale_``.
+        Type of the dense result: features, or int8 or int16 integers to be multiplied by ``scale_``.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the rounding, and of the map if it has none of its own; None is fresh entropy.
+        Seed of the rounding, and of the inner map if its own `random_state` is None; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     feature_map_ : RandomMap
-        The fitted map.
+        The fitted inner map.
     kernel_ : Kernel
-        That of the map.
+        The kernel of the inner map.
     scale_ : float
-        Half a step of the grid.
+        Half of the grid spacing, times the gain of ``rounding="nearest"``.
     record_ : QuantizedRecord
+        The rounded map.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** By chance ``<q(x), q(y)>`` has the mean ``<phi(x), phi(y)>`` for different rows; an entry adds a variance
-    of up to ``peak^2 / (2^bits - 1)^2``. Between equal rows, which are rounded alike, the mean is larger by the sum of
-    these variances: the diagonal of the Gram matrix is raised, which acts as regularisation.
+    **Error.** With stochastic rounding, ``<q(x), q(y)>`` has the mean ``<phi(x), phi(y)>`` for different rows; each
+    feature gets an additional variance of up to ``peak^2 / (2^bits - 1)^2``. Equal rows are rounded alike, so that the
+    mean of ``<q(x), q(x)>`` is larger by the sum of these variances: this raises the diagonal of the Gram matrix and
+    acts as regularisation.
 
-    To the nearest, a feature is a function of its phase t, ``q(cos t) = sum_k a_k cos(k t)`` over odd k, times
-    ``1 / a_1``. A difference D of two rows turns the phase by w.D, so that over uniform phases
+    With rounding to the nearest point, a feature of phase t is ``q(cos t) / a_1`` with
+    ``q(cos t) = sum_k a_k cos(k t)`` over odd k. Rows that differ by D have phases that differ by w.D, so that over
+    uniform phases
 
     .. math:: \mathbb{E} \langle q(x), q(y) \rangle = \sum_{k \text{ odd}} (a_k / a_1)^2\, \kappa(k D)
 
-    for ``kernel_(x, y)`` = kappa(D): the kernel, and narrow copies of it of the total height .234, .0437, .00247 and
-    9.9e-6 for 1, 2, 4 and 8 bits. Each pair of a cosine and a sine is turned by an angle of its own first, which makes
-    its phase uniform and changes no inner product.
+    for ``kernel_(x, y)`` = kappa(D): the kernel plus narrower copies of it, whose total weight is .234, .0437, .00247
+    and 9.9e-6 for 1, 2, 4 and 8 bits. Each (cosine, sine) pair is first rotated by a random angle, which makes its
+    phase uniform and preserves inner products.
 
-    **Cost.** That of the map, and a hash and a rounding an entry. Packed, a row takes ``bits m / 8`` bytes.
+    **Cost.** The cost of the inner map, plus one hash and one rounding per feature. Packed, a row takes ``bits m / 8``
+    bytes.
 
-    **Differs from the source in** the chance: it is a hash of the row's content, of the column and of the seed, so that
-    `transform` is a function. Drawn once for each column, as a fixed dither, it would leave the kernel estimate biased.
-    The grid is one for all columns. The nearest points are those of an even grid, so that features are still whole
-    numbers times a scale: the points of Lloyd and Max keep 0.2 to 9 % more of what is lost; and they are multiplied by
-    ``1 / a_1``, which takes the bias away from rows that are far apart. Pairs are turned, where the source has one
+    **Differs from the source in** the random numbers of stochastic rounding: they are a hash of the row's content, the
+    column and the seed, so that `transform` is deterministic. (A fixed dither per column would leave the kernel
+    estimate biased.) All columns use the same grid. For rounding to the nearest point the grid is evenly spaced, so
+    that features are integers times a scale: a Lloyd-Max grid would have 0.2 to 9 % less distortion. Values are
+    multiplied by ``1 / a_1``, which removes the bias for distant rows. Pairs are rotated, where the source uses one
     cosine with a phase for each direction.
 
     References
@@ -191,7 +198,7 @@ class QuantizedFeatures(PackableFeatures):
 
     @property
     def n_components(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Output width: that of the map."""
+        """Output width, equal to that of the inner map."""
         return FourierFeatures().n_components if self.feature_map is None else self.feature_map.n_components
 
     @n_components.setter
@@ -200,7 +207,7 @@ class QuantizedFeatures(PackableFeatures):
         self.feature_map = inner.set_params(n_components=value)
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: those of the map."""
+        """Rows that `fit` can use: as many as the inner map can use."""
         return self.feature_map.fit_rows() if isinstance(self.feature_map, RandomMap) else super().fit_rows()
 
     def _draw(self, X: Array, streams: dict[str, np.random.Generator]) -> QuantizedRecord:
@@ -229,13 +236,13 @@ class QuantizedFeatures(PackableFeatures):
             angles = streams["rounding"].uniform(0, 2 * np.pi, inner.record_.n_pairs)
             turn = np.stack([np.cos(angles), np.sin(angles)])
             return QuantizedRecord(inner.record_, reach * peak, int(self.bits), None, bool(self.packed), gain, turn)
-        # Signed, since 64-bit keys without a sign have no counterpart on every backend.
+        # Signed keys, as some backends have no unsigned 64-bit integers.
         dither = streams["rounding"].integers(-(2**63), 2**63, self.n_components)
         return QuantizedRecord(inner.record_, float(peak), int(self.bits), dither, bool(self.packed))
 
 
 def _check_cosines(feature_map: RandomMap) -> None:
-    """Raise unless the features of a fitted map are cosines and sines of one height."""
+    """Raise ValueError unless the features of a fitted map are cosines and sines of equal amplitude."""
     record: Any = feature_map.record_
     heights = np.abs(record.scale) if isinstance(record, FourierRecord) and not record.normalize_output else np.empty(0)
     if not heights.size or np.ptp(heights) > 1e-9 * heights[0]:

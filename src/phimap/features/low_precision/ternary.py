@@ -1,4 +1,4 @@
-"""Ternary random features: signs and zeros that stand for any activation in high dimension."""
+"""Ternary random features: signs and zeros that replace any activation for high-dimensional data."""
 
 from __future__ import annotations
 
@@ -22,28 +22,31 @@ from phimap.records import of_floats, of_number, one_of, with_lengths
 if TYPE_CHECKING:
     from phimap.theory import TernaryMixture
 
-# Codes of the features with two values, and with three.
+# Weights of the bit planes and offset (see `PackedArray`) for each kind of features.
 _CODES = {"signs": ((2.0,), -1.0), "steps": ((1.0,), 0.0), "ternary": (SIGNS, 0.0)}
 
 
 @dataclass(frozen=True)
 class TernaryRecord(PackableRecord, PointwiseRecord):
-    """``height / sqrt(m)`` times signs and zeros.
+    """A map to ``height / sqrt(m)`` times signs and zeros.
 
     Attributes
     ----------
     projection : ProjectionRecord
+        Sparse directions.
     lower, upper : ndarray of shape (n_components,)
-        Thresholds of the projections, those of the data's centre added.
+        Thresholds of the projections, shifted by the projections of the data's centre.
     height : float
+        Magnitude of nonzero features times sqrt(m).
     kind : str
-        ``"ternary"``; ``"signs"`` where thresholds are equal, so that no feature is 0; ``"steps"`` where none is
-        negative.
+        ``"ternary"``; ``"signs"`` if lower and upper thresholds are equal, so that no feature is 0; ``"steps"`` if no
+        feature is negative.
     packed : bool
+        Whether learners should store the features packed.
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
-    # A threshold that is never reached is infinite.
+    # Infinite thresholds are never reached.
     lower: np.ndarray = field(metadata=of_floats("s", finite=False, least=-np.inf))
     upper: np.ndarray = field(metadata=of_floats("s", finite=False, least=-np.inf))
     height: float = field(metadata=of_number(above=0))
@@ -79,14 +82,14 @@ class TernaryRecord(PackableRecord, PointwiseRecord):
 class TernaryFeatures(PackableFeatures):
     r"""Ternary random features: ``height / sqrt(m) * (1 if w.x > upper, -1 if w.x < lower, else 0)``, w sparse signs.
 
-    The kernel of features sigma(w.x) depends, for high-dimensional data, on two moments of sigma alone, and not on the
-    law of w. Thresholds and height are chosen so that those moments are the target's: linear models on these features
-    then do what they do on the target's, by additions and two bits a feature.
+    For high-dimensional data the kernel of features sigma(w.x) depends only on two moments of sigma, and not on the
+    distribution of w. Thresholds and height are chosen to match the moments of a target activation or kernel. Linear
+    models on these features then perform as on features of the target, using only additions and two bits per feature.
 
     Parameters
     ----------
     target : Gaussian, ActivationKernel, str, callable or None, default=None
-        What the features stand in for: the Gaussian kernel (None is of length scale 1), or an activation as in
+        What the features replace: the Gaussian kernel (None has length scale 1), or an activation as in
         `theory.gaussian_moments`.
     n_components : int, default=1024
         Output width m.
@@ -95,53 +98,55 @@ class TernaryFeatures(PackableFeatures):
     packed : bool, default=False
         Whether `transform` returns a `PackedArray`, and learners train on one.
     output : {"float", "integer"}, default="float"
-        Of the dense result: features, or int8 to be multiplied by ``scale_``.
+        Type of the dense result: features, or int8 integers to be multiplied by ``scale_``.
     levels : {2, 3}, default=3
-        Two takes equal thresholds, hence signs without zeros and one bit a feature.
+        With 2, the thresholds are equal: features are signs without zeros and take one bit each.
     degrees : {2, 3} or None, default=None
-        None is one function for all features, that of `theory.ternary_thresholds`. A number takes the few functions of
-        `theory.ternary_mixture`, whose mean kernel has the target's first so many degrees, at a larger height: for
-        large widths.
+        None uses one function for all features, see `theory.ternary_thresholds`. 2 or 3 divides the features among the
+        functions of `theory.ternary_mixture`, whose mean kernel matches the target up to this degree. Their height,
+        and so the variance, is larger: for large widths.
     center : bool or None, default=None
-        Whether the mean of the training rows is taken from all rows, at no cost. None does so where the target is a
-        stationary kernel, which does not notice.
+        Whether the mean of the training rows is subtracted from all rows, which costs nothing. None centres if the
+        target is the Gaussian kernel, which does not depend on shifts.
     tau : float or None, default=None
-        Variance of the projections that the moments are matched for; None is the mean squared norm of the training
-        rows, centred and in length scales (1 where that is 0).
+        Variance of the projections for which the moments are matched; None is the mean squared norm of the training
+        rows, after centring and in units of the length scale (1 if the mean is 0).
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : TernaryKernel
-        The limit of ``Z @ Z.T`` as m and then d grow: the dual kernel of the ternary function, under Gaussian
+        The limit of ``Z @ Z.T`` as m and then d grow: the dual kernel of the ternary function with Gaussian
         directions. It is not the target's kernel.
     mixture_ : TernaryMixture
-        Thresholds and height of the functions, in length scales, and their shares of the features.
+        Thresholds and height of the functions, in units of the length scale, and their shares of the features.
     ternary_ : Ternary
-        The function with the largest share; the only one by default.
+        The function with the largest share; by default there is only one.
     tau_ : float
-        The variance used.
+        The variance for which the moments were matched.
     scale_ : float
         ``height / sqrt(m)``.
     record_ : TernaryRecord
+        The drawn directions and thresholds.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** ``Z @ Z.T`` is an unbiased estimate of the mean product over sparse signs, which tends to ``kernel_``
-    where many coordinates contribute to a projection. Centred and up to a multiple of the identity, ``kernel_`` tends
-    to the target's kernel as n and d grow together (Theorem 1); entry by entry, on few inputs, it is another kernel.
-    Rows of one norm serve it: scale them where norms mean nothing. What it has in high degrees acts as regularisation.
+    **Error.** ``Z @ Z.T`` is an unbiased estimate of the mean product over sparse signs. This mean tends to ``kernel_``
+    if many coordinates contribute to each projection. After centring, and up to a multiple of the identity,
+    ``kernel_`` tends to the target's kernel as n and d grow together (Theorem 1); for few inputs its entries differ.
+    The match is best for rows of equal norm: normalise rows whose norms carry no information. The high degrees of
+    ``kernel_`` act as regularisation.
 
-    **Cost.** ``transform``: ``(1 - eps) m d`` additions a row and two comparisons a feature. Packed, a row takes m / 4
-    bytes, m / 8 with two levels or where no feature is negative.
+    **Cost.** ``transform``: ``(1 - eps) m d`` additions per row and two comparisons per feature. Packed, a row takes
+    m / 4 bytes, or m / 8 with two levels or if no feature is negative.
 
-    **Differs from the source in** the height, without which the moments of the Gaussian kernel have no match from tau =
-    1 on; in the corrected moments; and in the centring. One bit a feature, as the source counts, is enough only where
-    two values are.
+    **Differs from the source in** the height, without which the moments of the Gaussian kernel cannot be matched for
+    tau >= 1; in the moments, which correct errors of the source (see `theory.Ternary`); and in the centring. The
+    source counts one bit per feature, which is enough only for two levels.
 
     References
     ----------
@@ -199,7 +204,7 @@ class TernaryFeatures(PackableFeatures):
         d = X.shape[1]
         stationary = isinstance(target, Gaussian)
         law = target.spectral_law(d) if isinstance(target, Gaussian) else StandardGaussianLaw(d)
-        # The Gaussian kernel has length scale 1 in units of its length scales.
+        # The law scales the projections, so that the Gaussian target has length scale 1.
         target = Gaussian() if stationary else target
         ops = ops_for(X)
         center = stationary if self.center is None else bool(self.center)
@@ -210,7 +215,7 @@ class TernaryFeatures(PackableFeatures):
         else:
             tau = _mean_squared_norm(ops, X, mean, law) or 1.0
         mixture = self._mixture(target, tau)
-        # Shares are met however few features there are, and by any first ones.
+        # Functions are assigned such that any number of leading features has nearly the right shares.
         functions = mixture.assign(self.n_components)
         lower, upper, heights = np.array(mixture.functions).T
         projection = SparseSign(self.sparsity).sample(law, self.n_components, streams["directions"])
@@ -249,5 +254,5 @@ def _mean_squared_norm(ops: Ops, X: Array, mean: np.ndarray, law: SpectralLaw) -
     """Mean of ``|law.scale * (x - mean)|^2`` over the rows."""
     scale = np.broadcast_to(law.scale, mean.shape)
     norms = ops.to_host(ops.row_norms(ops.scale_columns(X, ops.constant(np.ascontiguousarray(scale)))))
-    # The mean's share is taken out afterwards, which leaves sparse rows sparse.
+    # Subtract the squared norm of the mean at the end instead of centring the rows, which would make them dense.
     return max(float(np.mean(norms.astype(np.float64) ** 2) - np.sum((scale * mean) ** 2)), 0.0)

@@ -1,5 +1,5 @@
 """Features of the neural tangent kernels of fully connected networks.
 
-`random_features.py` has the transformer. `exact.py` plans the maps with exact degrees, and `layers.py` the published
-recursion.
+`random_features.py` defines the transformer `NTKFeatures`, `exact.py` plans its maps with exact degrees, and
+`layers.py` implements the published recursion.
 """

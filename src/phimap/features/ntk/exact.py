@@ -1,4 +1,4 @@
-"""Neural tangent features with exact degrees, whose remainder is sampled by sketches or by an activation."""
+"""Neural tangent features with exact degrees, and a remainder estimated by sketches or by an activation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from phimap.projections import Projection
 from phimap.random_map import MapRecord
 
 REMAINDERS = ("auto", "sketch", "activation")
-# Rows that errors are compared on, and quantiles that stand for cosines.
+# Rows on which errors are compared, and number of quantiles that represent the cosines.
 _JUDGES, _QUANTILES = 128, 400
-# Widest input of activations where nothing is known of the data: beyond, sketches err as much and are faster.
+# Without data, activations are considered up to this input width; for wider inputs sketches are as accurate and faster.
 _WIDEST_UNKNOWN = 48
 
 
 @dataclass(frozen=True)
 class ExactOptions:
-    """Parameters of `NTKFeatures` of the same names."""
+    """The parameters of `NTKFeatures` with the same names."""
 
     remainder: str
     exact_degrees: tuple[int, ...]
@@ -37,7 +37,10 @@ class ExactOptions:
     projection: str | Projection
 
     def apply_beside(self, layers: LayerOptions) -> bool:
-        """Whether they ask for exact degrees or a way to sample the remainder, and nothing asks for the layers."""
+        """Whether to use exact degrees rather than the published layers.
+
+        True if exact degrees or ``remainder="activation"`` are set and no parameter of the layers is set.
+        """
         activation = check_choice("remainder", self.remainder, REMAINDERS) == "activation"
         if not self.exact_degrees and not activation:
             return False
@@ -65,7 +68,7 @@ def draw_exact(
     layers: LayersPlan | None,
     streams: dict[str, np.random.Generator],
 ) -> MapRecord:
-    """The map with exact degrees, or the layers where there are some that are predicted to err less."""
+    """Draw the map with exact degrees, or the published `layers` if they are given and have less predicted error."""
     d = X.shape[1]
     for degree in options.exact_degrees:
         check_integer("exact_degrees", degree, least=0)
@@ -98,17 +101,17 @@ def draw_exact(
 
 
 def _error(kernel: NTK, rows: np.ndarray, record: MapRecord) -> float:
-    """Frobenius norm of the error of a map on rows."""
+    """Frobenius norm of a map's error in the kernel matrix of `rows`."""
     ops = host()
     Z = np.empty((len(rows), record.n_components))
     record.bind(ops).apply(ops, rows, Z)
-    # Threads would cost more than the product.
+    # Starting threads would take longer than the product.
     with single_threaded_blas():
         return float(np.linalg.norm(Z @ Z.T - kernel(rows)))
 
 
 def _uniform_cosines(n_features: int) -> np.ndarray:
-    """Quantiles of the cosines of rows of uniform direction."""
+    """Quantiles of the cosines of pairs of rows that are uniform on the sphere."""
     if n_features == 1:
         return np.array([-1.0, 1.0])
     half = 0.5 * (n_features - 1)

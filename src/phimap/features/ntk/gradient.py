@@ -1,4 +1,4 @@
-"""Gradient features: the parameter gradient of a random ReLU network of finite width."""
+"""Gradient features: gradients of a random ReLU network of finite width with respect to its weights."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from phimap.records import of_floats
 
 @dataclass(frozen=True)
 class GradientRecord(MapRecord):
-    """The weights of the network.
+    """The random weights of a network, whose gradients are the features.
 
     Attributes
     ----------
     weights : tuple of ndarray of shape (n_inputs, width)
-        Transposed weights of the hidden layers, first to last.
+        Transposed weight matrices of the hidden layers, first to last.
     readout : ndarray of shape (width,)
-        Weights of the output.
+        Weights of the linear output.
     """
 
     weights: tuple[np.ndarray, ...] = field(metadata=of_floats(None, "w"))
@@ -51,7 +51,7 @@ class GradientRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         width = self.readout.shape[0]
-        # sqrt(2 / width) relu keeps the mean of the squared norm from layer to layer.
+        # The factor sqrt(2 / width) preserves the mean squared norm from layer to layer.
         gain = ops.constant(np.full(width, (2.0 / width) ** 0.5))
         entering, slopes = [X], []
         for W in self.weights:
@@ -61,7 +61,7 @@ class GradientRecord(MapRecord):
             rectify(ops, projected, 1, gain, activation, 0)
             slopes.append(slope)
             entering.append(activation)
-        # Columns: the output's weights, then the layers from last to first, as the signal meets them.
+        # Columns: gradients for the readout, then for the layers from last to first, in the order of backpropagation.
         ops.copy(entering.pop(), out, first)
         column = first + width
         signal = self.readout
@@ -88,28 +88,29 @@ class NTKGradientFeatures(FeatureMap):
     depth : int, default=1
         Number L of hidden layers, at least 1.
     width : int, default=64
-        Width w of each.
+        Width w of each hidden layer.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : NTK
         The kernel of the infinitely wide network.
     record_ : GradientRecord
-        The weights; the output width is ``w (d + 1 + (L - 1) w)``, see `output_width`.
+        The weights. The output width is ``w (d + 1 + (L - 1) w)``, see `output_width`.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Unbiased at depth 1, biased by the order of L / w beyond; the error falls like ``sqrt(L / w)``, that is,
-    at depth 1 with the root of *width over d*: the baseline that random features of the kernel are measured against.
+    **Error.** Unbiased at depth 1; deeper maps have a bias O(L / w). The error falls like ``sqrt(L / w)``; at depth 1
+    this is about ``sqrt(d / m)`` for the output width m. It is the baseline for random features of the kernel.
 
-    **Cost.** O(L w^2 + w d) flops and as many numbers written a row. Use `transform_batches`, which streams them.
+    **Cost.** O(L w^2 + w d) flops per row, and as many numbers written. Use `transform_batches` to process them in
+    batches.
 
-    **Differs from the source in** nothing: norms are those of `phimap.kernels.NTK`, with ``K_L(1) = L + 1``.
+    **Differs from the source** not at all: the kernel is scaled as `phimap.kernels.NTK`, with ``K_L(1) = L + 1``.
 
     References
     ----------
@@ -134,7 +135,7 @@ class NTKGradientFeatures(FeatureMap):
         self.n_jobs = n_jobs
 
     def output_width(self, n_features: int) -> int:
-        """Width of the features of inputs with `n_features` columns, before `fit`."""
+        """Width of the features for inputs with `n_features` columns; can be called before `fit`."""
         return self.width * (n_features + 1 + (self.depth - 1) * self.width)
 
     def _check_width(self) -> None:

@@ -11,11 +11,11 @@ from phimap.sketches import TensorSketch, TensorSRHT
 
 SKETCHES = {
     "tensorsrht": TensorSRHT,
-    # The convolution of two count sketches: the sketch of a product of two vectors by CountSketch.
+    # Convolving the count sketches of two vectors gives a count sketch of their tensor product.
     "countsketch": TensorSketch,
 }
 SAMPLINGS = ("gaussian", "leverage", "gibbs")
-# Narrower hidden layers cost as much and lose norms, and at last whole rows, with the depth.
+# Narrower hidden layers are not cheaper, and the norms of rows decay with the depth, for some rows to 0.
 _LEAST_HIDDEN = 256
 
 
@@ -26,9 +26,9 @@ class LayerWidths:
     Attributes
     ----------
     relu, step : int
-        m1 and m0.
+        Widths m1 of the rectified features and m0 of the step features.
     product : int or None
-        ms; None for the product itself, 0 for none, the map of the NNGP kernel.
+        Width ms of the sketched product; None for the full product, 0 for no product (NNGP kernel).
     """
 
     relu: int
@@ -38,7 +38,7 @@ class LayerWidths:
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """Parameters of `NTKFeatures` of the same names."""
+    """The parameters of `NTKFeatures` with the same names."""
 
     sketch: str = "tensorsrht"
     sampling: str = "gaussian"
@@ -49,7 +49,7 @@ class LayerOptions:
     gibbs_sweeps: int = 1
 
     def check(self) -> None:
-        """Refuse names that are unknown and choices that exclude each other."""
+        """Raise ValueError for unknown names and for incompatible choices."""
         check_choice("sketch", self.sketch, (*SKETCHES, "none"))
         check_choice("sampling", self.sampling, SAMPLINGS)
         if self.sampling == "gibbs" and self.projection not in ("auto", "gaussian"):
@@ -59,13 +59,13 @@ class LayerOptions:
             )
 
     def chosen(self) -> list[str]:
-        """Names of those that are set and ask for the layers; `gibbs_sweeps` alone does not."""
+        """Names of the parameters with non-default values, without `gibbs_sweeps`: any of them selects the layers."""
         names = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
         return [name for name in names if name != "gibbs_sweeps"]
 
     @property
     def relu_projection(self) -> str | Projection:
-        """How directions of the rectified features are drawn; those of the steps are by `projection`."""
+        """How directions of the rectified features are drawn; the step features always use `projection`."""
         return GibbsDirections(self.gibbs_sweeps) if self.sampling == "gibbs" else self.projection
 
     def widths(self, n_features: int, n_components: int, depth: int) -> list[LayerWidths]:
@@ -76,7 +76,7 @@ class LayerOptions:
         return [self._hidden(last, n_components)] * (depth - 1) + [last]
 
     def _last(self, width: int) -> LayerWidths:
-        """Widths of the last layer where products are sketched."""
+        """Widths of the last layer if products are sketched."""
         relu = width // 2
         if self.relu_components is not None:
             relu = check_integer("relu_components", self.relu_components, least=1)
@@ -88,14 +88,14 @@ class LayerOptions:
         return LayerWidths(relu, step, product)
 
     def _hidden(self, last: LayerWidths, n_components: int) -> LayerWidths:
-        """Widths of the layers before it."""
+        """Widths of every layer before the last, if products are sketched."""
         width = max(n_components, _LEAST_HIDDEN)
         if self.hidden_components is not None:
             width = check_integer("hidden_components", self.hidden_components, least=1)
         return LayerWidths(width, last.step, width if last.product else 0)
 
     def _tensor_widths(self, n_features: int, n_components: int, depth: int) -> list[LayerWidths]:
-        """Widths of the layers where products are not sketched."""
+        """Widths of the layers if products are not sketched."""
         relu = None if self.relu_components is None else check_integer("relu_components", self.relu_components, least=1)
 
         def products(step: int) -> int:
@@ -119,7 +119,7 @@ class LayerOptions:
 
 
 def tensor_width(n_features: int, relu_widths: list[int], step_widths: list[int]) -> int:
-    """Width of psi_L where no product is sketched, for widths m1 and m0 of each layer."""
+    """Width of psi_L without sketches, for the widths m1 and m0 of each layer."""
     width = n_features
     for relu, step in zip(relu_widths, step_widths, strict=True):
         width = relu + step * width

@@ -1,4 +1,4 @@
-"""The recursion of neural tangent features, layer by layer, and the plan of a map of such layers."""
+"""The published recursion of neural tangent features, layer by layer."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from phimap.sketches.countsketch import CountSketchRecord
 from phimap.sketches.srht import TensorSRHTRecord
 from phimap.sketches.tensorsketch import TensorSketchRecord
 
-# The least error of the layers that was measured on any set, times the root of m, and how the depth raises it: relative
-# to the kernel where its root mean square is above 1, else absolute.
+# The smallest error of the layers measured on any data set was ``_ERROR * depth^_GROWTH / sqrt(m)``, relative to the
+# larger of 1 and the kernel's root mean square.
 _ERROR, _GROWTH = 1.4, 0.6
-# No factor of a product is wider: the product of two would not fit any memory.
+# Upper bound on the width of a factor in model files: the product of two such factors would exceed any memory.
 _WIDEST = 2**24
 
 
 @dataclass(frozen=True)
 class TensorProduct(Record):
-    """The tensor product of two rows, all entries of it.
+    """The full tensor product of two vectors, without a sketch.
 
     Attributes
     ----------
     widths : tuple of int
-        Lengths of the two.
+        Lengths of the two vectors.
     """
 
     widths: tuple[int, int] = field(metadata=of_number(least=1, most=_WIDEST))
@@ -56,16 +56,16 @@ class TensorProduct(Record):
 
 @dataclass(frozen=True)
 class NTKLayer(Record):
-    """One layer of the recursion.
+    """One layer of the recursion, see `NTKFeatures`.
 
     Attributes
     ----------
     relu : RectifiedRecord
-        phi_{l-1} -> phi_l.
+        Rectified features, from phi_{l-1} to phi_l.
     step : RectifiedRecord or None
-        phi_{l-1} -> the derivative's features; None, like `product`, for the NNGP kernel.
+        Step features, from phi_{l-1} to features of kappa_0; None, like `product`, for the NNGP kernel.
     product : TensorSRHTRecord, TensorSketchRecord, TensorProduct or None
-        Their tensor product with psi_{l-1}, sketched or not.
+        Tensor product of the step features and psi_{l-1}, sketched or not.
     """
 
     relu: RectifiedRecord
@@ -83,13 +83,14 @@ class NTKLayer(Record):
 
 @dataclass(frozen=True)
 class NTKRecord(MapRecord):
-    """The layers, applied to normalised rows.
+    """The layers of the recursion, applied to rows divided by their norms.
 
     Attributes
     ----------
     layers : tuple of NTKLayer
+        First to last layer.
     reduction : CountSketchRecord or None
-        For a single component: the sketch that adds the two parts of the last layer, of one feature each.
+        For a single component: a sketch that adds the two features of the last layer with random signs.
     """
 
     layers: tuple[NTKLayer, ...]
@@ -112,7 +113,7 @@ class NTKRecord(MapRecord):
         streams: dict[str, np.random.Generator],
         reduction: CountSketchRecord | None = None,
     ) -> NTKRecord:
-        """Draw the layers of a map of `n_features` inputs from the streams ``relu``, ``step`` and ``sketch``."""
+        """Draw the layers with the generators ``relu``, ``step`` and ``sketch`` of `streams`."""
         layers = []
         phi_width = psi_width = n_features
         for width in widths:
@@ -156,7 +157,7 @@ class NTKRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         norms = ops.row_norms(X)
-        # phi, psi: the features of Sigma_l and K_l of the exact recursion; both start as the direction of x.
+        # phi and psi are the features of Sigma_l and K_l in the exact recursion; both start as x / |x|.
         phi = psi = ops.scale_rows(X, ops.reciprocal(norms))
         for layer in self.layers:
             last = layer is self.layers[-1] and self.reduction is None
@@ -173,7 +174,7 @@ class NTKRecord(MapRecord):
         ops.scale_rows_in_place(out[:, first : first + self.n_components], norms)
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        # Fewer features of the last layer: both of its parts in proportion, each again an unbiased estimate.
+        # Keep the same share of both parts of the last layer, each of which remains unbiased.
         relu_width = self.layers[-1].relu.n_components
         whole = self.reduction or isinstance(self.layers[-1].product, TensorProduct)
         if whole or n_components * relu_width % self.n_components:
@@ -185,12 +186,14 @@ class NTKRecord(MapRecord):
 
 @dataclass(frozen=True)
 class LayersPlan:
-    """Layers of rectified features and of sketched tensor products.
+    """A plan for the published layers of rectified features and sketched tensor products.
 
     Attributes
     ----------
     n_features, n_components, depth : int
+        Input width, output width and number of layers.
     options : LayerOptions
+        Parameters of the layers.
     kernel_size : float
         Root mean square of the kernel over pairs of rows.
     """
@@ -203,16 +206,16 @@ class LayersPlan:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel that the layers estimate: without room for the derivative that of the output layer alone."""
+        """The kernel that the layers estimate: the NNGP kernel if there are no products, else the NTK."""
         widths = self.options.widths(self.n_features, self.n_components, self.depth)
         return (NNGP if widths[0].product == 0 else NTK)(depth=self.depth)
 
     def predicted_error(self) -> float:
-        """The least that was measured of any such layers."""
+        """The smallest error measured on any data set for layers of this depth and width."""
         return _ERROR * self.depth**_GROWTH / self.n_components**0.5 * max(self.kernel_size, 1.0)
 
     def draw(self, streams: dict[str, np.random.Generator]) -> NTKRecord:
-        """Draw the layers from the streams ``relu``, ``step`` and ``sketch``."""
+        """Draw the layers with the generators ``relu``, ``step`` and ``sketch`` of `streams`."""
         self.options.check()
         widths = self.options.widths(self.n_features, self.n_components, self.depth)
         reduction = None

@@ -1,4 +1,4 @@
-"""Random features of the neural tangent kernel of fully connected ReLU networks."""
+"""Random features of the neural tangent kernel of fully connected networks."""
 
 from __future__ import annotations
 
@@ -22,99 +22,102 @@ from phimap.random_map import MapRecord
 class NTKFeatures(FeatureMap):
     """Random features of the neural tangent kernel of a network with `depth` hidden layers.
 
-    For ReLU units the kernel is ``|x| |y| K_L(cos(x, y))`` with ``Sigma_0 = K_0 = a``, ``Sigma_l =
-    kappa_1(Sigma_{l-1})`` and ``K_l = K_{l-1} kappa_0(Sigma_{l-1}) + kappa_1(Sigma_{l-1})``. By default the
-    constant and the linear term of K_L are carried exactly, as the norm and x itself, and only the remainder is
-    sampled: by one tree of sketches of the higher powers, or by a layer ``f(<w, x> / |x|)`` of random directions w.
-    The published features, for ``exact_degrees=()``, follow the recursion instead: with ``phi_0 = psi_0 = x /
-    |x|``, rectified random projections of phi_{l-1} give phi_l, their steps estimate the derivative's kernel
-    kappa_0, and ``psi_l = phi_l (+) Q(step features (x) psi_{l-1})`` for a sketch Q of tensor products. The output
-    is ``|x| psi_L``.
+    For ReLU units the kernel is ``|x| |y| K_L(a)``, a the cosine of x and y, with ``Sigma_0 = K_0 = a``, ``Sigma_l =
+    kappa_1(Sigma_{l-1})`` and ``K_l = K_{l-1} kappa_0(Sigma_{l-1}) + kappa_1(Sigma_{l-1})``. By default the constant
+    and the linear term of K_L are represented exactly, by the norm and by x itself. Only the remainder is random: it
+    is estimated by one tree of sketches of the higher powers, or by a layer ``f(<w, x> / |x|)`` with random directions
+    w, called the activation.
+
+    With ``exact_degrees=()`` the published layers follow the recursion instead. They start with ``phi_0 = psi_0 =
+    x / |x|``. In layer l, rectified random projections of phi_{l-1} give phi_l, step functions of random projections
+    of phi_{l-1} estimate kappa_0, and ``psi_l = phi_l (+) Q(step features (x) psi_{l-1})`` for a sketch Q of tensor
+    products. The output is ``|x| psi_L``.
 
     Parameters
     ----------
     depth : int, default=1
         Number L of hidden layers, at least 1.
     n_components : int, default=1024
-        Output width m; of the published layers m1 + ms, and for m = 1 the sum of one feature of each kind, with
-        random signs.
+        Output width m. For the published layers m = m1 + ms, the rectified features and the sketched products of the
+        last layer; for m = 1 the sum of one feature of each kind, with random signs.
     activation : str or callable, default="relu"
-        The units' function: ``"abs"``, ``"cos"``, ``"erf"``, ``"gelu"``, ``"leaky-relu"``, ``"relu"``, ``"sin"``,
-        ``"softplus"``, `LeakyReLU` or a function of arrays, which no model file can hold. Others than the ReLU have
-        no published layers; see Notes for those whose kernel depends on the norms.
+        Activation of the network: ``"abs"``, ``"cos"``, ``"erf"``, ``"gelu"``, ``"leaky-relu"``, ``"relu"``, ``"sin"``,
+        ``"softplus"``, `LeakyReLU` or a function of arrays (which cannot be saved to a model file). The published
+        layers support only the ReLU. See Notes for activations whose kernel depends on the norms.
     exact_degrees : tuple of int, default=(0, 1)
-        Degrees of K_L's power series that are carried exactly, see `DotProductFeatures`; only the others are sampled.
-        ``()`` is the published map, from its layers. They also serve where any of the parameters below `remainder` is
-        set, up to `projection`, and where the width has no room for the series, see Notes.
+        Degrees of K_L's power series to represent exactly, see `DotProductFeatures`. ``()`` selects the published
+        layers. The layers are also used if any of the parameters from `sketch` to `projection` is set, or if the width
+        is too small for the series, see Notes.
     adaptive : bool, default=True
-        Use moments of the data in `fit`: the polynomial is fitted to the cosines that the data have, and its terms
-        are split and chosen as in `DotProductFeatures`. Without them the map depends on the data's width alone and
-        errs more where sketches serve, as they then do above 48 inputs. The layers never look at the data.
+        Use moments of the data in `fit`: the polynomial is fitted to the cosines in the data, and its terms are split
+        and chosen as in `DotProductFeatures`. If False, the map depends only on the number of inputs; the remainder is
+        then sketched above 48 inputs, and sketches have more error. The layers never use the data.
     remainder : {"auto", "sketch", "activation"}, default="auto"
-        How the remainder beyond the exact degrees is sampled. ``"activation"`` takes ``|x| f(<w, x> / |x|)`` for random
-        directions w, with the f whose kernel it is; it serves any `exact_degrees`, ``()`` included.
-        Where it pays more degrees are exact. ``"auto"`` takes, of sketches and activation, what errs less on rows
-        of `fit`.
+        How the remainder after the exact degrees is estimated. ``"activation"`` uses ``|x| f(<w, x> / |x|)`` with
+        random directions w and the function f whose kernel is the remainder. It allows any `exact_degrees`, including
+        ``()``, and makes further degrees exact if this lowers the predicted error. ``"auto"`` takes the method with the
+        smaller error on the rows of `fit`.
     sketch : {"tensorsrht", "countsketch", "none"}, default="tensorsrht"
-        Sketch Q of the tensor product: `TensorSRHT` in its default form, the convolution of count sketches, or the
-        product itself, whose width multiplies from layer to layer.
+        Sketch Q of the tensor product in the layers: `TensorSRHT` in its default form, the convolution of count
+        sketches, or the full product, whose width grows by a factor in each layer.
     sampling : {"gaussian", "leverage", "gibbs"}, default="gaussian"
-        Law of the rectified features' directions. ``"leverage"`` draws from the modified distribution ``|w|^2 N(w; 0,
-        I)`` and divides by ``|w|``: exactly, as uniform directions of one length, by any rotation-invariant
-        projection. ``"gibbs"`` does so by the published Markov chains, independent of each other.
+        Distribution of the rectified features' directions in the layers. ``"leverage"`` draws from the density
+        ``|w|^2 N(w; 0, I)`` and divides by ``|w|``. This equals uniform directions of one length, which any
+        rotation-invariant projection draws exactly. ``"gibbs"`` uses the published, independent Markov chains instead.
     relu_components : int or None, default=None
-        Width m1 of the rectified features of the last layer; None is half of `n_components`. All of `n_components`
-        leaves no room for the derivative: the map is then that of the NNGP kernel. For ``sketch="none"`` that of all
-        layers but the last, which fills what the products leave; None is m0.
+        Width m1 of the rectified features of the last layer; None is half of `n_components`. With m1 = m there are no
+        products, and the map estimates the NNGP kernel. For ``sketch="none"`` it is the width of the rectified features
+        of all layers except the last, whose width is what the products leave of m; None is then m0.
     hidden_components : int or None, default=None
-        Widths m1 and ms of every layer but the last; None is `n_components`, at least 256. Not used for
+        Widths m1 and ms of every layer except the last; None is `n_components`, at least 256. Not used for
         ``sketch="none"``.
     step_components : int or None, default=None
-        Width m0 of the step features of each layer; None is as wide as the sketch, ms. For ``sketch="none"`` None is
-        the largest width whose products take at most half of the output, at least 1.
+        Width m0 of the step features of each layer; None is the width ms of the last layer's sketch. For
+        ``sketch="none"`` None is the largest width whose products take at most half of the output, at least 1.
     gibbs_sweeps : int, default=1
-        Passes T of each Markov chain over the coordinates.
+        Number of passes of each Markov chain over the coordinates.
     projection : str or Projection, default="auto"
-        How directions are drawn inside: any rotation-invariant projection. Structured ones make wide layers cheap.
-        For ``remainder="activation"`` the directions w.
+        How directions are drawn in the layers, or the directions w of ``remainder="activation"``: any
+        rotation-invariant projection. Structured projections make wide layers cheap.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : NTK or NNGP
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : SeriesRecord or NTKRecord
-        All that was drawn: exact terms and those of the remainder, or the layers.
+        The exact terms and those of the remainder, or the layers.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Of the activation, see ``remainder``: on the sphere of d dimensions ``K_L = sum_k b_k P_k`` with
-    Gegenbauer's polynomials and ``b_k >= 0``; exact powers take the largest part of it that leaves no b_k negative,
-    and ``f = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k``, with p_k orthonormal for the law of a projection, has the
-    remainder for its kernel. The mean is exactly K_L without the degrees beyond 256 (16 above 64 inputs), which count
-    between rows that are all but parallel alone, and a table of 4,097 values of f. The variance is that of one layer,
-    ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) / m`` with independent directions and less with designed ones.
+    **Error with the activation.** On the sphere in d dimensions ``K_L = sum_k b_k P_k`` with Gegenbauer polynomials P_k
+    and ``b_k >= 0``. The exact powers get the largest coefficients for which no b_k becomes negative. The function
+    ``f = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k`` of the remaining b_k, with p_k orthonormal for the distribution of
+    ``<w, x> / |x|``, has the remainder r as its kernel. The mean of the estimate is K_L up to two approximations:
+    degrees above 256 (above 16 for more than 64 inputs) are dropped, which matters only for nearly parallel rows, and f
+    is interpolated in a table of 4,097 values. The variance is that of one layer,
+    ``(E[f(w.x)^2 f(w.y)^2] - r(a)^2) / m``, for independent directions, and less for designed ones.
 
-    Of sketches the mean is a polynomial with coefficients that are not negative, fitted to K_L. Its degree is the
-    power of two, up to 64, for which the predicted error of fit and sketches together is least. The guide's page on
-    neural tangent kernels has what was measured.
+    **Error with sketches.** The mean of the estimate is a polynomial with nonnegative coefficients, fitted to K_L. Its
+    degree is the power of two, up to 64, with the least predicted error of fit and sketches together. Measurements are
+    on the guide's page on neural tangent kernels.
 
-    ReLU, leaky ReLU and abs are homogeneous. The kernels of other units are ``(|x| |y|)^p sum_j M_j(|x|, |y|)
-    cos^j``, with p = 1 where the units are 0 at 0 and p = 0 elsewhere, and only sketches sample their remainder:
-    the features of a degree are multiplied by functions of the norm, polynomials of ``(r - c) / (r + c)``, whose
-    products are the M_j. As many as interpolation to 1e-4 of the kernel takes between the norms of the sample, and
-    a tenth beyond; rows outside take the functions of the nearest norm inside. With ``adaptive=False`` norms are
-    taken for at most 4 times the root of d. Where rows are long, erf, sin and cos have kernels that are all but
-    diagonal, of which the error relative to all of the kernel is like the root of n / m: scale the data to norms of
-    a few units.
+    **Kernels that depend on the norms.** ReLU, leaky ReLU and abs have homogeneous kernels. The kernels of other
+    activations are ``(|x| |y|)^p sum_j M_j(|x|, |y|) cos^j``, with p = 1 if the activation is 0 at 0, else p = 0. Their
+    remainder can only be sketched: features of degree j are multiplied by functions of the norm r, polynomials in
+    ``(r - c) / (r + c)``, whose products give M_j. The number of polynomials is chosen for an interpolation error
+    of 1e-4 relative to the kernel, over the norms of the sample and a tenth beyond. Rows outside this interval use
+    the functions at the nearest norm inside it. With ``adaptive=False`` norms are assumed to be at most
+    ``4 sqrt(d)``. For rows of large norm the kernels of erf, sin and cos are almost diagonal, and the relative error is
+    about ``sqrt(n / m)`` for n rows: scale the data to norms of a few units.
 
-    The layers serve instead, for ReLU units, where the predicted error of the series is above the least that was
-    measured of them, ``1.4 L^0.6 / sqrt(m)`` of the kernel's root mean square, or of 1 if that is less: with a
-    handful of components.
+    **Choice of the layers.** For ReLU units, the layers are used if the predicted error of the series exceeds
+    ``1.4 L^0.6 / sqrt(m)``, relative to the larger of 1 and the kernel's root mean square. This threshold is the
+    smallest error of the layers that was measured. It is exceeded only with very few components.
 
     **Error of the layers.** The relative error falls like ``1 / sqrt(m)``. Depth 1 is unbiased; deeper maps have a
     bias of order ``1 / m1``, since the cosines of a layer are themselves estimated. [Z21] Theorem 2: relative error
@@ -122,16 +125,16 @@ class NTKFeatures(FeatureMap):
     ``m0 = O(L^2 / eps^2 log(L / delta))``, ``m1 = O(L^6 / eps^4 log(L / delta))``,
     ``ms = O(L^2 / eps^2 log^3(L / (eps delta)))``.
 
-    **Cost.** That of `DotProductFeatures`, at any depth; of the activation that of `ActivationFeatures`, with a table
-    in place of the function. To compare both, `fit` draws both. Of the layers, per row and layer: two projections of
-    m1-vectors to m0 and m1 directions, and O((m0 + m) log m) for the sketch. Directions are dense up to inputs of
-    width 48 and structured beyond, or as `projection` says: with structured ones the whole map is O(L m log m) a
-    row.
+    **Cost.** With sketches as for `DotProductFeatures`, at any depth; with the activation as for `ActivationFeatures`,
+    with a table lookup as the function. For ``remainder="auto"`` `fit` draws both. For the layers, per row and layer:
+    two projections of vectors of length m1, onto m0 and m1 directions, and O((m0 + m) log m) for the sketch. By default
+    directions are dense for inputs up to width 48 and structured for wider ones; with structured directions the layers
+    take O(L m log m) per row.
 
-    **Differs from the source in** the exact degrees and what samples the remainder. For ``exact_degrees=()``: in the
-    projection, which is designed or structured unless ``projection="gaussian"`` asks for the
-    published independent directions, in the hidden layers, which have the published width for
-    ``hidden_components=n_components // 2``, and, for ``"countsketch"``, in dividing by the norm first, as [Z21] does.
+    **Differs from the source in** the exact degrees and the estimate of the remainder. For ``exact_degrees=()``: in the
+    projection (the published independent directions are ``projection="gaussian"``); in the width of the hidden layers
+    (the published width is ``hidden_components=n_components // 2``); and, for ``"countsketch"``, in dividing rows by
+    their norms first, as [Z21] does.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Sketched polynomials of the neural tangent kernel of fully connected ReLU networks."""
+"""Sketches of polynomial approximations of the neural tangent kernel of fully connected networks."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from phimap.random_map import MapRecord
 
 
 class NTKSketch(FeatureMap):
-    """Sketches of a polynomial near the neural tangent kernel of a network with `depth` hidden layers.
+    """Sketches of a polynomial approximation of the neural tangent kernel of a network with `depth` hidden layers.
 
-    For ReLU units the kernel is ``|x| |y| K_L(cos(x, y))``. The direct form fits one polynomial with coefficients that
-    are not negative to K_L itself; its constant and its linear term are carried exactly, its other powers by one tree
-    of sketches. The layered form sketches the Taylor polynomials of kappa_1 and kappa_0 at every layer:
+    For ReLU units the kernel is ``|x| |y| K_L(cos(x, y))``. The direct form fits one polynomial with nonnegative
+    coefficients to K_L. The constant and the linear term are exact; other powers are sketched by one tree. The layered
+    form sketches the Taylor polynomials of kappa_1 and kappa_0 at every layer:
     ``phi_l = T (sum_j sqrt(c_j) Q phi_{l-1}^j)``, ``phi'_l = W (sum_j sqrt(b_j) Q' phi_{l-1}^j)`` and
-    ``psi_l = R (Q''(psi_{l-1} (x) phi'_l) (+) phi_l)``, with direct sums of tensor powers, and ends in
-    ``|x| G psi_L`` with a Gaussian G.
+    ``psi_l = R (Q''(psi_{l-1} (x) phi'_l) (+) phi_l)``, where sums are direct sums and powers are tensor powers. Its
+    output is ``|x| G psi_L`` with a Gaussian matrix G.
 
     Parameters
     ----------
     depth : int, default=1
-        Number L of hidden layers, at least 1. Costs nothing in `transform` of the direct form.
+        Number L of hidden layers, at least 1. The cost of `transform` of the direct form does not depend on it.
     n_components : int, default=1024
-        Output width m; not used where `epsilon` is given, see `output_width`.
+        Output width m; not used if `epsilon` is given, see `output_width`.
     activation : str or callable, default="relu"
-        The units' function, see `NTKFeatures`. Where the kernel depends on the norms, so do the coefficients of the
-        polynomial, as there; the layered form serves ReLU, leaky ReLU and abs.
+        Activation of the network, see `NTKFeatures`. If the kernel depends on the norms, so do the coefficients of the
+        polynomial, as explained there. The layered form supports ReLU, leaky ReLU and abs.
     degree : int, default=8
-        Degree of the polynomial. In the layered form, of both: the largest even number up to it for kappa_1, the
-        largest odd one for kappa_0; at least 2.
+        Degree of the polynomial. In the layered form, at least 2: the polynomial of kappa_1 has the largest even degree
+        up to `degree`, that of kappa_0 the largest odd one.
     method : {"direct", "layered"}, default="direct"
-        One polynomial of K_L, or Algorithm 1 of the source, which errs more and takes longer.
+        One polynomial for K_L, or Algorithm 1 of the source, which has more error and takes longer.
     exact_degrees : tuple of int, default=(0, 1)
-        Degrees carried exactly, see `DotProductFeatures`. For the direct form.
+        Degrees to represent exactly, see `DotProductFeatures`. Only for the direct form.
     adaptive : bool, default=True
-        Use moments of the data in `fit`: the polynomial is fitted to the cosines that the data have, and the terms
-        are split and chosen as in `DotProductFeatures`. Without them it is fitted on Chebyshev nodes, and the map
-        depends on the data's width alone. For the direct form; the layered one always does.
+        Use moments of the data in `fit`: the polynomial is fitted to the cosines in the data, and the terms are split
+        and chosen as in `DotProductFeatures`. If False, it is fitted on Chebyshev nodes, and the map depends only on
+        the number of inputs. Only for the direct form; the layered form never uses the data.
     phi_components : int or None, default=None
         Width r of the features phi_l of the layered form; None is half of the output width.
     psi_components : int or None, default=None
@@ -58,16 +58,16 @@ class NTKSketch(FeatureMap):
         Widths m and n1 of the sketch of each power in kappa_1 and in kappa_0 of the layered form; None is half of the
         output width.
     normalize : bool, default=True
-        Divide every phi_l of the layered form by its norm, 1 in the mean. False is as published: in narrow and deep
-        maps the powers of norms above 1 then grow beyond all bounds.
+        Divide every phi_l of the layered form by its norm, whose mean is 1. False is as published: in narrow and deep
+        maps powers of norms above 1 then grow without bound.
     epsilon, delta : float or None, default=None
-        Both or neither, for the layered form: relative error and probability of failure at a pair of points. They set
-        the output width, all widths inside and both degrees by the orders of the source's Theorem 1 with every
-        constant taken as 1. `n_components` and `degree` are then not used; widths given by name are.
+        For the layered form, both or neither: relative error and failure probability for a pair of points. They
+        determine the output width, all widths inside and both degrees by the orders of the source's Theorem 1, with all
+        constants set to 1. `n_components` and `degree` are then ignored; other widths, if given, are used.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
@@ -79,20 +79,20 @@ class NTKSketch(FeatureMap):
 
     Notes
     -----
-    **Error.** Unbiased for the polynomial, whose own error does not fall with m. Data in few dimensions, whose cosines
-    fill [-1, 1], are worth a higher `degree`. The layered form adds up the errors of its sketches and of the Taylor
-    polynomials, which converge slowly where rows are nearly parallel. The guide's page on neural tangent kernels has
-    what was measured.
+    **Error.** Unbiased for the polynomial, whose own error does not fall with m. For data in few dimensions, whose
+    cosines fill [-1, 1], a higher `degree` is better. In the layered form, the errors of its sketches and of the Taylor
+    polynomials add up; Taylor polynomials converge slowly for nearly parallel rows. Measurements are on the guide's
+    page on neural tangent kernels.
 
-    **Cost.** That of `DotProductFeatures`, O(nnz) for wide sparse rows. The layered form takes O(p) transforms of width
-    m and n1 a layer and O(s m) flops a row for G, of which s m numbers are stored. Orders of Theorem 1 grow fast: at L
-    = 2, epsilon = 0.5 and delta = 0.1 a width inside is half a million. Sparse rows wider than 8 r are hashed by OSNAP
-    in O(nnz); narrower ones are transformed in O(r log r).
+    **Cost.** As for `DotProductFeatures`; O(nnz) for wide sparse rows. The layered form takes, per layer, O(p)
+    transforms of width m and n1 for polynomials of degree p, and finally O(s m) flops per row for G, whose s m entries
+    are stored. The orders of Theorem 1 grow fast: for L = 2, epsilon = 0.5 and delta = 0.1 one inner width is half a
+    million. Rows wider than 8 r are hashed by OSNAP, in O(nnz); narrower rows are transformed in O(r log r).
 
     **Differs from the source in** (direct) the fit to the data's cosines, the exact terms and the split, and in one
-    output width for each power in place of a final projection; (layered) in norms, see `normalize`; in what
-    `PolySketch` differs in; in SRHT without replacement, which also takes the place of OSNAP for rows of up to 8 r
-    features; and in leaving out the powers with coefficient zero.
+    output width for each power instead of a final projection; (layered) the norms, see `normalize`; the differences of
+    `PolySketch`; SRHT without replacement, which also replaces OSNAP for rows of up to 8 r features; and in omitting
+    powers with coefficient zero.
 
     References
     ----------
@@ -148,7 +148,7 @@ class NTKSketch(FeatureMap):
         self.n_jobs = n_jobs
 
     def output_width(self, n_features: int) -> int:
-        """Width of the features of inputs with `n_features` columns, before `fit`."""
+        """Width of the features for inputs with `n_features` columns; can be called before `fit`."""
         bound = self._layered_options().bound()
         return self.n_components if bound is None else bound.output
 

@@ -1,4 +1,4 @@
-"""The layered sketch of neural tangent kernels: Taylor polynomials of both dual functions, sketched at every layer."""
+"""The layered sketch of neural tangent kernels: Taylor polynomials of kappa_1 and kappa_0, sketched at every layer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from phimap.sketches.polysketch import PolySketchRecord
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
 from phimap.sketches.tree import sketched
 
-# Inputs wider than this many times the first sketch are hashed in input-sparsity time, as in PolySketch.
+# Inputs wider than this many times the first sketch are hashed in O(nnz) time, as in PolySketch.
 _WIDE = 8
 
 
 def relu_series(degree: int) -> np.ndarray:
-    """Taylor coefficients (degree + 1,) of kappa_1, for even degrees."""
+    """Taylor coefficients (degree + 1,) of kappa_1; `degree` must be even."""
     coefficients = np.zeros(degree + 1)
     i = np.arange(degree // 2)
     coefficients[:2] = 1 / pi, 0.5
@@ -32,7 +32,7 @@ def relu_series(degree: int) -> np.ndarray:
 
 
 def step_series(degree: int) -> np.ndarray:
-    """Taylor coefficients (degree + 1,) of kappa_0, for odd degrees."""
+    """Taylor coefficients (degree + 1,) of kappa_0; `degree` must be odd."""
     coefficients = np.zeros(degree + 1)
     i = np.arange((degree + 1) // 2)
     coefficients[0] = 0.5
@@ -41,22 +41,22 @@ def step_series(degree: int) -> np.ndarray:
 
 
 def _binomials(i: np.ndarray) -> np.ndarray:
-    """``(2 i)! / (2^i i!)^2`` for i = 0, 1, ..., by its recurrence."""
+    """``(2 i)! / (2^i i!)^2`` for i = 0, 1, ..., by recurrence."""
     return np.cumprod(np.where(i == 0, 1.0, (2 * i - 1) / np.maximum(2 * i, 1)))
 
 
 @dataclass(frozen=True)
 class PolynomialRecord(MapRecord):
-    """Features of a polynomial of the inner product: ``T`` times the direct sum of ``sqrt(c_j) Q(x^j (x) e1^(p - j))``.
+    """Features of a polynomial of the inner product: ``T`` of the direct sum of ``sqrt(c_j) Q(x^j (x) e1^(p - j))``.
 
     Attributes
     ----------
     powers : PolySketchRecord
-        Q, of the degree p.
+        The sketch Q of degree p.
     roots : tuple of float
         ``sqrt(c_j)`` for j = 0, ..., p.
     reduction : SRHTRecord
-        T. Powers with the coefficient 0 have no place in what it takes.
+        The sketch T. Its input omits the powers with coefficient 0.
     """
 
     powers: PolySketchRecord
@@ -102,16 +102,16 @@ class PolynomialRecord(MapRecord):
 
 @dataclass(frozen=True)
 class SketchedLayer(Record):
-    """One layer of the recursion.
+    """One layer of the recursion, see `NTKSketch`.
 
     Attributes
     ----------
     relu, step : PolynomialRecord
-        phi_{l-1} to phi_l, and to the features of the derivative.
+        Maps from phi_{l-1} to phi_l, and to the derivative's features phi'_l.
     product : TensorSRHTRecord
-        Of psi_{l-1} and the derivative.
+        Sketch Q'' of the tensor product of psi_{l-1} and phi'_l.
     reduction : SRHTRecord
-        R, of the product next to phi_l.
+        Sketch R of the direct sum of the product and phi_l.
     """
 
     relu: PolynomialRecord
@@ -126,26 +126,27 @@ class SketchedLayer(Record):
 
     @property
     def scratch_width(self) -> int:
-        """Floats a row that the layer's widest part holds, and what it gives and takes."""
+        """Floats of scratch memory per row for the layer's widest part, and for its inputs and outputs."""
         parts = (self.relu.scratch_width, self.step.scratch_width, self.product.scratch_width)
         return 2 * (self.relu.n_components + self.reduction.n_components) + self.reduction.scratch_width + max(parts)
 
 
 @dataclass(frozen=True)
 class NTKSketchRecord(MapRecord):
-    """The layers, applied to rows divided by their norms.
+    """The layered sketch, applied to rows divided by their norms; symbols are those of the source.
 
     Attributes
     ----------
     entrance : MapRecord
-        Q1: rows to phi_0.
+        Sketch Q1, from rows to phi_0.
     tangent : SRHTRecord
-        V: phi_0 to psi_0.
+        Sketch V, from phi_0 to psi_0.
     layers : tuple of SketchedLayer
+        First to last layer.
     projection : ndarray of shape (s, n_components)
-        G transposed: Gaussian numbers of the variance ``1 / n_components``.
+        Transpose of G: Gaussian entries with variance ``1 / n_components``.
     normalized : bool
-        Whether phi_l is divided by its norm.
+        Whether every phi_l is divided by its norm.
     """
 
     entrance: MapRecord
@@ -173,11 +174,12 @@ class NTKSketchRecord(MapRecord):
         *,
         normalized: bool = True,
     ) -> NTKSketchRecord:
-        """Draw the layered sketch of inputs of that width, for a network of such units."""
+        """Draw the layered sketch for inputs of width `n_features` and a network with the activation `units`."""
         entrance_rng, tangent_rng, layers_rng, projection_rng = rng.spawn(4)
         entrance = (OSNAP if n_features > _WIDE * sizes.phi else SRHT)(sizes.phi).sample(n_features, entrance_rng)
         tangent = SRHT(sizes.psi).sample(sizes.phi, tangent_rng)
-        # Those of the ReLU, and of the linear unit beside it: their sums are not negative.
+        # The activation combines a ReLU and a linear unit. Both duals are sums of a multiple of the ReLU's series and a
+        # linear (or constant) term, and their coefficients are nonnegative.
         relu_coefficients = 2.0 * units.fold * relu_series(sizes.relu_degree)
         step_coefficients = 2.0 * units.fold * step_series(sizes.step_degree)
         relu_coefficients[1] += 1.0 - 2.0 * units.fold
@@ -211,7 +213,7 @@ class NTKSketchRecord(MapRecord):
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         norms = ops.row_norms(X)
-        # The first sketch is linear: sparse rows are divided by their norms behind it, not rewritten before it.
+        # The first sketch is linear, so that norms are divided out after it and sparse rows need not be copied.
         phi = sketched(self.entrance, ops, X)
         ops.scale_rows_in_place(phi, ops.reciprocal(ops.row_norms(phi) if self.normalized else norms))
         psi = sketched(self.tangent, ops, phi)

@@ -1,4 +1,4 @@
-"""Widths and degrees inside the layered sketch of neural tangent kernels, and the options that set them."""
+"""Widths and degrees inside the layered sketches of neural tangent kernels, and the options that set them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from phimap._validation import check_integer, check_real
 
 @dataclass(frozen=True)
 class LayeredSizes:
-    """Dimensions inside the map, and degrees of its polynomials.
+    """Widths inside a layered sketch, and degrees of its polynomials; symbols are those of the source.
 
     Attributes
     ----------
     phi : int
-        r, width of the features of Sigma_l.
+        Width of the features of Sigma_l (r).
     psi : int
-        s, width of the features of K_l.
+        Width of the features of K_l (s).
     relu, step : int
-        m and n1, widths of the sketch of each power in kappa_1 and in kappa_0.
+        Widths of the sketch of each power in kappa_1 (m) and in kappa_0 (n1).
     relu_degree, step_degree : int
-        2 p + 2 and 2 p' + 1.
+        Degrees of the polynomials for kappa_1 (2 p + 2) and kappa_0 (2 p' + 1).
     output : int
-        s*.
+        Output width (s*).
     """
 
     phi: int
@@ -36,7 +36,7 @@ class LayeredSizes:
 
     @classmethod
     def of_bound(cls, depth: int, epsilon: float, delta: float, n_pixels: int = 1) -> LayeredSizes:
-        """The orders of the source's Theorem 1, for images of its Theorem 4, every constant in them taken as 1."""
+        """Sizes by the orders of the source's Theorem 1 (Theorem 4 for images), with all constants set to 1."""
         size = log(n_pixels * depth / (epsilon * delta))
         return cls(
             phi=ceil(depth**6 / epsilon**4 * size**3),
@@ -51,7 +51,7 @@ class LayeredSizes:
 
 @dataclass(frozen=True)
 class LayeredOptions:
-    """Parameters of `NTKSketch` and of `CNTKSketch` of the same names."""
+    """The parameters of `NTKSketch` and `CNTKSketch` with the same names."""
 
     depth: int
     n_components: int
@@ -64,7 +64,7 @@ class LayeredOptions:
     delta: float | None
 
     def bound(self, n_pixels: int = 1) -> LayeredSizes | None:
-        """The sizes that `epsilon` and `delta` ask for, if they are given."""
+        """The sizes that follow from `epsilon` and `delta`; None if they are not given."""
         if self.epsilon is None or self.delta is None:
             return None
         depth = check_integer("depth", self.depth, least=1)
@@ -75,7 +75,7 @@ class LayeredOptions:
         return LayeredSizes.of_bound(depth, self.epsilon, self.delta, n_pixels)
 
     def sizes(self, n_pixels: int = 1) -> LayeredSizes:
-        """Those of the bound or of `n_components` and `degree`, but for widths given by name."""
+        """Sizes from the bound, or else from `n_components` and `degree`; widths given as parameters replace them."""
         sizes = self.bound(n_pixels)
         if sizes is None:
             degree = check_integer("degree", self.degree, least=2)

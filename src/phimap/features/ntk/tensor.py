@@ -19,43 +19,42 @@ from phimap.projections import Projection
 class NTKTensorFeatures(FeatureMap):
     """Features of the neural tangent kernel by explicit tensor products, without a sketch.
 
-    With ``phi_0 = psi_0 = x / |x|`` a layer's rectified features of phi_{l-1} are phi_l, and ``psi_l = phi_l (+)
-    (step features of phi_{l-1} (x) psi_{l-1})`` holds every product. The output is ``|x| psi_L``.
+    Start with ``phi_0 = psi_0 = x / |x|``. In layer l, phi_l are the rectified features of phi_{l-1}, and ``psi_l =
+    phi_l (+) (step features of phi_{l-1} (x) psi_{l-1})`` contains all products. The output is ``|x| psi_L``.
 
     Parameters
     ----------
     depth : int, default=1
         Number L of hidden layers, at least 1.
     width : int, default=8
-        Rectified features m1, and step features m0, of each layer.
+        Number w of rectified features, and of step features, of each layer.
     sampling : {"gaussian", "leverage", "gibbs"}, default="gaussian"
-        Law of the rectified features' directions, see `NTKFeatures`.
+        Distribution of the rectified features' directions, see `NTKFeatures`.
     projection : str or Projection, default="auto"
         How directions are drawn: any rotation-invariant projection.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : NTK
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : NTKRecord
-        All that was drawn; the output width is ``w + w^2 + ... + w^L + w^L d``, see `output_width`.
+        The drawn layers. The output width is ``w + w^2 + ... + w^L + w^L d``, see `output_width`.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Unbiased at depth 1, biased by the order of 1 / w beyond; the error falls like ``1 / sqrt(w)``, which is
-    the root of the output width to the power ``1 / L``.
+    **Error.** Unbiased at depth 1; deeper maps have a bias O(1 / w). The error falls like ``1 / sqrt(w)``, that is
+    like ``m^(-1 / (2 L))`` in the output width m.
 
-    **Cost.** One multiplication for each output, exponentially many in the depth: `fit` refuses a width of which one
-    row exceeds the byte budget. `NTKFeatures` sketches the products and keeps the width at will.
+    **Cost.** One multiplication for each output; their number grows exponentially with the depth. `fit` raises
+    MemoryError if the features of one row exceed the byte budget. `NTKFeatures` sketches the products to any width.
 
-    **Differs from the source in** the input, normalised first and multiplied by its norm at the end, and in the
-    projection, which is designed or structured unless ``projection="gaussian"`` asks for the published independent
-    directions.
+    **Differs from the source in** the input, which is normalised first and multiplied by its norm at the end, and in
+    the projection; the published independent directions are ``projection="gaussian"``.
 
     References
     ----------
@@ -90,7 +89,7 @@ class NTKTensorFeatures(FeatureMap):
         self.n_jobs = n_jobs
 
     def output_width(self, n_features: int) -> int:
-        """Width of the features of inputs with `n_features` columns, before `fit`."""
+        """Width of the features for inputs with `n_features` columns; can be called before `fit`."""
         return tensor_width(n_features, [self.width] * self.depth, [self.width] * self.depth)
 
     def _check_width(self) -> None:

@@ -1,1 +1,1 @@
-"""Features from landmarks: rows of the data that stand for all."""
+"""Nystroem features, based on landmarks: selected rows of the data."""

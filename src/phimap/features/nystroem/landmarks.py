@@ -1,4 +1,4 @@
-"""Rows of the data that serve as landmarks: at random, by ridge leverage scores, by randomly pivoted Cholesky."""
+"""Selection of rows as landmarks, by ridge leverage scores or by randomly pivoted Cholesky."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from phimap.config import memory_budget
 from phimap.kernels import Kernel
 from phimap.ops import single_threaded_blas
 
-# Rows proposed together: their kernel columns are one matrix product.
+# Pivots proposed at a time, so that kernel values are computed in blocks.
 _BLOCK = 64
-# Rows among which landmarks are looked for; more cost time and hardly change what is found.
+# Maximum number of candidate rows in a search for landmarks; more candidates hardly change the result.
 _MOST_ROWS = 20_000
 
 
 def most_candidates(n_landmarks: int) -> int:
-    """Rows whose kernel values with all landmarks fit a quarter of the byte budget, at most 20,000."""
+    """Number of candidate rows: at most 20,000, and kernel values with all landmarks fit a quarter of the budget."""
     return max(n_landmarks, min(_MOST_ROWS, memory_budget() // (4 * 8 * n_landmarks)))
 
 
 def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices of distinct rows, drawn in proportion to ridge leverage scores estimated with uniform landmarks.
+    """Indices of distinct rows, drawn in proportion to ridge leverage scores estimated with uniform pilot landmarks.
 
-    With Z the Nystroem features of the pilot landmarks the score of a row is ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x) -
-    |z|^2) / lam``, no less than with all rows (Musco and Musco 2017, Lemma 4); lam is a half of m's share of what
-    m / 2 eigenvalues leave of the trace.
+    With Z the Nystroem features of the pilot landmarks, the score of a row is ``z^T (Z^T Z + lam I)^{-1} z + (k(x, x)
+    - |z|^2) / lam``, an upper bound of the exact score (Musco and Musco 2017, Lemma 4). The ridge lam is the trace
+    minus the m / 2 largest eigenvalues, divided by m / 2.
     """
     n = rows.shape[0]
     if n <= n_landmarks:
@@ -39,17 +39,17 @@ def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.
         lam = max(2 * tail / n_landmarks, n * np.finfo(np.float64).eps * diagonal.max())
         scores = np.square((Z @ vectors) / np.sqrt(np.maximum(values, 0) + lam)).sum(axis=1)
     scores += np.maximum(diagonal - np.square(Z).sum(axis=1), 0) / lam
-    # The order of exponential clocks is that of draws without replacement; rows of score 0 come last.
+    # Sorted exponential variables with rates `scores` are draws without replacement; rows of score 0 come last.
     with np.errstate(divide="ignore"):
         clocks = rng.exponential(size=n) / np.minimum(scores, 1.0)
     return np.argsort(clocks)[:n_landmarks]
 
 
 def rpcholesky(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices of pivots of a Cholesky factorisation, each drawn in proportion to what is left of the diagonal.
+    """Indices of the pivots of a Cholesky factorisation, each drawn in proportion to the residual diagonal.
 
-    Pivots are proposed in blocks from the diagonal at the block's start and accepted with the probability that makes
-    them the sequential draws (Epperly, Tropp, Webber 2024, Algorithm 2.1).
+    Pivots are proposed in blocks, from the residual diagonal at the start of the block, and accepted with probabilities
+    that give the distribution of sequential draws (Epperly, Tropp, Webber 2024, Algorithm 2.1).
     """
     n = rows.shape[0]
     diagonal = kernel.diag(rows).astype(np.float64)
@@ -75,7 +75,7 @@ def rpcholesky(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.rando
 
 
 def _accept(complement: np.ndarray, before: np.ndarray, chance: np.ndarray, floor: float) -> np.ndarray:
-    """Which of the proposed pivots are accepted; `complement` (b, b), their Schur complement, is overwritten."""
+    """Positions of the accepted pivots; `complement` (b, b), the Schur complement of the proposals, is overwritten."""
     accepted = []
     for i in range(before.size):
         if complement[i, i] > floor and chance[i] * before[i] < complement[i, i]:
@@ -86,16 +86,16 @@ def _accept(complement: np.ndarray, before: np.ndarray, chance: np.ndarray, floo
 
 
 def _partial_cholesky(kernel: Kernel, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Nystroem features (n, m) of all rows for these landmarks."""
+    """Nystroem features (n, r) of all rows with the landmarks ``rows[chosen]``, r the rank of their kernel matrix."""
     K = kernel(rows[chosen])
-    # The ridge is the rounding of the kernel matrix, which may be singular.
+    # Eigenvalues below the rounding error of the kernel matrix, which may be singular, are dropped.
     ridge = chosen.size * np.finfo(np.float64).eps * K.diagonal().max(initial=0.0)
     values, vectors = np.linalg.eigh(K)
     kept = values > ridge
     return kernel(rows, rows[chosen]) @ (vectors[:, kept] / np.sqrt(values[kept]))
 
 
-#: Ways to look for landmarks among rows by name.
+#: Searches for landmarks, by name.
 SEARCHES: dict[str, Callable[[Kernel, np.ndarray, int, np.random.Generator], np.ndarray]] = {
     "leverage": leverage,
     "rpcholesky": rpcholesky,

@@ -1,4 +1,4 @@
-"""Nystroem features: the kernel against landmarks, whitened."""
+"""Nystroem features: kernel values with landmarks, whitened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phimap.ops.primitives.kernel_matrix import kernel_matrix
 from phimap.random_map import MapRecord
 from phimap.records import of_floats, of_number
 
-# Roundings of the largest kernel value below which a pivot is noise.
+# Smallest pivot that is kept, in units of machine epsilon times the largest kernel value.
 _LEAST_PIVOT = 64
 
 
@@ -28,14 +28,16 @@ class FewLandmarksWarning(UserWarning):
 
 @dataclass(frozen=True)
 class NystroemRecord(MapRecord):
-    """Landmarks in pivot order and the inverse of their kernel's Cholesky factor.
+    """Landmarks in pivot order, and the inverse Cholesky factor of their kernel matrix.
 
     Attributes
     ----------
     kernel : Kernel
+        The kernel.
     landmarks : ndarray of shape (rank, n_features)
+        Landmarks in pivot order.
     whitening : ndarray of shape (rank, rank)
-        Inverse transposed of the lower factor: upper triangular.
+        Inverse transpose of the lower Cholesky factor, an upper triangular matrix.
     n_components : int
         Output width; columns beyond the rank are zero.
     """
@@ -63,7 +65,7 @@ class NystroemRecord(MapRecord):
         ops.zero(out, first + rank, first + self.n_components)
 
     def linear_outputs(self, ops: Ops, X: Array, coefs: np.ndarray) -> Array:
-        # Kernel values with the landmarks, whose own coefficients need the whitening once and not for each row.
+        # Whitening the coefficients once is cheaper than whitening the features of every row.
         weights = ops.matmul(self.whitening, ops.constant(coefs[: self.landmarks.shape[0]]))
         return ops.matmul(kernel_matrix(ops, self.kernel, X, self.landmarks), weights)
 
@@ -73,7 +75,7 @@ class NystroemRecord(MapRecord):
         return self.kernel.gradients(X, self.landmarks, self.whitening @ coefs[: self.landmarks.shape[0]])
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
-        # The whitening is triangular: the first columns are the map of the first landmarks.
+        # As the whitening is triangular, the first columns are the features of the first landmarks alone.
         return np.arange(n_components), 1.0
 
 
@@ -87,14 +89,15 @@ class NystroemFeatures(FeatureMap):
     n_components : int, default=1024
         Output width m.
     landmarks : {"uniform", "all", "leverage", "rpcholesky"} or array (n_landmarks, n_features), default="uniform"
-        ``"uniform"`` takes `n_components` distinct rows of the data at random. ``"leverage"`` draws them by ridge
-        leverage scores, ``"rpcholesky"`` as pivots of a Cholesky factorisation, each in proportion to what the others
-        leave of ``k(x, x)``: both among 20,000 random rows at most. Where there are fewer rows than `n_components`,
-        these take all of them and warn. ``"all"`` takes all rows, at most `n_components`. An array gives the landmarks.
+        ``"uniform"`` takes `n_components` distinct rows of the data at random. ``"leverage"`` draws rows by ridge
+        leverage scores; ``"rpcholesky"`` draws pivots of a Cholesky factorisation, each in proportion to the residual
+        of ``k(x, x)`` given the previous pivots. Both choose among at most 20,000 random rows. If there are fewer rows
+        than `n_components`, these three take all rows and warn. ``"all"`` takes all rows, at most `n_components`. An
+        array gives the landmarks themselves.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
@@ -106,15 +109,15 @@ class NystroemFeatures(FeatureMap):
 
     Notes
     -----
-    **Error.** Never above the kernel: ``K - Z Z^T`` is positive semidefinite, and zero on the landmarks. With all
-    rows as landmarks ``Z Z^T = K`` up to rounding.
+    **Error.** ``K - Z Z^T`` is positive semidefinite, and zero on the landmarks. With all rows as landmarks
+    ``Z Z^T = K`` up to rounding.
 
-    **Cost.** ``fit``: O(m^3). ``transform``: m kernel values and m^2 flops a row.
+    **Cost.** ``fit``: O(m^3). ``transform``: m kernel values and m^2 flops per row.
 
-    **Differs from the source in** the whitening: a pivoted Cholesky factor in place of the symmetric inverse root,
-    the same kernel estimate rotated. It orders the landmarks by what each adds, stops where nothing but rounding
-    is left (columns beyond that rank are zero), and makes the first columns the map of the first landmarks. On tensors
-    the kernel is evaluated on the host.
+    **Differs from the source in** the whitening by a pivoted Cholesky factor instead of the symmetric inverse root: the
+    features are rotated, the kernel estimate is the same. Pivoting orders the landmarks by their contribution and
+    stops at the numerical rank (further columns are zero); the first columns are the features of the first landmarks
+    alone. For tensors the kernel is evaluated on the host.
 
     References
     ----------
@@ -147,7 +150,7 @@ class NystroemFeatures(FeatureMap):
         self.n_jobs = n_jobs
 
     def fit_rows(self) -> int:
-        """Rows that `fit` can use: as many as landmarks, or as landmarks are looked for among."""
+        """Rows that `fit` can use: at least the number of landmarks, or of candidate rows in a search for landmarks."""
         if not isinstance(self.landmarks, str):
             return super().fit_rows()
         wanted = most_candidates(self.n_components) if self.landmarks in SEARCHES else self.n_components
@@ -162,7 +165,7 @@ class NystroemFeatures(FeatureMap):
         return NystroemRecord(kernel, *_pivoted_whitening(kernel, landmarks, dtype), self.n_components)
 
     def _landmarks(self, kernel: Kernel, X: Array, rng: np.random.Generator) -> tuple[np.ndarray, np.dtype]:
-        """Landmarks (r, d) in float64 and the dtype whose rounding they carry."""
+        """Landmarks (r, d) in float64, and the dtype of the data, which determines their precision."""
         ops = ops_for(X)
         if isinstance(self.landmarks, str):
             how = check_choice("landmarks", self.landmarks, ("uniform", "all", *SEARCHES))
@@ -170,7 +173,7 @@ class NystroemFeatures(FeatureMap):
             order = rng.permutation(X.shape[0])
             order = order[: most_candidates(self.n_components) if how in SEARCHES else self.n_components]
             rows = np.asarray(ops.to_host(ops.dense(X[order])), dtype=np.float64)
-            # Uniform landmarks are the permutation itself.
+            # For uniform landmarks all permuted rows are taken.
             chosen = SEARCHES[how](kernel, rows, self.n_components, rng) if how in SEARCHES else slice(None)
             return rows[chosen], ops.dtype
         given = np.array(self.landmarks, dtype=np.float64)
@@ -183,7 +186,7 @@ class NystroemFeatures(FeatureMap):
         return given, ops.dtype
 
     def _check_rows(self, n_rows: int, how: str) -> None:
-        """Compare the rows with the landmarks asked for."""
+        """Raise or warn if the number of rows does not match the requested landmarks."""
         if how == "all" and n_rows > self.n_components:
             raise ValueError(
                 f"`landmarks`='all' takes at most n_components={self.n_components} rows, got {n_rows}. Use "
@@ -199,12 +202,13 @@ class NystroemFeatures(FeatureMap):
 
 
 def _pivoted_whitening(kernel: Kernel, landmarks: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Landmarks in pivot order, cut at the numerical rank for data of `dtype`, and their whitening."""
+    """Landmarks in pivot order, truncated at the numerical rank for data of `dtype`, and their whitening."""
     from scipy.linalg import lapack
 
     K = kernel(landmarks)
-    # Kernel values of `dtype` data are known to eps, and a pivot to eps over itself: from here on to a few percent.
-    # A bound that grew with the landmarks would leave few features of a wide kernel.
+    # Kernel values have rounding errors of about eps: pivots above this tolerance have relative errors of at most a few
+    # percent. The tolerance does not grow with the number of landmarks: kernels with large length scales, whose pivots
+    # decrease quickly, would otherwise keep too few features.
     tolerance = _LEAST_PIVOT * np.finfo(dtype).eps * K.diagonal().max(initial=0.0)
     with single_threaded_blas():
         factor, pivots, rank, _ = lapack.dpstrf(K, tol=tolerance, lower=1)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,1 +1,1 @@
-"""Maps of kernels with a power series: some powers are exact, and sketches carry the others."""
+"""Maps of kernels with a power series: some powers are exact, the others are sketched."""

@@ -1,4 +1,4 @@
-"""Which terms of a power series a map carries exactly, and how its other features are shared out to sketches."""
+"""The choice of exact terms of a power series, and the widths of the sketches of all other terms."""
 
 from __future__ import annotations
 
@@ -13,29 +13,33 @@ from phimap.features.power_series.norms import NormSeries
 from phimap.features.power_series.powers import unit_variance
 from phimap.features.power_series.terms import n_monomials
 
-# Factors of the position that the linear term is multiplied by exactly, at most: the first carries nearly all.
+# Maximum number of polynomials of the position that multiply the exact linear term; the first one dominates.
 _MOST_FACTORS = 3
-# Degrees asked for are exact whatever is predicted where a map is this many times as wide as they take.
+# A degree in `exact_degrees` is exact regardless of predicted errors if the map is this many times as wide as it needs.
 _LARGE = 4
-# Factors of the norms with less than this share of the kernel are left out.
+# Factors of the norms below this share of the kernel are dropped.
 _NEGLIGIBLE = 1e-7
-# Numbers of leading directions tried.
+# Numbers of leading directions that are tried.
 _LEADING = (5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100, 128)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What a sketch has to carry: ``sum_k p_k(a) p_k(b)`` times a power of the orthogonal parts, or its remainder.
+    """A part of the series to be sketched: ``sum_k p_k(a) p_k(b) <u, v>^degree``, or its remainder.
+
+    The remainder is the difference between this power and the same power within some leading directions, which is
+    represented exactly. See `RowMoments` for the positions a, b and the orthogonal parts u, v of two rows.
 
     Attributes
     ----------
     degree : int
+        The power of ``<u, v>``.
     polynomials : ndarray of shape (n_powers, n_factors)
-        The p_k, a column each.
+        Coefficients of the p_k, one column for each k.
     leading : int
-        Leading directions within which the power is carried exactly; 0 for the whole power.
+        Number of leading directions within which the power is exact; 0 if the whole power is sketched.
     standard_deviation : float
-        Of a sketch with a single feature, over pairs of rows.
+        Standard deviation of a sketch with one feature, as a root mean square over pairs of rows.
     """
 
     degree: int
@@ -46,19 +50,20 @@ class Piece:
 
 @dataclass(frozen=True)
 class WidthOption:
-    """One way to carry a degree.
+    """One way to represent a degree, partly by exact features and partly by sketches.
 
     Attributes
     ----------
     degree : int
+        The power of the inner product.
     exact : ndarray of shape (n_powers, n_factors)
-        Polynomials whose products with the power are exact; there may be none.
+        Polynomials of the position whose products with the power are exact; there may be no columns.
     leading : int
-        Directions within which they are; 0 for all coordinates.
+        Number of leading directions within which these products are exact; 0 means all coordinates.
     width : int
-        Exact features.
+        Number of exact features.
     pieces : tuple of Piece
-        What is sketched.
+        The parts that are sketched.
     """
 
     degree: int
@@ -70,13 +75,16 @@ class WidthOption:
 
 @dataclass(frozen=True)
 class Allocation:
-    """An option for each degree.
+    """An option for each degree, and the division of the width among them.
 
     Attributes
     ----------
     moments : Moments
+        Moments of the row sample, for one split of the rows.
     options : tuple of Option
+        One option for each degree from 0 upwards.
     n_components : int
+        Width of the map.
     """
 
     moments: RowMoments
@@ -89,22 +97,22 @@ class Allocation:
 
     @property
     def sketch_width(self) -> int:
-        """Features that sketches share."""
+        """Total number of features of the sketches."""
         return self.n_components - sum(option.width for option in self.options)
 
     def predicted_error(self) -> float:
-        """Root mean square error of the kernel estimate over pairs of rows; infinite if the width has no room.
+        """Root mean square error of the kernel estimate over pairs of rows; infinite if the width is too small.
 
-        Widths in proportion to the standard deviations s_i give the least variance ``sum s_i^2 / m_i``, ``(sum s_i)^2
-        / m``.
+        Widths m_i proportional to the standard deviations s_i minimise the variance ``sum s_i^2 / m_i``; the minimum is
+        ``(sum s_i)^2 / m``.
         """
-        # Two features for each piece, so that no part of the kernel is left out.
+        # Every piece needs at least two features, so that every part of the kernel is represented.
         if self.sketch_width < 2 * len(self.pieces):
             return np.inf
         return sum(piece.standard_deviation for piece in self.pieces) / max(self.sketch_width, 1) ** 0.5
 
     def sketch_widths(self) -> list[int]:
-        """Widths of the pieces, at least 2, else in proportion to their standard deviations."""
+        """Widths of the sketches of the pieces: at least 2, otherwise proportional to the standard deviations."""
         pieces = self.pieces
         if not pieces:
             return []
@@ -132,9 +140,10 @@ def best_allocation(
     exact_degrees: Sequence[int],
     norms: NormSeries | None = None,
 ) -> Allocation:
-    """That of the least predicted error, for a series with these coefficients (J + 1,), none negative.
+    """The allocation with the least predicted error, for a series with nonnegative `coefficients` (J + 1,).
 
-    They are those of `norms` where the coefficients are functions of the norms.
+    If the coefficients of the kernel are functions of the norms, `norms` gives these functions and `coefficients` are
+    their means.
     """
     found = [
         _Allocator(coefficients, moments, method, exact_degrees, norms).allocate(n_components) for moments in splits
@@ -143,7 +152,7 @@ def best_allocation(
 
 
 class _Allocator:
-    """The options for one split of the rows."""
+    """The choice of an option for each degree, for one split of the rows."""
 
     def __init__(
         self,
@@ -158,7 +167,7 @@ class _Allocator:
         self._cosines = moments.squared_cosines()
 
     def allocate(self, n_components: int) -> Allocation:
-        """Choose degree by degree, given the choices for the others, until none changes."""
+        """Optimise the option of each degree in turn, given the options of the other degrees, until none changes."""
         options = [list(self._options(degree, n_components)) for degree in range(len(self._coefficients))]
         chosen = [min(of_degree, key=lambda option: option.width) for of_degree in options]
         while True:
@@ -197,10 +206,10 @@ class _Allocator:
                 yield WidthOption(degree, factors[:, :1], k, width, sketched)
 
     def _factors(self, degree: int) -> np.ndarray:
-        """Polynomials p_k (n_powers, n_factors) with ``sum_k p_k(a) p_k(b) = g_j(a b)``, by size.
+        """Polynomials p_k (n_powers, n_factors) with ``sum_k p_k(a) p_k(b) = g_j(a b)`` for degree j, largest first.
 
-        ``g_j(t) = sum_p c_p binom(p, j) t^(p - j)`` is the series around ``t = a b``. Its monomials are rotated to
-        the principal axes of their values at the positions, which vary little: the first factor has most of them.
+        ``g_j(t) = sum_p c_p binom(p, j) t^(p - j)``. Its monomials, evaluated at the sample's positions, are rotated to
+        their principal axes. As positions vary little, the first factor has nearly all of the size.
         """
         if self._norms is not None:
             return self._factors_of_norms(self._norms, degree)
@@ -215,7 +224,7 @@ class _Allocator:
         return monomials @ np.linalg.svd(values, full_matrices=len(values) < len(terms))[2].T
 
     def _factors_of_norms(self, norms: NormSeries, degree: int) -> np.ndarray:
-        """The same where c_p is a sum of products of functions of the norms: polynomials times these functions."""
+        """`_factors` for c_p that are sums of products of functions of the norms: polynomials times these functions."""
         split, n_functions = self._moments.direction is not None, norms.functions.n_functions
         last = len(self._coefficients) - 1
         blocks = []
@@ -230,7 +239,7 @@ class _Allocator:
         return products @ axes[kept].T
 
     def _values(self, n_rows: int) -> np.ndarray:
-        """Powers of the positions (r, n_rows), times the functions of the norms where coefficients depend on them."""
+        """Powers of the positions of the sample rows (r, n_rows), times functions of their norms if there are any."""
         positions = self._moments.positions
         if self._norms is None:
             return np.vander(positions, n_rows, increasing=True)
@@ -244,7 +253,7 @@ class _Allocator:
         return np.square(values @ values.T)
 
     def _sketched(self, degree: int, factors: np.ndarray) -> tuple[Piece, ...]:
-        """The power times factors, as a piece, if there are factors."""
+        """A piece that sketches the whole power times `factors`; empty if there are no factors."""
         if factors.shape[1] == 0:
             return ()
         variance = self._moments.squares**degree * unit_variance(self._method, degree, self._cosines)
@@ -252,7 +261,7 @@ class _Allocator:
         return (Piece(degree, factors, 0, deviation),)
 
     def _remainder(self, degree: int, factors: np.ndarray, k: int) -> Piece:
-        """What k leading directions leave of the power, times factors."""
+        """The piece of the power's remainder outside the k leading directions, times `factors`."""
         inside, outside = self._moments.split(k)
         length = outside * (outside + 2 * inside if degree == 2 else np.ones_like(outside))
         variance = np.multiply.outer(length, length)

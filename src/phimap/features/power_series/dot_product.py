@@ -16,41 +16,41 @@ from phimap.ops import Array
 
 
 class DotProductFeatures(FeatureMap):
-    r"""Features of a kernel with a power series in the inner product, the low degrees carried exactly.
+    r"""Features of a kernel with a power series in the inner product; low degrees are exact, others are sketched.
 
     .. math:: k(x, y) = \sum_j c_j \langle x, y \rangle^j, \qquad c_j \ge 0
 
     or ``|x| |y| f(cos(x, y))``. The constant is one feature and the linear term is x itself; the other degrees are
-    sketched, with widths that give the least variance.
+    sketched, with widths that minimise the variance.
 
     Parameters
     ----------
     kernel : Kernel or None, default=None
         A dot-product kernel; the Gaussian kernel, as ``exp(-|x|^2 / 2) exp(<x, y>) exp(-|y|^2 / 2)`` with rows divided
         by the length scale; or a kernel ``|x| |y| kappa(cos)`` such as NTK or NNGP, to which a polynomial with
-        coefficients that are not negative is fitted. None is ``Polynomial()``.
+        nonnegative coefficients is fitted. None is ``Polynomial()``.
     n_components : int, default=1024
         Output width m.
     method : str, default="polysketch"
         How powers are sketched. ``"polysketch"``: all from one tree. ``"complex-to-real"``: products of entries of
         independent randomised Fourier transforms. ``"tensorsketch"``: convolved count sketches. ``"maclaurin"``:
-        products of projections onto random signs. ``"compact-maclaurin"``: four times as many of these, reduced by
-        SRHT. ``"random-maclaurin"``: the published one, see Notes.
+        products of projections onto random signs. ``"compact-maclaurin"``: four times as many Maclaurin features,
+        reduced by SRHT. ``"random-maclaurin"``: the published algorithm with random degrees, see Notes.
     degree : int or None, default=None
-        Last degree of the series. None is that of a polynomial; for a fitted one the power of two, up to 64, with the
-        least predicted error of fit and sketches together; else where the remainder of the series falls below a
-        thousandth of the largest row's kernel with itself, at most 32.
+        Last degree of the series. None chooses: for a polynomial kernel its degree; for a fitted polynomial the power
+        of two, up to 64, with the least predicted error of fit and sketches together; for other kernels the degree, at
+        most 32, at which the remainder of the series is a thousandth of the largest ``k(x, x)``.
     exact_degrees : tuple of int, default=(0, 1)
-        Degrees carried exactly. One of them is carried as a whole where its monomials take at most a quarter of
-        `n_components`; beyond that, as far as it pays by the predicted error, and not at all where `n_components` has
-        no room for it (below d + 2 for the linear term). Degree 0 always has its feature if there are features enough.
+        Degrees to represent exactly. A degree is fully exact if its monomials take at most a quarter of
+        `n_components`. If they take more, it is exact only as far as this lowers the predicted error, and if they fit
+        (d + 2 features for the linear term). Degree 0 has its own feature unless the width is too small for all terms.
     adaptive : bool, default=True
-        Use moments of the data in `fit`, see Notes. Without them rows are taken for orthogonal unit vectors, and the
-        map depends on the data's width alone.
+        Use moments of the data in `fit`, see Notes. If False, rows are assumed to be orthogonal unit vectors, and the
+        map depends only on the number of inputs.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
@@ -68,36 +68,37 @@ class DotProductFeatures(FeatureMap):
     .. math:: f(\langle x, y \rangle) = \sum_j g_j(a b) \langle u, v \rangle^j, \qquad
               g_j(t) = \sum_{p \ge j} c_p \binom{p}{j} t^{p - j}.
 
-    Every ``g_j`` is a sum of products of polynomials of a and of b, and its first such product has nearly all of it.
-    So ``j = 0`` takes a few exact features, and the sketches see u, which is short and nearly orthogonal to v. Of
-    ``j = 1`` and 2 the monomials of the leading principal coordinates are exact; with r what they leave of u, the
-    remainder is ``<r, s>``, and ``<r, s> <u', v'>`` with ``u' = u + (sqrt(2) - 1) (u - r)``. Whether to split, how many
-    directions to take and how wide each sketch is follow from the least predicted error
-    ``(sum_i s_i)^2 / m``, s_i the standard deviation of piece i with one feature over pairs of rows, at widths in
-    proportion to s_i. All of this only chooses: the map is unbiased for the series at any rows, whatever `fit` saw.
+    Every ``g_j`` is a sum of products of a polynomial of a and a polynomial of b; the first product has nearly all of
+    its size. Degree ``j = 0`` therefore takes a few exact features. Sketches are applied to u, which is short and
+    nearly orthogonal to v. For ``j = 1`` and 2 the monomials of the leading principal coordinates are exact. With r the
+    part of u outside these directions, and s that of v, the remainders are ``<r, s>`` and ``<r, s> <u', v'>`` with
+    ``u' = u + (sqrt(2) - 1) (u - r)``. The predicted mean square error is ``(sum_i s_i)^2 / m``, for s_i the standard
+    deviation of sketch i with one feature over pairs of rows, and widths proportional to s_i. `fit` chooses the split,
+    the number of directions and the widths to minimise it. The map is unbiased for the series at any rows, whatever
+    the data in `fit`.
 
     **Random degrees.** With ``method="random-maclaurin"`` each feature is a product of N projections onto independent
-    random signs, N drawn with a chance q_n in proportion to ``2^-(n + 1)`` among the degrees that have a coefficient
-    and no exact features; its weight is ``sqrt(c_N / (q_N m))``. Rows are not split, and a degree of `exact_degrees` is
-    exact where its monomials take at most a quarter of the features. The variance is ``(sum_n c_n^2 v^n / q_n - f(<x,
-    y>)^2) / m`` with ``v = |x|^2 |y|^2 + 2 <x, y>^2 - 2 sum_i x_i^2 y_i^2``, where shares of fixed widths have the
-    ``c_n^2 (v^n - <x, y>^(2 n)) / m_n`` alone: the draw of the degree adds to it.
+    random signs, with weight ``sqrt(c_N / (q_N m))``. N is random with probabilities q_n proportional to
+    ``2^-(n + 1)`` among the degrees with a positive coefficient and without exact features. Rows are not split, and a
+    degree of `exact_degrees` is exact if its monomials take at most a quarter of the features. The variance is
+    ``(sum_n c_n^2 v^n / q_n - f(<x, y>)^2) / m`` with ``v = |x|^2 |y|^2 + 2 <x, y>^2 - 2 sum_i x_i^2 y_i^2``. With
+    fixed widths m_n it would be the sum of ``c_n^2 (v^n - <x, y>^(2 n)) / m_n``: random degrees add variance.
 
-    **Error.** Unbiased for polynomials; else up to the terms beyond `degree`, or the error of the fitted polynomial.
-    For the Gaussian kernel it gains over `FourierFeatures` at wide length scales and in high dimension only, and fails
-    where ``|x| / length_scale`` exceeds about 4, of which it warns. The guide's page on dot-product kernels has what
-    was measured.
+    **Error.** Unbiased for polynomials; otherwise the bias is the sum of the terms beyond `degree`, or the error of the
+    fitted polynomial. For the Gaussian kernel it has less error than `FourierFeatures` only for large length scales
+    and in high dimension. It fails, with a warning, if ``|x| / length_scale`` exceeds about 4. Measurements are on the
+    guide's page on dot-product kernels.
 
-    **Cost.** ``fit``: two subspace iterations on the sample and some 100 means over 256 x 256 pairs of rows.
-    ``transform``: per row O(d k) for k directions, and for ``"polysketch"`` a transform of length d and a few of length
-    1024 at most, plus O(m). Sparse rows: with ``method="polysketch"``, where d is above 8 m and at most one entry in 16
-    of the sample is not zero, nothing is split, and every leaf of the tree hashes the rows by a `CountSketch` of its
-    own: O(nnz) a leaf, and 16 d bytes of memory for each. Narrower rows are written out tile by tile, at O(d) a row.
-    The same values get the same map, dense or CSR.
+    **Cost.** ``fit``: two subspace iterations on the sample and about 100 means over 256 x 256 pairs of rows.
+    ``transform``, per row: O(d k) for k directions, and for ``"polysketch"`` a transform of length d and a few of
+    length at most 1024, plus O(m). Sparse rows are never made dense if ``method="polysketch"``, d exceeds 8 m and at
+    most one entry in 16 of the sample is nonzero: rows are then not split, and every leaf of the tree hashes them by
+    its own `CountSketch`, in O(nnz) per leaf and with 16 d bytes of memory each. Otherwise sparse rows are made dense
+    tile by tile, in O(d) per row. Dense and CSR input with the same values gives the same map.
 
-    **Differs from the source in** the exact terms and the split; in widths by predicted variance in place of random
-    degrees (maclaurin); in signs from Hadamard transforms in place of independent ones (maclaurin); in a law of the
-    degrees that leaves out those without a feature (random-maclaurin).
+    **Differs from the source in** the exact terms and the split; in widths by predicted variance instead of random
+    degrees (maclaurin); in signs from Hadamard transforms instead of independent ones (maclaurin); in probabilities
+    that are 0 for degrees with a zero coefficient or exact features (random-maclaurin).
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Draws of the terms of a power series, as its features are allocated."""
+"""Drawing the terms of a power series for a given allocation of features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phimap.sketches.signs import fair_signs
 
 
 def draw_terms(allocation: Allocation, method: str, rng: np.random.Generator) -> tuple[SeriesTerm, ...]:
-    """Draw the terms of a map, as many features in all as the allocation has."""
+    """Draw the terms of a map, with `allocation.n_components` features in total."""
     if not np.isfinite(allocation.predicted_error()):
         return _scattered_terms(allocation, method, rng)
     remainder_rng, power_rng = rng.spawn(2)
@@ -49,13 +49,13 @@ def _exact_terms(option: WidthOption, moments: RowMoments) -> Iterator[SeriesTer
 def _power_terms(
     drawn: Sequence[tuple[Piece, int, float]], allocation: Allocation, method: str, rng: np.random.Generator
 ) -> list[SeriesTerm]:
-    """Sketches of whole powers: of each piece its width, and the width that it would have on average."""
+    """Sketches of whole powers. `drawn` holds each piece, its width, and the expected width, for unbiased weights."""
     if not drawn:
         return []
     sketch_rng, sign_rng = rng.spawn(2)
     polynomials = []
     for piece, width, share in drawn:
-        # Random signs between the factors, a set for each feature: what they mix has mean zero.
+        # Each feature sums the factors with its own random signs, so that cross terms have mean zero.
         signs = fair_signs(sign_rng, (piece.polynomials.shape[1], width))
         polynomials.append(piece.polynomials @ signs * (width / share) ** 0.5)
     degrees, widths = [piece.degree for piece, _, _ in drawn], [width for _, width, _ in drawn]
@@ -65,16 +65,16 @@ def _power_terms(
 
 
 def _scattered_terms(allocation: Allocation, method: str, rng: np.random.Generator) -> tuple[SeriesTerm, ...]:
-    """Terms where there are fewer features than parts: chance decides which get them, and the mean stays the kernel.
+    """Terms if there are fewer features than pieces: features are assigned to pieces at random, without bias.
 
-    By systematic sampling a part with a share q < 1 of a feature gets one with probability q, and weighs ``1 / q``.
+    By systematic sampling, a piece with a share q < 1 of a feature gets one with probability q and weight ``1 / q``.
     """
     shift_rng, power_rng = rng.spawn(2)
     constant = allocation.options[0].exact
     pieces = [Piece(0, constant, 0, float(np.square(constant).sum())), *allocation.pieces]
     pieces = [piece for piece in pieces if piece.polynomials.shape[1]]
     deviations = np.array([piece.standard_deviation for piece in pieces])
-    # No part may have the probability 0, whatever the sample of rows says of it.
+    # Every piece needs a positive probability, even if its variance is 0 on the row sample.
     deviations += max(deviations.mean(), 1.0) / 64
     shares = allocation.n_components * deviations / deviations.sum()
     ends = np.floor(np.cumsum(shares) + shift_rng.random()).astype(int)

@@ -1,4 +1,4 @@
-"""Moments of a sample of rows: what the variance of a sketched power series depends on."""
+"""Moments of a sample of rows, which determine the variance of a sketched power series."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scipy import sparse
 from phimap.features.power_series.row_sample import spaced_rows
 from phimap.ops import single_threaded_blas
 
-# Rows whose pairs the variances are averaged over.
+# Most rows over whose pairs variances are averaged.
 _PAIR_ROWS = 256
-# Rows from which on the principal directions are computed from others.
+# With at least this many rows, principal directions and variances are computed from different rows.
 _LEAST_SPLIT = 8
-# Principal directions at most.
+# Maximum number of principal directions.
 _MOST_DIRECTIONS = 128
 
 
@@ -25,14 +25,15 @@ class RowMoments:
     ----------
     n_features : int
     known : bool
-        Whether they are from data; else they are those of orthogonal unit rows.
+        Whether the moments are from data; if not, they are those of orthogonal unit rows.
     direction : ndarray of shape (d,) or None
-        The unit vector e; without it u = x and a = 1.
+        The unit vector e; None means that rows are not split: u = x and a = 1.
     basis : ndarray of shape (d, k)
         Leading principal directions of the orthogonal parts.
     chosen : ndarray of shape (r,)
-        Numbers of the rows that what follows is of.
+        Indices of the sample rows to which `positions`, `products` and `squares` refer.
     positions : ndarray of shape (r,)
+        Positions a of the rows.
     products, squares : ndarrays of shape (r, r)
         ``<u, v>`` and ``|u|^2 |v|^2`` for pairs of rows.
     """
@@ -47,11 +48,12 @@ class RowMoments:
         chosen = spaced_rows(n_rows, _PAIR_ROWS)
         others = np.ones(n_rows, dtype=bool)
         if known and n_rows >= _LEAST_SPLIT:
-            # The directions are judged by rows that they were not computed from: few rows span all of themselves.
+            # Evaluate the directions on other rows than those they are computed from: a few rows lie almost entirely
+            # within their own principal directions.
             chosen = spaced_rows(n_rows, min(_PAIR_ROWS, n_rows // 2))
             others[chosen] = False
         self.basis = np.empty((rows.shape[1], 0))
-        # Coordinates along dense directions would cost more than the entries that sparse rows have.
+        # For sparse rows, projecting onto dense directions would cost more than the whole sketch.
         if known and not sparse.issparse(rows):
             self.basis = _principal(orthogonal[others], _MOST_DIRECTIONS)
         self.chosen, self.positions = chosen, positions[chosen]
@@ -65,33 +67,33 @@ class RowMoments:
 
     @classmethod
     def of_rows(cls, rows: Any) -> list[Self]:
-        """Of rows (r, d) of data: as they are, and split along the direction of their mean; CSR only as they are."""
+        """Moments of rows (r, d), without a split and split along the direction of their mean; CSR is never split."""
         if sparse.issparse(rows):
             return [cls(rows, rows.shape[1], None, known=True)]
         mean = rows.mean(axis=0)
         length = np.linalg.norm(mean)
         directions = [None, mean / length] if length > 0 else [None]
-        # Threads would cost several times what these small products take.
+        # Starting threads would take several times as long as these small products.
         with single_threaded_blas():
             return [cls(rows, rows.shape[1], direction, known=True) for direction in directions]
 
     @classmethod
     def unknown(cls, n_features: int) -> Self:
-        """Of data of which nothing is known."""
+        """Moments that assume orthogonal unit rows, for unknown data."""
         return cls(np.eye(2), n_features, None, known=False)
 
     def standard_deviation(self, *factors: np.ndarray) -> float:
-        """Root of the mean over pairs of distinct rows of a variance: a product of arrays that broadcast to (r, r)."""
+        """Root of the mean, over pairs of distinct rows, of a variance given as factors that broadcast to (r, r)."""
         values = np.broadcast_to(prod_of(factors), self.products.shape)
         return float(np.sqrt(max(values[self._pairs].mean(), 0.0)))
 
     def squared_cosines(self) -> np.ndarray:
-        """Of the orthogonal parts (r, r); 0 where one is zero."""
+        """Squared cosines (r, r) between the orthogonal parts of pairs of rows; 0 if one part is zero."""
         zero = np.zeros_like(self.products)
         return np.minimum(np.divide(self.products**2, self.squares, out=zero, where=self.squares > 0), 1.0)
 
     def split(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Squared norms (r,) of the orthogonal parts within the first k principal directions, and outside."""
+        """Squared norms (r,) of the orthogonal parts inside, and outside, the span of the first k directions."""
         total = self.products.diagonal()
         inside = np.minimum(self._inside[:, k], total)
         return inside, total - inside
@@ -106,13 +108,13 @@ def prod_of(factors: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def _principal(rows: np.ndarray, k: int) -> np.ndarray:
-    """The leading right singular vectors (d, k) of rows, by subspace iteration from fixed vectors.
+    """The leading right singular vectors (d, k) of rows, approximated by subspace iteration from fixed vectors.
 
-    Any orthonormal basis gives an unbiased map; this one a small error.
+    The map is unbiased for any orthonormal basis; the approximation affects only its variance.
     """
     k = min(k, *rows.shape)
     basis = np.random.default_rng(0).standard_normal((rows.shape[1], min(k + 8, rows.shape[1])))
-    # A third pass would add a thousandth of what the directions hold.
+    # A third iteration would increase the captured energy by only a thousandth.
     for _ in range(2):
         basis = np.linalg.qr(rows.T @ (rows @ basis))[0]
     projected = rows @ basis

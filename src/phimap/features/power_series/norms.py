@@ -1,11 +1,11 @@
-r"""Series of kernels that depend on the norms: powers of the cosine with factors that are functions of the norm.
+r"""Series of kernels that depend on norms and angle: powers of the cosine, with functions of the norms as factors.
 
-A kernel of norms and angle is ``k(x, y) = (|x| |y|)^p sum_j M_j(|x|, |y|) cos^j``, with M_j a kernel of norms. Through
-nodes r_1, ..., r_Q of the norm and their Lagrange polynomials l,
+Such a kernel is ``k(x, y) = (|x| |y|)^p sum_j M_j(|x|, |y|) cos^j``, where each M_j is a kernel of the two norms. It is
+interpolated between nodes r_1, ..., r_Q of the norm with Lagrange polynomials l:
 
 .. math:: M_j(r, s) \approx \sum_{a, b} l_a(r)\, M_j(r_a, r_b)\, l_b(s) = \sum_i g_{ji}(r)\, g_{ji}(s)
 
-is positive semidefinite where the matrices of the M_j at the nodes are, and the ``g_ji`` are polynomials.
+The interpolant is positive semidefinite if the matrices of the M_j at the nodes are, and the ``g_ji`` are polynomials.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from phimap.kernels.geometry import row_norms
 from phimap.ops import Array, Ops, host, single_threaded_blas
 from phimap.records import Record, of_number
 
-# Nodes of the norm: the first of these numbers at which interpolation errs by less than the tolerance, relative to the
-# root of the kernel of both rows with themselves.
+# Numbers of nodes that are tried: the first with an interpolation error below the tolerance is used. The error is
+# relative to ``sqrt(k(x, x) k(y, y))``.
 _NODES, _TOLERANCE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), 1e-4
 _MOST_NODES = 64
-# Norms that fits are judged at, of which some decide which powers serve, and the least share of a power that does.
+# Number of norms at which the fit is evaluated (called judges); how many of the judges select the powers of the cosine;
+# least share of the coefficient of a selected power.
 _JUDGES, _SUPPORTS, _LEAST_COEFFICIENT = 20, 5, 1e-6
-# Weight of the nodes of the norm beside the norms of the sample, so that others are not forgotten.
+# Weight of errors at the nodes relative to errors at the sample's norms, so that the fit covers the whole interval.
 _ELSEWHERE = 0.1
-# Norms and cosines that interpolation is tested at.
+# Number of norms, and the cosines, at which the interpolation error is measured.
 _TESTED, _COSINES = 9, np.array([-1.0, -0.5, 0.0, 0.5, 0.9, 1.0])
-# Norms of rows to come are up to this many times those of the sample, and without one up to so many times the root of
-# the number of features.
+# Assumed largest norm of new rows: `_MARGIN` times the largest of the sample; without a sample `_REACH` * sqrt(d).
 _MARGIN, _REACH = 1.1, 4.0
-# Fits that are remembered, of a few megabytes each: maps of one data set differ in width or in seed.
+# Number of cached fits, of a few megabytes each: maps on the same data that differ in width or seed share one.
 _REMEMBERED = 4
-# Factors below this share of the largest matrix's trace are rounding.
+# Eigenvalues below this share of the largest matrix's trace are rounding errors.
 _ROUNDING = 1e-10
 
 
 @dataclass(frozen=True)
 class NormFunctions(Record):
-    """Chebyshev polynomials of ``(r - c) / (r + c)`` for a norm r, scaled to an interval; beyond it they are constant.
+    """Chebyshev polynomials of ``(r - c) / (r + c)`` for a norm r, scaled to an interval; constant outside of it.
 
     Attributes
     ----------
     centre : float
         The norm c.
     low, high : float
-        The interval, within [-1, 1].
+        Ends of the interval of ``(r - c) / (r + c)``, within [-1, 1].
     n_functions : int
-        Polynomials of the degrees 0, ..., Q - 1.
+        Number Q of polynomials, of degrees 0, ..., Q - 1.
     """
 
     centre: float = field(metadata=of_number(above=0))
@@ -61,11 +61,11 @@ class NormFunctions(Record):
     n_functions: int = field(metadata=of_number(least=1, most=_MOST_NODES))
 
     def requirements(self):
-        """The interval is not empty."""
+        """Conditions on a record read from a file, see `Record.requirements`."""
         yield self.low < self.high, "an interval of norms"
 
     def columns(self, ops: Ops, norms: Array) -> Array:
-        """The functions (r, Q) of norms (r,)."""
+        """Values (r, Q) of the functions at norms (r,)."""
         places = (norms - self.centre) / (norms + self.centre)
         places = ((places - 0.5 * (self.low + self.high)) * (2.0 / (self.high - self.low))).clip(-1.0, 1.0)
         out = ops.empty((norms.shape[0], self.n_functions))
@@ -77,7 +77,7 @@ class NormFunctions(Record):
         return out
 
     def nodes(self) -> np.ndarray:
-        """The norms (Q,) of Chebyshev's nodes."""
+        """The norms (Q,) at the Chebyshev nodes."""
         places = np.cos(np.pi * (np.arange(self.n_functions) + 0.5) / self.n_functions)
         places = 0.5 * (self.low + self.high) + 0.5 * (self.high - self.low) * places
         return self.centre * (1.0 + places) / (1.0 - places)
@@ -85,19 +85,21 @@ class NormFunctions(Record):
 
 @dataclass(frozen=True)
 class NormSeries:
-    """Coefficients of the powers of the cosine, and for each degree the functions of the norm that it comes with.
+    """A fitted series: coefficients of the powers of the cosine, and the functions of the norm that multiply them.
 
     Attributes
     ----------
     functions : NormFunctions
+        Basis of the functions of the norm.
     coefficients : ndarray of shape (J + 1,)
-        Means over the norms of the sample.
+        Mean coefficient of each power over the norms of the sample.
     factors : tuple of ndarray of shape (Q, n_factors)
-        For each degree the g_ji in the functions, divided by the root of the coefficient; none where it is 0.
+        For each degree the g_ji in the basis `functions`, divided by the root of the coefficient; no columns if the
+        coefficient is 0.
     values : ndarray of shape (n_rows, Q)
-        The functions at the norms of rows of the sample, times what these rows weigh in errors.
+        Values of the basis at the norms of the sample rows, times the weights of these rows in errors.
     fit_error : float
-        Root mean square, over pairs of norms and cosines, of what the series errs by.
+        Root mean square error of the series over pairs of norms and cosines.
     """
 
     functions: NormFunctions
@@ -108,17 +110,17 @@ class NormSeries:
 
 
 class NormFit:
-    """Fits of a kernel by powers of the cosine, over the norms of a sample."""
+    """Fits of a kernel by powers of the cosine and functions of the norms, for the norms of a sample."""
 
     @classmethod
     def of(
         cls, kernel: RotationInvariantKernel, n_features: int, rows: Any = None, cosines: np.ndarray | None = None
     ) -> NormFit:
-        """The fit for rows of a sample, or for unknown ones: the same as before where kernel, norms and cosines are."""
+        """The fit for sample rows, or for unknown rows; cached by kernel, norms and cosines."""
         norms = None if rows is None else row_norms(rows)
         options = tuple(sorted(kernel.get_params(deep=False).items()))
         if not all(isinstance(value, str | int | float) for _, value in options):
-            # A function may give other values in a second call.
+            # Do not cache kernels with function parameters, whose values may change between calls.
             return cls(kernel, n_features, norms, cosines)
         known = (None if numbers is None else np.asarray(numbers, np.float64).tobytes() for numbers in (norms, cosines))
         return _fit_of(type(kernel), options, n_features, *known)
@@ -131,9 +133,9 @@ class NormFit:
         cosines: np.ndarray | None = None,
     ):
         power = kernel.norm_power
-        assert power is not None  # others have no such series
+        assert power is not None  # other kernels have no such series
         self._kernel, self._power = kernel, power
-        # Unknown norms: between 1, of rows that were divided by them, and the root of d, of standardised columns.
+        # Guess for unknown norms: between 1 (normalised rows) and sqrt(d) (standardised columns).
         known = norms is not None
         norms = norms if known else np.full(2, n_features**0.25)
         positive = norms[norms > 0]
@@ -142,16 +144,16 @@ class NormFit:
         if known and positive.size:
             low, high = positive.min() / _MARGIN, positive.max() * _MARGIN
         if power == 0:
-            # Such a kernel is not 0 at rows of zeros.
+            # With power 0 the kernel does not vanish at zero rows, so that the interval must contain norm 0.
             low = 0.0
         ends = ((low - centre) / (low + centre), (high - centre) / (high + centre))
-        # Errors count as they do in a kernel matrix, those of long rows more; where no norm is known they count alike.
+        # Weight errors as in a kernel matrix, where rows of large norm count more; equally if the norms are unknown.
         self._weight = power if known else 0
         self._judges = np.quantile(positive if positive.size else [centre], (np.arange(_JUDGES) + 0.5) / _JUDGES)
         if not known:
             places = ends[0] + (ends[1] - ends[0]) * (np.arange(_JUDGES) + 0.5) / _JUDGES
             self._judges = centre * (1.0 + places) / (1.0 - places)
-        # Between the ends, where the kernel may have no value: at a norm of 0.
+        # Interior points only, as the kernel may be undefined at norm 0.
         tested = np.linspace(low, high, _TESTED + 2)[1:-1]
         for n_nodes in _NODES:
             self.functions = NormFunctions(centre, float(ends[0]), float(ends[1]), n_nodes)
@@ -164,7 +166,10 @@ class NormFit:
         self._found: dict[int, NormSeries] = {}
 
     def of_degree(self, degree: int) -> NormSeries:
-        """The series of powers up to a degree: those that serve some of the norms, with matrices fitted to all."""
+        """The fitted series up to a degree.
+
+        Powers are selected at some of the norms; their matrices M_j are fitted to all norms.
+        """
         if degree not in self._found:
             self._found[degree] = self._fitted(degree)
         return self._found[degree]
@@ -180,7 +185,7 @@ class NormFit:
         to_nodes = np.linalg.inv(self.functions.columns(host(), nodes))
         metric = self._metric(self.functions.columns(host(), self._judges) @ to_nodes)
         values = np.einsum("ia,abk,jb->ijk", metric, self._at_nodes, metric, optimize=True)
-        # Hundreds of small eigenproblems: threads would wait for each other most of the time.
+        # Hundreds of small eigenproblems: threads would mostly wait for each other.
         with single_threaded_blas():
             matrices = semidefinite_fit(self._places[:, None] ** powers, values, self._weights)
         back = to_nodes @ np.linalg.inv(metric)
@@ -191,28 +196,28 @@ class NormFit:
             kept = eigenvalues > least
             factors[power] = back @ (axes[:, kept] * np.sqrt(eigenvalues[kept]))
         columns = self.functions.columns(host(), self._judges)
-        # The factors of a degree are divided by what it holds on average.
+        # Normalise the factors of each degree by its mean coefficient.
         shares = np.array([np.square(columns @ factor).sum(axis=1).mean() for factor in factors])
         factors = [factor / share**0.5 if share else factor for factor, share in zip(factors, shares, strict=True)]
         return NormSeries(self.functions, shares, tuple(factors), self._values, self._fit_error(shares, factors))
 
     def _metric(self, lagrange: np.ndarray) -> np.ndarray:
-        """R (Q, Q) with ``|R E R^T|`` the size of an error E at the nodes, mostly at the norms of the sample.
+        """Matrix R (Q, Q) such that ``|R E R^T|`` is the size of an error E (Q, Q) given at the nodes.
 
-        `lagrange` (r, Q) gives values at the judges from those at the nodes.
+        Most of the weight is on errors at the norms of the sample. `lagrange` (r, Q) interpolates from nodes to judges.
         """
         at_judges = lagrange * self._sizes(self._judges)[:, None] / len(lagrange) ** 0.5
         at_nodes = _ELSEWHERE * np.diag(self._sizes(self.functions.nodes())) / lagrange.shape[1] ** 0.5
         return np.linalg.qr(np.concatenate([at_judges, at_nodes]))[1]
 
     def _sizes(self, norms: np.ndarray) -> np.ndarray:
-        """The weights (n,) of rows of these norms."""
+        """Weights (n,) in errors of rows with these norms."""
         return (norms / self.functions.centre) ** self._weight
 
     def _at_pairs(self, norms: np.ndarray, cosines: np.ndarray) -> np.ndarray:
-        """The kernel (n (n + 1) / 2, k) of pairs of norms (n,), row by row of the upper triangle, and cosines (k,).
+        """Kernel values (n (n + 1) / 2, k) at pairs of norms (n,) and cosines (k,), divided by ``(|x| |y|)^p``.
 
-        It is divided by the power of the norms.
+        Pairs are in the order of the rows of an upper triangle.
         """
         first, second = np.triu_indices(norms.size)
         x, y = norms[first][:, None], norms[second][:, None]
@@ -237,7 +242,7 @@ class NormFit:
         weights = np.prod(self._sizes(self._judges)[np.array([first, second])], axis=0)
         error = self._at_judges * weights[:, None]
         error -= (matrices.T * coefficients[powers]) @ self._places ** powers[:, None]
-        # Pairs of two judges count twice.
+        # Pairs of two different judges count twice, as only the upper triangle is stored.
         counts = np.where(first == second, 1.0, 2.0) / len(self._judges) ** 2
         distances = np.sqrt(counts @ np.square(error, out=error))
         return root_mean_square(lambda _: distances, self._cosines)
@@ -251,13 +256,13 @@ def _fit_of(
     norms: bytes | None,
     cosines: bytes | None,
 ) -> NormFit:
-    """The fit of a kernel with such parameters, for norms and cosines in float64."""
+    """`NormFit` with hashable arguments, for the cache: `norms` and `cosines` are the bytes of float64 arrays."""
     known = (None if numbers is None else np.frombuffer(numbers) for numbers in (norms, cosines))
     return NormFit(kernel(**dict(options)), n_features, *known)
 
 
 def _mirrored(pairs: np.ndarray) -> np.ndarray:
-    """Symmetric matrices (n, n, k) of the rows (n (n + 1) / 2, k) of their upper triangles."""
+    """Symmetric matrices (n, n, k) from their upper triangles (n (n + 1) / 2, k)."""
     n = int((2 * len(pairs)) ** 0.5)
     whole = np.empty((n, n, pairs.shape[1]))
     first, second = np.triu_indices(n)

@@ -1,4 +1,4 @@
-"""Sketches of several tensor powers side by side: the interchangeable part of a map of a power series."""
+"""Sketches of tensor powers, by any of the methods of `DotProductFeatures`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from phimap.sketches.srht import SRHTRecord
 
 @dataclass(frozen=True)
 class StackedRecord(MapRecord):
-    """Maps of the same rows side by side.
+    """Several maps of the same rows, with their features side by side.
 
     Attributes
     ----------
     parts : tuple of MapRecord
+        The maps.
     """
 
     parts: tuple[MapRecord, ...]
@@ -64,7 +65,7 @@ class StackedRecord(MapRecord):
 
 @dataclass(frozen=True)
 class ReducedRecord(MapRecord):
-    """A wide map whose features are reduced by a sketch."""
+    """A wide map whose features are reduced to fewer by a sketch."""
 
     wide: MapRecord
     reduction: SRHTRecord
@@ -90,11 +91,11 @@ class ReducedRecord(MapRecord):
         self.reduction.apply(ops, features, out, first)
 
 
-# Width of the inner nodes of a tree, whose error counts times the square of the cosine: so many times this square
-# times the width of the widest output, but not less than the second number.
+# Width of the inner nodes of a tree: `_INNER_SHARE` times the squared cosine of two rows times the largest output
+# width, but at least `_INNER_WIDTH`. The error of inner nodes is proportional to the squared cosine.
 _INNER_SHARE = 4
 _INNER_WIDTH = 1024
-# Features that compact Maclaurin maps draw for each that they keep.
+# Features that compact Maclaurin maps draw for each feature that they keep.
 _OVERSAMPLING = 4
 
 
@@ -108,7 +109,7 @@ def _tensor_sketch(n_features: int, degree: int, width: int, rng: np.random.Gene
     return TensorSketch(width, degree=degree).sample(n_features, rng)
 
 
-# Draws of the sketch of one power: (n_features, degree, width, generator) -> record.
+# Functions that draw the sketch of one power: (n_features, degree, width, generator) -> record.
 _SINGLE: dict[str, Callable[[int, int, int, np.random.Generator], MapRecord]] = {
     "tensorsketch": _tensor_sketch,
     "maclaurin": MaclaurinRecord.draw,
@@ -127,9 +128,9 @@ def draw_powers(
     squared_cosine: float,
     rng: np.random.Generator,
 ) -> MapRecord:
-    """Draw sketches of the tensor powers of these degrees, ascending, with these widths, side by side.
+    """Draw sketches of the tensor powers of `degrees` (ascending), with `widths`, side by side.
 
-    `squared_cosine` is that of two rows on average.
+    `squared_cosine` is the mean squared cosine of pairs of rows.
     """
     if method == "polysketch":
         return _draw_tree(n_features, degrees, widths, squared_cosine, rng)
@@ -148,10 +149,10 @@ def draw_powers(
 def _draw_tree(
     n_features: int, degrees: Sequence[int], widths: Sequence[int], squared_cosine: float, rng: np.random.Generator
 ) -> MapRecord:
-    """All powers from one tree; the first power, which needs none, by SRHT.
+    """Sketches of all powers above 1 from one tree, and of the first power by SRHT.
 
-    Rows that are wide for the tree are hashed, for each leaf and for the first power anew, in the time of their
-    nonzeros.
+    Rows that are wide compared with the tree are hashed instead, separately for each leaf and for the first power, in
+    O(nnz) time.
     """
     linear_rng, tree_rng = rng.spawn(2)
     higher = {degree: width for degree, width in zip(degrees, widths, strict=True) if degree > 1}
@@ -168,10 +169,11 @@ def _draw_tree(
 
 
 def unit_variance(method: str, degree: int, squared_cosine: np.ndarray) -> np.ndarray:
-    """About m times the variance of a sketch with m features of the power of unit vectors, for each squared cosine.
+    """Approximate variance of a sketch with one feature of a power of unit vectors, for each squared cosine.
 
-    ``(1 + c s^2)^j - s^(2 j)`` for products of j factors: c = 2 with real signs, 1 with complex samples. In a tree
-    the error of a product is one more sketch of it, whose size the number of factors does not change.
+    It is ``(1 + c s^2)^j - s^(2 j)`` for products of j factors and a cosine s, with c = 2 for real signs and 1 for
+    complex samples. For a tree it is ``1 + s^(2 j)``, whatever the number of factors. With m features it is divided by
+    m.
     """
     if method == "polysketch":
         return 1 + squared_cosine**degree

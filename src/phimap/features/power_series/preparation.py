@@ -1,4 +1,4 @@
-"""How a kernel becomes a power series of the inner products of prepared rows."""
+"""Conversion of a kernel to a power series in the inner products of prepared rows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from phimap.kernels import DotProductKernel, Exponential, Gaussian, Kernel, Poly
 from phimap.kernels.expansion import checked_coefficients
 from phimap.kernels.geometry import squared_norms
 
-# Degrees of an infinite series: until its remainder is below this share of the largest row's kernel with itself.
+# An infinite series is truncated when its remainder is below this share of the largest ``k(x, x)``, or at this degree.
 _TRUNCATION, _MOST_DEGREE = 1e-3, 32
 
 
 @dataclass(frozen=True)
 class SeriesPreparation:
-    """How a kernel becomes a power series of the inner products of prepared rows.
+    """A kernel, and the preparation of rows for which it is a power series in their inner products.
 
     Attributes
     ----------
     kernel : Kernel
+        The kernel.
     weight, shift, scale : see SeriesRecord
     """
 
@@ -34,7 +35,7 @@ class SeriesPreparation:
 
     @classmethod
     def of(cls, kernel: Kernel, n_features: int, sample: RowSample | None) -> SeriesPreparation:
-        """For a kernel, and a sample of the data where it may be used."""
+        """The preparation for a kernel; `sample` is None if the map must not depend on the data."""
         if isinstance(kernel, Gaussian):
             shift = None if sample is None or sample.is_sparse else sample.rows.mean(axis=0)
             return cls(kernel, "gaussian", shift, np.ones(n_features) * kernel._inverse_length_scale(n_features))
@@ -51,7 +52,7 @@ class SeriesPreparation:
         )
 
     def rows(self, sample: RowSample) -> Any:
-        """Prepared rows (r, d), dense or CSR as the sample is."""
+        """The prepared rows (r, d) of a sample; CSR if the sample is."""
         if self.weight in ("norm", "unit"):
             return sample.unit_rows
         rows = sample.rows
@@ -62,16 +63,16 @@ class SeriesPreparation:
         return rows
 
     def coefficients(self, degree: int | None, rows: Any, n_features: int) -> np.ndarray:
-        """Coefficients (J + 1,) of the series, up to a degree or up to one that suffices for these prepared rows."""
+        """Coefficients (J + 1,) of the series up to `degree`; None chooses a sufficient degree for prepared `rows`."""
         kernel = Exponential() if isinstance(self.kernel, Gaussian) else self.kernel
-        assert isinstance(kernel, DotProductKernel)  # others are fitted
+        assert isinstance(kernel, DotProductKernel)  # other kernels are fitted instead
         if degree is not None:
             return checked_coefficients(kernel, degree, n_features)
         if isinstance(kernel, Polynomial):
             return checked_coefficients(kernel, kernel.degree, n_features)
         if isinstance(kernel, Taylor):
             return checked_coefficients(kernel, np.size(kernel.coefficients) - 1, n_features)
-        # Twice the degrees, so that the remainder beyond the last one is seen.
+        # Compute twice as many degrees, to estimate the remainder beyond the last one.
         coefficients = checked_coefficients(kernel, 2 * _MOST_DEGREE, n_features)
         radius = 1.0 if rows is None else float(squared_norms(rows).max())
         with np.errstate(divide="ignore"):

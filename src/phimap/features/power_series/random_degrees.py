@@ -1,4 +1,4 @@
-"""Random Maclaurin features as they were published: each feature is one power of the series, drawn at random."""
+"""Random Maclaurin features as published: each feature is a sketch of one power, whose degree is random."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from phimap.sketches.signs import fair_factors
 RANDOM_DEGREES = "random-maclaurin"
 """The name of the method."""
 
-# Degree n has a chance in proportion to this number to the power -(n + 1): that of the source.
+# Degree n is drawn with a probability proportional to this number to the power -(n + 1), as in the source.
 _BASE = 2.0
-# Degree of a polynomial fitted to a function of the cosine, where none is given: that of `NTKSketch`.
+# Default degree of a polynomial fitted to a function of the cosine, as in `NTKSketch`.
 _FITTED_DEGREE = 8
-# A degree is exact where its monomials take at most one feature in so many.
+# A degree is exact only if its monomials take at most one in this many of all features.
 _LARGE = 4
 
 
 @dataclass(frozen=True)
 class RandomDegreesRecord(MapRecord):
-    """Products of projections onto independent random signs, each feature with a number of factors of its own.
+    """Products of projections onto independent random signs; the number of factors differs between features.
 
     Attributes
     ----------
     matrix : ndarray of shape (n_features, n_factors)
-        The signs: those of the first factors of all features, then those of the second factors, and so on.
+        The signs: first factors of all features, then second factors of the features that have one, and so on.
     counts : tuple of int
-        Features that have a first factor, a second one, and so on: as features come by falling degree, the first ones.
+        Number of features with a first factor, with a second factor, and so on. Features are sorted by descending
+        degree, so that these are always the first features.
     """
 
     matrix: np.ndarray = field(metadata=of_floats("d", "f"))
@@ -50,7 +51,7 @@ class RandomDegreesRecord(MapRecord):
 
     @classmethod
     def draw(cls, n_features: int, degrees: np.ndarray, rng: np.random.Generator) -> RandomDegreesRecord:
-        """Signs for features of these degrees (m,), at least 1, in falling order."""
+        """Draw signs for features of `degrees` (m,), which are at least 1 and in descending order."""
         counts = tuple(int((degrees > factor).sum()) for factor in range(degrees[0]))
         return cls(fair_factors(rng, (sum(counts), n_features)).T.copy(), counts)
 
@@ -88,7 +89,7 @@ def draw_random_degrees(
     sample: RowSample | None,
     rng: np.random.Generator,
 ) -> SeriesRecord:
-    """Draw a map of `width` features, some degrees exact and each other feature a power of a random degree."""
+    """Draw a map with `width` features: some degrees are exact, all other features have random degrees."""
     prepared = SeriesPreparation.of(kernel, n_features, sample)
     known = sample if sample is not None and sample.suffices else None
     if isinstance(kernel, RotationInvariantKernel):
@@ -111,7 +112,7 @@ def draw_random_degrees(
     chances = np.where(coefficients > 0, _BASE ** -np.arange(1.0, len(coefficients) + 1), 0.0)
     chances[exact] = 0.0
     if not chances.any():
-        # Nothing is left of the series.
+        # All terms of the series are exact.
         terms.append(SeriesTerm(np.zeros((1, left)), None))
     else:
         terms += _random_terms(n_features, coefficients, chances / chances.sum(), left, rng)
@@ -126,7 +127,7 @@ def _exact_term(n_features: int, degree: int, coefficient: float) -> SeriesTerm:
 def _random_terms(
     n_features: int, coefficients: np.ndarray, chances: np.ndarray, width: int, rng: np.random.Generator
 ) -> Iterator[SeriesTerm]:
-    """Features of degrees drawn with these chances; each weighs its coefficient over its chance."""
+    """Features of degrees drawn with probabilities `chances`, weighted by the root of coefficient / probability."""
     degree_rng, sign_rng = rng.spawn(2)
     degrees = np.sort(degree_rng.choice(len(chances), width, p=chances))[::-1]
     weights = np.sqrt(coefficients[degrees] / (width * chances[degrees]))[None]

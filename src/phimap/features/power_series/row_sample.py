@@ -1,4 +1,4 @@
-"""What `fit` of a map knows of the rows: a sample of them, made once."""
+"""The sample of rows from which `fit` of a map computes moments."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from scipy import sparse
 from phimap.kernels.geometry import unit_rows
 from phimap.ops import Array, ops_for, single_threaded_blas
 
-# Rows in a sample at most, and of wide data at least; numbers in it at most.
+# Maximum number of rows in a sample; the least to which wide data reduce it; maximum number of entries in a sample.
 _MOST_ROWS, _FEWEST_WIDE_ROWS, _MOST_NUMBERS = 1024, 64, 2**23
-# Fewer rows than this say too little of those to come.
+# With fewer rows than this, moments are not representative of new rows.
 _LEAST_ROWS = 8
-# Rows whose pairs give the cosines.
+# Most rows whose pairs give the cosines.
 _PAIR_ROWS = 256
-# Rows are never written out where they are this many times as wide as the map, and at most one entry in so many is
-# not zero.
+# Rows stay sparse if they are more than `_WIDE` times as wide as the map and at most one entry in `_SPARSE` is nonzero.
 _WIDE, _SPARSE = 8, 16
 
 
@@ -30,15 +29,16 @@ class RowSample:
     Attributes
     ----------
     rows : ndarray or CSR array of shape (n_rows, n_features)
+        The sample.
     """
 
     rows: Any
 
     @classmethod
     def of(cls, X: Array, n_components: int) -> RowSample:
-        """Of data (n, d), for a map of that width: CSR where rows are sparse and too wide to be written out.
+        """The sample of data (n, d), for a map of width `n_components`: CSR if rows are sparse and very wide.
 
-        What counts is the values, not how they are given: the same rows get the same map.
+        This depends on the values and not on the format of `X`, so that dense and CSR input gives the same map.
         """
         ops = ops_for(X)
         n_features = X.shape[1]
@@ -52,7 +52,7 @@ class RowSample:
 
     @property
     def suffices(self) -> bool:
-        """Whether the rows are enough to say much of those to come."""
+        """Whether there are enough rows to be representative of new rows."""
         return self.rows.shape[0] >= _LEAST_ROWS
 
     @property
@@ -60,19 +60,19 @@ class RowSample:
         return sparse.issparse(self.rows)
 
     def dense(self) -> RowSample:
-        """The same rows, written out."""
+        """The same sample as a dense array."""
         return RowSample(self.rows.toarray()) if self.is_sparse else self
 
     @cached_property
     def unit_rows(self) -> Any:
-        """The rows divided by their norms, dense or CSR as they are."""
+        """The rows divided by their norms, dense or CSR like `rows`."""
         return unit_rows(self.rows)
 
     @cached_property
     def cosines(self) -> np.ndarray:
-        """Of pairs of distinct rows, at most 256 of them."""
+        """Cosines of all pairs among at most 256 rows."""
         chosen = self.unit_rows[spaced_rows(self.rows.shape[0], _PAIR_ROWS)]
-        # Threads would cost more than the product.
+        # Starting threads would take longer than the product.
         with single_threaded_blas():
             products = chosen @ chosen.T
         products = products.toarray() if sparse.issparse(products) else products
@@ -80,5 +80,5 @@ class RowSample:
 
 
 def spaced_rows(n_rows: int, most: int) -> np.ndarray:
-    """Evenly spaced row numbers, `most` of them where there are that many."""
+    """Evenly spaced row indices: `most` of them, or all if there are fewer."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(np.intp))

@@ -1,4 +1,4 @@
-"""From a kernel and rows of data to the plan of a map of its power series."""
+"""Planning the map of a power series from a kernel and a sample of rows."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from phimap.features.power_series.terms import SeriesRecord
 from phimap.kernels import Kernel, RotationInvariantKernel
 from phimap.kernels.expansion import fit_error, fitted_coefficients
 
-# Degrees of the polynomial fitted to a function of the cosine. Few of its coefficients are not 0, whatever the degree.
+# Degrees tried for the polynomial fitted to a function of the cosine; few of its coefficients are nonzero.
 _FITTED_DEGREES = (1, 2, 4, 8, 16, 32, 64)
-# Up to this degree a step that does not pay says nothing: it adds one more power, and an odd kernel has no even one.
+# The search for a degree does not stop before this one: it adds a single power, which is useless for an odd kernel.
 _LEAST_LAST = 2
-# Share of the error that is left, at most, where twice the degree is worth it.
+# Twice the degree is used only if the predicted error falls below this share of the previous one.
 _GAIN = 0.95
 
 
 @dataclass(frozen=True)
 class SeriesOptions:
-    """Parameters of `DotProductFeatures` of the same names."""
+    """The parameters of `DotProductFeatures` with the same names."""
 
     method: str = "polysketch"
     degree: int | None = None
@@ -45,18 +45,22 @@ class SeriesOptions:
 
 @dataclass(frozen=True)
 class SeriesPlan:
-    """A map of a power series: a prepared kernel, and the allocation of the features to the terms.
+    """A plan for the map of a power series: a prepared kernel, and the allocation of features to the terms.
 
     Attributes
     ----------
     n_features : int
+        Input width.
     preparation : Preparation
+        The kernel, and the preparation of rows.
     method : str
+        How powers are sketched.
     allocation : Allocation
+        Exact features and sketch widths of each degree.
     fit_error : float
         Root mean square error of a fitted polynomial over pairs of rows; 0 for other series.
     norms : NormFunctions or None
-        What coefficients of the powers are functions of, for kernels that depend on the norms.
+        Functions of the norm on which the coefficients of the powers depend; None for constant coefficients.
     """
 
     n_features: int
@@ -70,7 +74,7 @@ class SeriesPlan:
     def of(
         cls, kernel: Kernel, n_features: int, n_components: int, options: SeriesOptions, sample: RowSample | None
     ) -> SeriesPlan:
-        """The plan of the least predicted error, for data of which a sample is given or nothing is known."""
+        """The plan with the least predicted error on a sample of the data; `sample` is None for unknown data."""
         prepared = SeriesPreparation.of(kernel, n_features, sample)
         known = sample if sample is not None and sample.suffices else None
         rows = None if known is None else prepared.rows(known)
@@ -97,25 +101,25 @@ class SeriesPlan:
             else:
                 series = fit.of_degree(degree)
                 found = plan(series.coefficients, series.fit_error, series)
-            # A higher degree costs time: it has to pay.
+            # A higher degree costs time and must reduce the error enough to justify it.
             if best is None or found.predicted_error() < _GAIN * best.predicted_error():
                 best = found
             elif degree > _LEAST_LAST:
                 break
-        assert best is not None  # there is a degree
+        assert best is not None  # at least one degree was tried
         return best
 
     @property
     def hashed(self) -> bool:
-        """Whether rows are sparse and too wide to be written out: nothing is known of their directions."""
+        """Whether rows are sparse and very wide, so that they are hashed and principal directions are not computed."""
         return self.allocation.moments.known and self.allocation.moments.basis.shape[1] == 0
 
     def predicted_error(self) -> float:
-        """Of the fitted polynomial and of its sketches together."""
+        """Predicted root mean square error of the fitted polynomial and its sketches together."""
         return float(np.hypot(self.fit_error, self.allocation.predicted_error()))
 
     def draw(self, streams: dict[str, np.random.Generator]) -> SeriesRecord:
-        """Draw the map from the stream ``series``."""
+        """Draw the map with the generator ``streams["series"]``."""
         terms = draw_terms(self.allocation, self.method, streams["series"])
         prepared, direction = self.preparation, self.allocation.moments.direction
         rows = (prepared.weight, prepared.shift, prepared.scale, direction)

@@ -1,4 +1,4 @@
-"""Maps of kernels with a power series: some terms of it carried exactly, the others by sketches."""
+"""Records of maps of power series: exact terms, sketched terms, and their sum."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from phimap.records import Record, of_floats, of_number, one_of, with_lengths
 from phimap.sketches import SRHT, TensorSRHT
 from phimap.sketches.srht import SRHTRecord, TensorSRHTRecord
 
-# No series has more degrees, and no map more factors of a monomial.
+# Upper bound on degrees in model files.
 _MOST_DEGREE = 1024
 
 
 @dataclass(frozen=True)
 class MonomialsRecord(MapRecord):
-    """Exact features of ``<P u, P v>^j``, with P the projection onto the span of a basis or the identity.
+    """Exact features of ``<P u, P v>^j``, where P is the projection onto the span of a basis, or the identity.
 
     Attributes
     ----------
     n_features : int
+        Input width.
     basis : ndarray of shape (n_features, k) or None
         Orthonormal columns; None is the identity.
     degree : int
         The power j, at least 1.
     weights : ndarray of shape (n_components,)
-        Roots of the multinomial coefficients of the monomials, in lexicographic order of their sorted factors.
+        Square roots of the multinomial coefficients of the monomials, in lexicographic order of their sorted factors.
     """
 
     n_features: int = field(metadata=of_number(length="d"))
@@ -47,11 +48,11 @@ class MonomialsRecord(MapRecord):
 
     @classmethod
     def of(cls, n_features: int, basis: np.ndarray | None, degree: int) -> MonomialsRecord:
-        """All monomials of a degree in the coordinates of a basis, with the roots of their multinomial coefficients."""
+        """The map to all monomials of a degree in the coordinates of a basis."""
         n_coordinates = n_features if basis is None else basis.shape[1]
         chosen = np.array(list(combinations_with_replacement(range(n_coordinates), degree)))
         weights, run = np.ones(len(chosen)), np.ones(len(chosen))
-        # A factor's place within its run of equal ones: the product over places is the factorial of the run's length.
+        # `run` counts equal factors: the product of (place + 1) / run over places is the multinomial coefficient.
         for place in range(1, degree):
             run = np.where(chosen[:, place] == chosen[:, place - 1], run + 1, 1.0)
             weights *= (place + 1) / run
@@ -81,15 +82,15 @@ class MonomialsRecord(MapRecord):
 
 
 def n_monomials(n_coordinates: int, degree: int) -> int:
-    """How many monomials have that degree."""
+    """Number of monomials of a degree."""
     return comb(n_coordinates + degree - 1, degree)
 
 
 def _raise(ops: Ops, coordinates: Array, lower: Array, degree: int, out: Array, first: int) -> None:
-    """Write all monomials of a degree, from those of the degree before.
+    """Write all monomials of `degree` into `out`, from the monomials `lower` of degree - 1.
 
-    In lexicographic order, those whose first factor is coordinate i are i times the last ones of the degree before:
-    all of the coordinates from i on.
+    In lexicographic order, the monomials whose first factor is coordinate i are coordinate i times the last monomials
+    of `lower`: those in the coordinates i, i + 1, ...
     """
     k = coordinates.shape[1]
     for i in range(k):
@@ -100,16 +101,17 @@ def _raise(ops: Ops, coordinates: Array, lower: Array, degree: int, out: Array, 
 
 @dataclass(frozen=True)
 class RemainderRecord(MapRecord):
-    """Sketch of the remainder of the first or second power, beyond the leading principal coordinates.
+    """Sketch of the remainder of the first or second power, outside the leading principal directions.
 
-    With P the projection onto the span of the basis and r = u - P u, ``<u, v> - <P u, P v> = <r, s>`` and
-    ``<u, v>^2 - <P u, P v>^2 = <r, s> <u', v'>`` with ``u' = r + sqrt(2) P u``.
+    Let P be the projection onto the span of the basis, ``r = u - P u`` and ``s = v - P v``. The remainders are
+    ``<u, v> - <P u, P v> = <r, s>`` and ``<u, v>^2 - <P u, P v>^2 = <r, s> <u', v'>`` with ``u' = r + sqrt(2) P u``.
 
     Attributes
     ----------
     basis, transposed : ndarrays of shape (n_features, k) and (k, n_features)
+        Orthonormal columns, and their transpose.
     sketch : SRHTRecord or TensorSRHTRecord
-        Of r for the first power; of ``r (x) u'`` for the second.
+        Sketch of r for the first power, of ``r (x) u'`` for the second.
     """
 
     basis: np.ndarray = field(metadata=of_floats("d", "k"))
@@ -156,9 +158,9 @@ class SeriesTerm(Record):
     Attributes
     ----------
     polynomials : ndarray of shape (n_powers, 1) or (n_powers, n_components)
-        Of all features, or of each.
+        Coefficients of one polynomial for all features, or of one for each feature.
     orthogonal : MapRecord or None
-        Applied to the orthogonal parts; None is the constant 1, whose features are the polynomials.
+        Map of the orthogonal parts; None is the constant 1, so that the features are the polynomials.
     """
 
     polynomials: np.ndarray = field(metadata=of_floats("q", "m"))
@@ -183,19 +185,23 @@ class SeriesRecord(MapRecord):
     Attributes
     ----------
     n_features : int
+        Input width.
     weight : {"one", "unit", "norm", "gaussian"}
-        1; 1, or a power of the norm, with rows divided by it first; ``exp(-|x|^2 / 2)``.
+        Weight of a row. ``"one"``: 1. ``"unit"``: 1, with rows divided by their norms. ``"norm"``: the norm to the
+        power `power`, with rows divided by their norms. ``"gaussian"``: ``exp(-|x|^2 / 2)``.
     shift : ndarray of shape (n_features,) or None
-        Subtracted from rows before anything else.
+        Subtracted from rows first.
     scale : ndarray of shape (n_features,) or None
-        Multiplies rows, column by column, next.
+        Factors of the columns, applied after the shift.
     direction : ndarray of shape (n_features,) or None
-        The unit vector e; without it a = 1 and u = x.
+        The unit vector e; None means a = 1 and u = x.
     terms : tuple of SeriesTerm
+        The terms, with features side by side.
     power : int
-        Of the norm; 0 is 1 for all rows but zeros.
+        Power of the norm for ``weight="norm"``. With power 0 the weight is 1, and 0 for zero rows.
     norms : NormFunctions or None
-        Functions of the norm that multiply all powers of the position, in the order of their products; None is 1.
+        Functions of the norm. Polynomials then have a coefficient for each product of a power of the position (outer
+        index) and a function of the norm (inner index). None is the constant 1.
     """
 
     n_features: int = field(metadata=of_number(length="d"))
@@ -232,7 +238,7 @@ class SeriesRecord(MapRecord):
 
     @property
     def _n_powers(self) -> int:
-        """Powers of the position."""
+        """Number of powers of the position."""
         return self.terms[0].polynomials.shape[0] // self._n_functions
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -247,7 +253,7 @@ class SeriesRecord(MapRecord):
             first += term.n_components
 
     def _split(self, ops: Ops, X: Array) -> tuple[Array, Array]:
-        """Orthogonal parts u (r, d), and powers of the positions a, each times the row's weight and its functions."""
+        """Orthogonal parts u (r, d), and powers of the positions a times the row weights and functions of the norms."""
         if self.shift is not None:
             X = ops.dense(X) - self.shift
         if self.scale is not None:
@@ -273,7 +279,7 @@ class SeriesRecord(MapRecord):
 
 
 def _times_functions(ops: Ops, powers: Array, of_norms: Array | None) -> Array:
-    """Powers (r, p) times functions of the norms (r, Q): all products, those of a power side by side."""
+    """All products (r, p Q) of powers (r, p) and functions of the norms (r, Q); those of one power are adjacent."""
     if of_norms is None:
         return powers
     out = ops.empty((powers.shape[0], powers.shape[1] * of_norms.shape[1]))

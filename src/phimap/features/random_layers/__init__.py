@@ -1,1 +1,1 @@
-"""Maps of one random layer: a nonlinearity of each projection, as in Fourier features."""
+"""Maps with one random layer: a nonlinear function of each random projection."""

@@ -22,14 +22,16 @@ from phimap.records import of_floats, with_lengths
 
 @dataclass(frozen=True)
 class ActivationRecord(PointwiseRecord):
-    """``scale * activation(Wx)``.
+    """The map ``scale * activation(Wx)``.
 
     Attributes
     ----------
     projection : ProjectionRecord
+        The directions W.
     activation : str or callable
         A callable cannot be written to a model file.
     scale : ndarray of shape (n_components,)
+        Factors of the features.
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
@@ -44,50 +46,50 @@ class ActivationRecord(PointwiseRecord):
 
 
 class ActivationFeatures(FeatureMap):
-    r"""Random features of the dual kernel of an activation: a random layer ``phi(x) = sigma(W x) / sqrt(m)``.
+    r"""Random features of an activation's dual kernel: one random layer ``phi(x) = sigma(W x) / sqrt(m)``.
 
     .. math:: k(x, y) = \mathbb{E}_{w \sim N(0, I)}\, \sigma(\langle w, x \rangle)\, \sigma(\langle w, y \rangle)
 
     Parameters
     ----------
     activation : {"abs", "cos", "erf", "gelu", "relu", "sign", "sin", "softplus", "step"} or callable, default="relu"
-        The function sigma. A callable gets an array of projections, a tensor for tensors, and returns one real number
-        for each of them; it must not write to its argument. Step and sign are 0 at 0.
+        The function sigma. A callable is given an array of projections (a tensor if the input is a tensor) and returns
+        one real number for each; it must not write to its argument. Step and sign are 0 at 0.
     n_components : int, default=1024
         Output width m.
     projection : str or Projection, default="auto"
-        How directions are drawn: any projection that serves the Gaussian law.
+        How directions are drawn: any projection for the standard Gaussian distribution.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : ActivationKernel
-        The exact kernel that ``Z @ Z.T`` estimates; of a callable that takes NumPy arrays.
+        The exact kernel that ``Z @ Z.T`` estimates. To evaluate it, a callable must accept NumPy arrays.
     record_ : ActivationRecord
-        All that was drawn.
+        The drawn directions and scales.
     signature_ : ndarray of int8, shape (n_components,), or None
-        Signs of the features where a quadrature rule has negative weights, see `FourierFeatures`.
+        Signs of the features if a quadrature rule has negative weights, see `FourierFeatures`.
     n_features_in_ : int
 
     Raises
     ------
     ValueError
-        If there is no activation of that name, or a callable does not give one real number for each projection.
+        If there is no activation of that name, or a callable does not return one real number for each projection.
     TypeError
-        If `activation` is neither text nor callable; by `phimap.save` if it is a callable, which no file can hold.
+        If `activation` is neither text nor callable. `phimap.save` raises it for a callable, which cannot be saved.
 
     Notes
     -----
-    **Error.** Unbiased for every projection whose directions are Gaussian. With independent ones the variance is
+    **Error.** Unbiased for every projection whose directions are Gaussian. With independent directions the variance is
     ``(E[sigma(w.x)^2 sigma(w.y)^2] - k^2) / m``: at most ``(1 - k^2) / m`` for activations between -1 and 1.
 
-    **Cost.** As for `FourierFeatures` with m directions; relu and step are one compiled pass over the tile, the others
-    an array function of each block of projections while it is in cache.
+    **Cost.** As for `FourierFeatures` with m directions. Relu and step are one compiled pass over the tile; other
+    activations are array functions applied to blocks of projections that fit into the cache.
 
-    **Differs from the source in** nothing for independent directions. ``relu`` and ``step`` are the arc-cosine
+    **Differs from the source** not at all for independent directions. ``relu`` and ``step`` are the arc-cosine
     features of order 1 and 0 without their factor ``sqrt(2)``.
 
     References

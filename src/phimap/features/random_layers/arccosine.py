@@ -24,30 +24,31 @@ class ArcCosineFeatures(FeatureMap):
     Parameters
     ----------
     order : {0, 1, 2}, default=1
-        0 gives steps, 1 rectified linear units, 2 their squares.
+        0 for step functions, 1 for rectified linear units, 2 for their squares.
     n_components : int, default=1024
         Output width m.
     projection : str or Projection, default="auto"
         How directions are drawn: any rotation-invariant projection.
     depth : int, default=1
-        Number of layers L. With exact degrees the features are one layer at any depth, of the composed kernel.
+        Number of layers L. With exact degrees, the features of any depth are a single layer for the composed kernel.
     exact_degrees : tuple of int, default=()
-        Powers of the cosine that are carried exactly, by a constant, the row itself, and the products of its entries;
-        the random features are of the remainder, see Notes. Those that have no room beside one random feature, from
-        the highest on, stay in the remainder: degree 1 takes d components. ``()`` is the published map.
+        Degrees of the power series in the cosine that are represented exactly: by a constant (0), the row itself (1)
+        and products of its entries; random features estimate the remainder, see Notes. Degree 1 takes d components.
+        Degrees that do not fit into m next to one random feature are dropped, the highest first. ``()`` is the
+        published map.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : ArcCosine
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : RectifiedRecord, LayeredRecord or SeriesRecord
-        All that was drawn.
+        The drawn map.
     signature_ : ndarray of int8, shape (n_components,), or None
-        Signs of the features where a quadrature rule has negative weights, see `FourierFeatures`.
+        Signs of the features if a quadrature rule has negative weights, see `FourierFeatures`.
     n_features_in_ : int
 
     Notes
@@ -56,25 +57,27 @@ class ArcCosineFeatures(FeatureMap):
     ``f(w) = step(w.x) step(w.y) (w.x w.y)^order``: for order 0 exactly ``k (2 - k) / m``; for order 1 at most
     ``(6 |x|^2 |y|^2 - k^2) / m``, reached at x = y.
 
-    Depth > 1: biased by the order of 1/m, with an error of the order of ``m^(-1/2)``; for order 0, whose kernel has a
-    kink at parallel rows, both fall more slowly near them.
+    Depth > 1: bias O(1/m) and error O(``m^(-1/2)``); for order 0, whose kernel has a kink at parallel rows, bias and
+    error decrease more slowly for nearly parallel rows.
 
-    **Exact degrees.** With w uniform on the sphere of radius ``sqrt(d)``, ``g = <w, x> / |x|`` and ``c = E|g| =
-    (d / pi)^(1/2) Gamma(d / 2) / Gamma((d + 1) / 2)``, the degrees (0, 1) leave
+    **Exact degrees.** Let w be uniform on the sphere of radius ``sqrt(d)``, ``g = <w, x> / |x|``, a the cosine of two
+    rows and ``c = E|g| = (d / pi)^(1/2) Gamma(d / 2) / Gamma((d + 1) / 2)``. After degrees (0, 1) are represented
+    exactly, the random features are
 
     - order 1, ``kappa_1 = c^2 / 2 + a / 2 + ...``: ``|x| (|g| - c) / sqrt(2)``;
     - order 0, ``kappa_0 = 1 / 2 + c^2 a / 2 + ...``: ``(sign(g) - c g) / sqrt(2)``;
     - order 2: ``|x|^2 ((d + 2) / d / 2)^(1/2) (sign(g) g^2 - c_3 g + g^2 - 1)`` with ``c_3 = E|g|^3``.
 
-    Only their product is random, and its mean is the remainder of the kernel: unbiased at any depth for every
-    projection whose directions are uniform, whatever their lengths. The variance falls from that above to that of the
-    remainder. The constant is as large as a positive semidefinite remainder allows, larger than that of the power
-    series. At depth > 1 the features are of a tabulated function, see `NTKFeatures`. Zero rows have zero features.
+    The mean of their product is the remainder of the kernel: the estimate is unbiased at any depth for every
+    projection whose directions are uniform, for any lengths of the directions. Its variance is that of the remainder
+    alone. The exact constant is the largest that leaves a positive semidefinite remainder, and exceeds that of the
+    power series. At depth > 1 the random features are values of a tabulated function, see `NTKFeatures`. Zero rows
+    have zero features.
 
-    **Cost.** As for `FourierFeatures` with m directions; each further layer adds 2 m^2 flops a row, O(m log m) with a
-    structured projection.
+    **Cost.** As for `FourierFeatures` with m directions; each further layer adds 2 m^2 flops per row, O(m log m) with
+    a structured projection.
 
-    **Differs from the source in** nothing for independent directions and no exact degrees.
+    **Differs from the source** not at all for independent directions and no exact degrees.
 
     References
     ----------

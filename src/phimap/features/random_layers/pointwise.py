@@ -1,4 +1,4 @@
-"""Maps that apply one nonlinearity to each projection."""
+"""Base of the records of maps that apply a nonlinearity to each projection."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from phimap.ops import Array, Ops
 
 
 class PointwiseRecord(ProjectedRecord):
-    """Projections ``g = Wx`` and a response to each of them, which a subclass gives.
+    """A map that applies a function of the subclass, `_respond`, to each projection ``g = Wx``.
 
     Attributes
     ----------
     stretch : ndarray of shape (n_components,) or None
-        Multiplies the projections; None is 1.
+        Factors of the projections; None is 1.
     """
 
     stretch: np.ndarray | None = None
 
     @abstractmethod
     def _respond(self, ops: Ops, projected: Array, columns: slice, out: Array, first: int) -> None:
-        """Write the features of projections (r, k) on the directions in `columns` into `out` from `first` on."""
+        """Write the features of projections (r, k) into columns `first` onwards of `out`.
+
+        `columns` are the indices of the k directions.
+        """
 
     @property
     def n_components(self) -> int:
@@ -41,6 +44,6 @@ class PointwiseRecord(ProjectedRecord):
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         if self.projection.weights is not None:
-            # The weights belong to the whole rule; a part of it is no rule.
+            # Quadrature weights are valid only for all nodes of the rule together.
             return None
         return np.arange(n_components), (self.n_components / n_components) ** 0.5

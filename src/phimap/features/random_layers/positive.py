@@ -21,16 +21,18 @@ from phimap.records import of_floats, of_number, with_lengths
 
 @dataclass(frozen=True)
 class PositiveRecord(ProjectedRecord):
-    """``scale * exp(+-Wu - |u|^2 / 2)`` of rows u in units of the length scale.
+    """The map ``scale * exp(+-Wu - |u|^2 / 2)`` of rows u in units of the length scale.
 
     Attributes
     ----------
     projection : ProjectionRecord
+        The directions W.
     scale : ndarray of shape (n_directions,)
+        Factors of the features.
     inverse : float
-        One over the length scale.
+        Inverse length scale.
     n_pairs : int
-        Directions, the first ones, whose opposites have features too.
+        The first `n_pairs` directions have features for -w as well as for w.
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
@@ -52,11 +54,11 @@ class PositiveRecord(ProjectedRecord):
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
         norms = ops.row_norms(X) * self.inverse
         half = (0.5 * norms * norms)[:, None]
-        # An overflow is found in the features, and reported there.
+        # Overflow is detected and reported by the finiteness check of the features.
         with np.errstate(over="ignore"):
             for columns, projected in self.projection.blocks(ops, X):
                 projected = projected * self.inverse
-                # One exponent: neither the square nor the projection meets the exponential function alone.
+                # Subtract before the exponential function: either factor alone could overflow or underflow.
                 self._write(ops, ops.exp(projected - half), columns.start, columns, out, first)
                 paired = slice(columns.start, min(columns.stop, self.n_pairs))
                 if paired.stop > paired.start:
@@ -64,13 +66,13 @@ class PositiveRecord(ProjectedRecord):
                     self._write(ops, opposite, self.projection.n_directions + paired.start, paired, out, first)
 
     def _write(self, ops: Ops, values: Array, place: int, directions: slice, out: Array, first: int) -> None:
-        """Write exponentials (r, k) of some directions, scaled, into the map's columns from `place` on."""
+        """Write the scaled exponentials (r, k) of some directions into the map's columns `place` onwards."""
         start = first + place
         ops.multiply(values, self.scale[directions], out[:, start : start + values.shape[1]])
 
     def truncated(self, n_components: int) -> tuple[np.ndarray, float] | None:
         if self.projection.weights is not None:
-            # The weights belong to the whole rule; a part of it is no rule.
+            # Quadrature weights are valid only for all nodes of the rule together.
             return None
         factor = (self.n_components / n_components) ** 0.5
         if not self.n_pairs:
@@ -82,66 +84,65 @@ class PositiveRecord(ProjectedRecord):
 
 
 class PositiveFeatures(FeatureMap):
-    r"""Positive random features of the exponential kernel, that of softmax attention (FAVOR+).
+    r"""Positive random features of the exponential kernel, as used for softmax attention (FAVOR+).
 
     .. math:: \exp(\langle x, y \rangle / \ell^2) = \mathbb{E}_{w \sim N(0, I)}\,
               e^{\langle w, u \rangle - |u|^2 / 2}\, e^{\langle w, v \rangle - |v|^2 / 2}, \qquad
               u = x / \ell, \; v = y / \ell
 
-    No feature is negative, so that no estimate is.
+    All features, and therefore all kernel estimates, are nonnegative.
 
     Parameters
     ----------
     kernel : Exponential or None, default=None
         The kernel to estimate; None is ``Exponential()``.
     n_components : int, default=1024
-        Output width m. For pairs and odd m the last direction has no opposite.
+        Output width m. With pairs and odd m, the last direction w has no feature for -w.
     projection : str or Projection, default="auto"
-        How directions are drawn: any projection that serves the Gaussian law and gives positive weights.
+        How directions are drawn: any projection for the Gaussian distribution with positive weights.
     pairing : {"pairs", "single"}, default="pairs"
-        Features of w and of -w (the hyperbolic form), or of w alone. At equal m pairs err less.
+        Features of w and of -w (the hyperbolic form), or of w alone. At equal m, pairs have less error.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : Exponential
         The exact kernel that ``Z @ Z.T`` estimates.
     record_ : PositiveRecord
-        All that was drawn.
+        The drawn directions and scales.
     n_features_in_ : int
 
     Raises
     ------
     TypeError
-        If `kernel` is none of `Exponential`.
+        If `kernel` is not an `Exponential` kernel.
     ValueError
-        If the projection gives negative weights; by `transform` where a feature overflows the dtype, see Notes.
+        If the projection gives negative weights. `transform` raises it if a feature overflows the dtype, see Notes.
 
     Notes
     -----
     **Error.** Unbiased for every projection whose directions are Gaussian. Let ``z = u + v``. A single direction gives
     ``e^(w.z) e^(-(|u|^2 + |v|^2) / 2)``, and ``E e^(2 w.z) = e^(2 |z|^2)``; with ``k = e^(u.v)`` the variance from
     independent directions is ``k^2 (e^(|z|^2) - 1) / m``. A pair gives ``cosh(w.z)`` in place of ``e^(w.z)``, and
-    ``E cosh(w.z)^2 = (1 + e^(2 |z|^2)) / 2``: the variance is ``k^2 (e^(|z|^2) - 1) (1 - e^(-|z|^2)) / m``. The
-    trigonometric form, ``e^(|u|^2 / 2)`` times `FourierFeatures`, has that of pairs with ``z = u - v``. So positive
-    features err less exactly where ``<x, y> < 0``, where the kernel is below 1, and as ``|u + v|`` tends to 0 their
-    relative error does too. It grows like ``e^(|z|^2 / 2) / sqrt(m)``: for rows of norms above about 2 length scales
-    that are near each other no width will do.
+    ``E cosh(w.z)^2 = (1 + e^(2 |z|^2)) / 2``: the variance is ``k^2 (e^(|z|^2) - 1) (1 - e^(-|z|^2)) / m``. For the
+    trigonometric form, ``e^(|u|^2 / 2)`` times `FourierFeatures`, it is the variance of pairs with ``z = u - v``.
+    Positive features therefore have less error if and only if ``<x, y> < 0``, that is if the kernel is below 1; their
+    relative error tends to 0 with ``|u + v|``. The relative error grows like ``e^(|z|^2 / 2) / sqrt(m)``: for nearby
+    rows with norms above about 2 length scales no practical width is sufficient.
 
-    **Large norms.** A feature is ``scale * e^(|w|^2 / 2 - |u - w|^2 / 2)``: it exceeds the range of the dtype only if
-    some ``|w|^2 / 2`` does, that is for more than some 150 inputs in float32 and 1,300 in float64, and u lies near that
-    w. Then `transform` raises. Far from all directions features tend to 0, and fall below the smallest number of the
-    dtype where ``|u|`` exceeds about 14 in float32: rows of such norms have an estimate of 0. Features are divided by
-    nothing that depends on other rows.
+    **Large norms.** A feature is ``scale * e^(|w|^2 / 2 - |u - w|^2 / 2)``. It overflows only if ``e^(|w|^2 / 2)`` does
+    (with more than about 150 inputs in float32, 1,300 in float64) and u is close to w; `transform` then raises. Far
+    from all directions features tend to 0. In float32 they underflow if ``|u|`` exceeds about 14: the estimate for
+    such rows is 0. The features of a row do not depend on other rows.
 
     **Cost.** As for `FourierFeatures`, with exponentials in place of cosines and sines.
 
-    **Differs from the source in** the projections, which may be any; in the stabilisation, for which the source
-    subtracts the largest exponent of all rows, so that features depend on the batch; in leaving out the constant that
-    the source adds to each feature.
+    **Differs from the source in** the choice of projections; in the stabilisation, for which the source subtracts the
+    largest exponent of all rows, so that features depend on the batch; and in omitting the constant that the source
+    adds to each feature.
 
     References
     ----------
@@ -189,7 +190,7 @@ class PositiveFeatures(FeatureMap):
         d, width = X.shape[1], self.n_components
         kernel._check_parameters(d)
         paired = check_choice("pairing", self.pairing, ("pairs", "single")) == "pairs"
-        # A pair's features give a hyperbolic cosine, which is even: w and -w are one.
+        # The product of a pair's features is a hyperbolic cosine, which is even: w and -w are equivalent.
         law: SpectralLaw = GaussianLaw(d) if paired else StandardGaussianLaw(d)
         n_directions = (width + 1) // 2 if paired else width
         projection = as_projection(self.projection, law).sample(law, n_directions, streams["directions"])

@@ -1,4 +1,4 @@
-"""Layers of rectified units, and their remainder beyond exact degrees in closed form."""
+"""Layers of rectified units, and closed forms of the features that remain after exact degrees are removed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from phimap.records import of_floats, of_number, with_lengths
 
 @dataclass(frozen=True)
 class RectifiedRecord(PointwiseRecord):
-    """``scale * step(Wx) (Wx)^order``.
+    """The map ``scale * step(Wx) (Wx)^order``.
 
     Attributes
     ----------
     projection : ProjectionRecord
+        The directions W.
     order : int
+        0, 1 or 2.
     scale : ndarray of shape (n_components,)
+        Factors of the features.
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
@@ -45,7 +48,7 @@ class RectifiedRecord(PointwiseRecord):
         projection: str | Projection,
         rng: np.random.Generator,
     ) -> RectifiedRecord:
-        """Draw directions from a Gaussian law, and weight them so that they estimate the arc-cosine kernel."""
+        """Draw directions from the Gaussian `law`, scaled so that the features estimate the arc-cosine kernel."""
         directions = as_projection(projection, law).sample(law, n_components, rng)
         return cls(directions, order, 2**0.5 * directions.weight_roots)
 
@@ -55,12 +58,12 @@ class RectifiedRecord(PointwiseRecord):
 
 @dataclass(frozen=True)
 class LayeredRecord(MapRecord):
-    """Layers of rectified features, each of those before it.
+    """A network of rectified layers, each applied to the output of the previous one.
 
     Attributes
     ----------
     layers : tuple of RectifiedRecord
-        At least one; all but the last have positive weights.
+        At least one layer; all layers except the last have positive weights.
     """
 
     layers: tuple[RectifiedRecord, ...]
@@ -80,7 +83,7 @@ class LayeredRecord(MapRecord):
         projection: str | Projection,
         rng: np.random.Generator,
     ) -> LayeredRecord:
-        """Draw layers of one width."""
+        """Draw `depth` layers of width `n_components`."""
         layers: list[RectifiedRecord] = []
         for _ in range(depth):
             if layers and layers[-1].signature is not None:
@@ -122,18 +125,20 @@ class LayeredRecord(MapRecord):
 
 @dataclass(frozen=True)
 class RectifiedRemainderRecord(PointwiseRecord):
-    """``scale * (sign(g) g^order + p(g))`` for projections g on unit rows, of unit variance, and a polynomial p.
+    """The map ``scale * (sign(g) g^order + p(g))`` of projections g of unit rows, with a polynomial p.
 
     Attributes
     ----------
     projection : ProjectionRecord
+        Directions; projections have unit variance.
     order : int
         0, 1 or 2.
     polynomial : tuple of float
-        Coefficients from degree 0 on.
+        Coefficients of p, from degree 0 upwards.
     scale : float
+        Factor of all features.
     stretch : ndarray of shape (n_components,) or None
-        Multiplies the projections; None is 1.
+        Factors of the projections; None is 1.
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
@@ -155,30 +160,31 @@ class RectifiedRemainderRecord(PointwiseRecord):
 
 @dataclass(frozen=True)
 class RectifiedPlan:
-    """A plan of one layer, of which the activation has a closed form.
+    """A plan for one rectified layer, whose remainder is evaluated in closed form instead of from a table.
 
     Attributes
     ----------
     order : int
+        0, 1 or 2.
     tabulated : ActivationPlan
-        The plan of the kernel, which would read the activation from a table.
+        The plan of the same kernel with a tabulated activation.
     """
 
     order: int
     tabulated: ActivationPlan
 
     def predicted_error(self) -> float:
-        """That of the same activation from a table."""
+        """The predicted error of `tabulated`, as the activation is the same."""
         return self.tabulated.predicted_error()
 
     def draw(self, streams: dict[str, np.random.Generator]) -> SeriesRecord:
-        """Draw the map from the stream ``activation``."""
+        """Draw the map with the generator ``streams["activation"]``."""
         plan = self.tabulated
         powers, polynomial, scale = rectified_remainder(self.order, plan.n_features, tuple(plan.powers))
         if not plan.is_sampled:
             return plan.record(powers, None)
         width = plan.sampled_width
-        # sign(g) g^order has the parity that g^order has not.
+        # sign(g) g^order has the opposite parity of g^order. If p has that parity too, w and -w are equivalent.
         even = not any(polynomial[self.order % 2 :: 2])
         rng = streams["activation"]
         directions, stretch = draw_directions(plan.n_features, width, plan.projection, even, rng)
@@ -189,11 +195,14 @@ class RectifiedPlan:
 def rectified_remainder(
     order: int, n_features: int, degrees: Sequence[int]
 ) -> tuple[dict[int, float], tuple[float, ...], float]:
-    """The rectified unit ``sqrt(2) step(g) g^order`` less powers that are carried exactly, in closed form.
+    """The rectified unit ``sqrt(2) step(g) g^order`` minus the powers that are represented exactly, in closed form.
 
-    Directions have the length ``sqrt(d)`` and, for order 2, ``sqrt((d + 2) / d)`` makes up for the fourth moment of
-    longer ones. The coefficient of the unit in p_k comes from ``E|g|^j``; what exact powers leave of its square b_k
-    stays. Returned are the coefficients of the powers, the polynomial p with ``f = s (sign(g) g^order + p(g))``, and s.
+    Directions have length ``sqrt(d)``; for order 2 the factor ``sqrt((d + 2) / d)`` restores the fourth moment of
+    Gaussian directions. The coefficients of the unit in the zonal polynomials p_k follow from the moments ``E|g|^j``.
+    Their squares are the kernel's b_k, from which `remove_powers` subtracts the exact powers.
+
+    Returns the coefficients of the exact powers, the polynomial p of the random features
+    ``f = s (sign(g) g^order + p(g))``, and s.
     """
     d = n_features
     scale = 0.5**0.5 * ((d + 2) / d) ** 0.5 if order == 2 else 0.5**0.5
@@ -212,8 +221,8 @@ def rectified_remainder(
 
 
 def _polynomials(d: int, degree: int) -> np.ndarray:
-    """Coefficients (degree + 1, degree + 1) of ``p_0, ..., p_degree`` in powers."""
-    # Multiplication by g shifts coefficients: the recursion is that of the values.
+    """Coefficients (degree + 1, degree + 1) of the zonal polynomials ``p_0, ..., p_degree`` in powers of g."""
+    # The three-term recursion of the p_k, applied to coefficients: multiplication by g shifts them.
     rows = [np.eye(1, degree + 1)[0]]
     lower, before = 0.0, np.zeros(degree + 1)
     for k in range(degree):

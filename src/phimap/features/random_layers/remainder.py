@@ -1,4 +1,7 @@
-"""Random features of the remainder of a kernel beyond exact degrees: functions of projections on unit rows."""
+"""Random features of the remainder of a kernel after exact degrees are removed: functions of unit rows' projections.
+
+The zonal polynomials p_k and P_k, and the coefficients b_k of a kernel, are those of `phimap.kernels.zonal`.
+"""
 
 from __future__ import annotations
 
@@ -25,29 +28,34 @@ from phimap.projections.base import ProjectionRecord
 from phimap.random_map import MapRecord
 from phimap.records import of_floats, of_number, with_lengths
 
-# Intervals of a table: several for each wave of the highest degree.
+# Intervals of a table: several per oscillation of the polynomial of the highest degree.
 _INTERVALS = 2**12
-# Projections of unit rows on directions of length sqrt(d) beyond this are met once in 1e15.
+# Largest projection in a table. Projections of unit rows on directions of length sqrt(d) exceed it with a probability
+# of about 1e-15.
 _REACH = 8.0
-# Degrees of the square of the activation that the variance is summed over: pairs of rows hardly see others.
+# Degrees in the expansion of the squared activation that contribute to the variance; higher degrees are negligible
+# except for nearly parallel rows.
 _SQUARE_DEGREE = 64
-# Rows of the identity at a time, whose projections give the lengths of directions.
+# Rows of the identity matrix that are projected at a time to compute the lengths of directions.
 _ROWS = 256
 
 
 @dataclass(frozen=True)
 class TabulatedRecord(PointwiseRecord):
-    """``scale * f(g)`` for projections g on unit rows, by linear interpolation in a table of f.
+    """The map ``scale * f(g)`` of projections g of unit rows, with f linearly interpolated in a table.
 
     Attributes
     ----------
     projection : ProjectionRecord
+        The directions.
     table : ndarray of shape (n_intervals + 1,)
-        Values at evenly spaced points from ``-reach`` to ``reach``; beyond, f is constant.
+        Values of f at evenly spaced points from ``-reach`` to ``reach``; outside this interval f is constant.
     reach : float
+        Largest tabulated projection.
     scale : ndarray of shape (n_components,)
+        Factors of the features.
     stretch : ndarray of shape (n_components,) or None
-        Multiplies the projections; None is 1.
+        Factors of the projections; None is 1.
     """
 
     projection: ProjectionRecord = field(metadata=with_lengths(n_directions="s"))
@@ -65,21 +73,23 @@ class TabulatedRecord(PointwiseRecord):
 
 @dataclass(frozen=True)
 class ActivationPlan:
-    """Powers of the cosine that are carried exactly, and an activation whose kernel is the remainder.
+    """A plan with some powers of the cosine represented exactly, and an activation whose kernel is the remainder.
 
     Attributes
     ----------
     n_features, n_components : int
+        Input and output width.
     homogeneity : int
         Degree of homogeneity of the kernel in each row.
     projection : str or Projection
+        How directions are drawn.
     powers : dict
         Coefficients of the exact powers, by degree.
     remainder : ndarray
-        Its coefficients ``b_k`` of the P_k, none negative; they may all be 0.
+        Nonnegative coefficients ``b_k`` of the remainder in the P_k; all may be 0.
     error : float
-        Predicted root mean square error of the estimate with independent directions; 0 where nothing is known of the
-        cosines.
+        Predicted root mean square error of the estimate with independent directions; 0 if the cosines of the rows are
+        not known.
     """
 
     n_features: int
@@ -100,9 +110,10 @@ class ActivationPlan:
         projection: str | Projection = "auto",
         cosines: np.ndarray | None = None,
     ) -> ActivationPlan:
-        """Carry the powers of these degrees exactly, as far as they have room.
+        """The plan with the powers of `degrees` exact, as far as they fit into the width.
 
-        Given cosines (k,) of unit rows, predict the error, and carry more degrees exactly where that lowers it.
+        Given `cosines` (k,) of pairs of rows, the error is predicted, and further degrees are made exact if this lowers
+        it.
         """
         b = zonal_coefficients(kernel, n_features)
 
@@ -130,20 +141,20 @@ class ActivationPlan:
 
     @property
     def sampled_width(self) -> int:
-        """Features that the exact powers leave for the remainder."""
+        """Number of features for the remainder: the width minus the features of the exact powers."""
         return self.n_components - sum(n_monomials(self.n_features, degree) for degree in self.powers)
 
     @property
     def is_sampled(self) -> bool:
-        """Whether there is a remainder, and a feature for it."""
+        """Whether the remainder is nonzero and there are features for it."""
         return bool(self.sampled_width and self.remainder.any())
 
     def predicted_error(self) -> float:
-        """That of independent directions, see `error`."""
+        """Predicted error with independent directions, see `error`."""
         return self.error
 
     def draw(self, streams: dict[str, np.random.Generator]) -> SeriesRecord:
-        """Draw the map from the stream ``activation``."""
+        """Draw the map with the generator ``streams["activation"]``."""
         if not self.is_sampled:
             return self.record(self.powers, None)
         d, width, even = self.n_features, self.sampled_width, not self.remainder[1::2].any()
@@ -154,7 +165,7 @@ class ActivationPlan:
         return self.record(self.powers, sampled)
 
     def record(self, powers: dict[int, float], sampled: MapRecord | None) -> SeriesRecord:
-        """The map of exact powers with these coefficients, features of the remainder, and zeros in unused width."""
+        """The map of exact powers with the given coefficients, the features `sampled` of the remainder, and zeros."""
         terms = []
         for degree, coefficient in powers.items():
             exact = None if degree == 0 else MonomialsRecord.of(self.n_features, None, degree)
@@ -168,7 +179,7 @@ class ActivationPlan:
 
 
 def fitting_degrees(b: np.ndarray, n_features: int, n_components: int, degrees: Sequence[int]) -> tuple[int, ...]:
-    """Those degrees, from the lowest on, that have room beside one feature for the remainder."""
+    """The lowest of `degrees` whose exact features fit into the width next to one feature for the remainder."""
     kept: list[int] = []
     width = 0
     for degree in sorted(set(degrees)):
@@ -181,7 +192,10 @@ def fitting_degrees(b: np.ndarray, n_features: int, n_components: int, degrees: 
 
 
 def remove_powers(b: np.ndarray, n_features: int, degrees: Sequence[int]) -> tuple[dict[int, float], np.ndarray]:
-    """The largest coefficients of powers, from the highest on, that leave no ``b_k`` negative; and the remainder."""
+    """The largest coefficients of the powers for which no ``b_k`` becomes negative, and the remaining b_k.
+
+    Coefficients are maximised from the highest degree down.
+    """
     remainder, powers = b.copy(), {}
     rounding = 1e-13 * b.sum()
     for degree in sorted(degrees, reverse=True):
@@ -197,10 +211,11 @@ def remove_powers(b: np.ndarray, n_features: int, degrees: Sequence[int]) -> tup
 
 
 def activation_values(g: np.ndarray, n_features: int, remainder: np.ndarray) -> np.ndarray:
-    """``f(g) = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k(g)``.
+    """The activation ``f(g) = sum_k (-1)^floor(k / 2) sqrt(b_k) p_k(g)``.
 
-    The signs are those of a step's expansion. Any signs give the same mean; with these f stays small where projections
-    are rare, and its square flat: the variance is all but the least, that of a constant square.
+    The kernel is the same for any signs; these are those of the expansion of a step function. With them f is small
+    where projections are rare and f^2 is nearly constant, so that the variance is close to its minimum, which is
+    reached by a constant f^2.
     """
     values = np.zeros_like(g)
     for k, p in enumerate(zonal_polynomials(g, n_features, len(remainder) - 1)):
@@ -210,9 +225,10 @@ def activation_values(g: np.ndarray, n_features: int, remainder: np.ndarray) -> 
 
 
 def remainder_standard_deviation(remainder: np.ndarray, n_features: int, cosines: np.ndarray) -> float:
-    """Standard deviation of a feature's product over random w, in the root mean square over pairs at these cosines.
+    """Standard deviation of ``f(w.x) f(w.y)`` over random w, as a root mean square over pairs with these cosines.
 
-    ``E[f(w.x)^2 f(w.y)^2] - r(a)^2``, the first from the coefficients of ``f^2``.
+    The variance at cosine a is ``E[f(w.x)^2 f(w.y)^2] - r(a)^2``, r the remainder kernel; the expectation is computed
+    from the zonal coefficients of ``f^2``.
     """
     nodes, weights = zonal_rule(n_features)
     squares = activation_values(nodes, n_features, remainder) ** 2 * weights
@@ -233,7 +249,10 @@ def remainder_standard_deviation(remainder: np.ndarray, n_features: int, cosines
 def draw_directions(
     n_features: int, width: int, projection: str | Projection, even: bool, rng: np.random.Generator
 ) -> tuple[ProjectionRecord, np.ndarray | None]:
-    """Directions of length ``sqrt(d)``, and what stretches those that are not so long."""
+    """Directions, and the factors that stretch them to length ``sqrt(d)``; None if they have this length already.
+
+    With `even` the features are even functions of the projections, so that w and -w are equivalent.
+    """
     law = (SphereLaw if even else DirectionLaw)(n_features)
     directions = as_projection(projection, law).sample(law, width, rng)
     if directions.weights is not None:
@@ -247,6 +266,6 @@ def draw_directions(
     for first in range(0, n_features, _ROWS):
         rows = np.eye(min(_ROWS, n_features - first), n_features, first)
         squares += np.square(bound.apply(ops, rows)).sum(axis=0)
-    # A direction can vanish on the few coordinates that are not padding; it then stays zero.
+    # If all nonzero entries of a structured direction fall on padding, it is zero on the inputs and stays zero.
     stretch = np.sqrt(n_features / np.where(squares > 0, squares, n_features))
     return directions, None if np.allclose(stretch, 1.0, rtol=1e-12) else stretch

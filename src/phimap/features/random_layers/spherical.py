@@ -1,4 +1,4 @@
-"""Random features of kernels on the sphere, positive definite or not."""
+"""Random features of kernels on the sphere, which may be indefinite."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from phimap.ops import Array, Ops
 from phimap.projections import Projection
 from phimap.random_map import MapRecord
 
-# A degree is exact where its features are at most one in so many.
+# A degree is represented exactly only if its features are at most one in this many of all features.
 _LARGE = 4
 
 
 @dataclass(frozen=True)
 class SphericalRecord(MapRecord):
-    """The features of the positive part of a kernel, and those of the negative part.
+    """Features of the positive part of a kernel, followed by features of the negative part.
 
     Attributes
     ----------
     positive, negative : SeriesRecord or None
-        None where the kernel has no such part; not both.
+        Map of each part; None if it has no features. At least one is not None.
     """
 
     positive: SeriesRecord | None
@@ -68,60 +68,60 @@ class SphericalRecord(MapRecord):
 
 
 class SphericalFeatures(FeatureMap):
-    r"""Random features of a kernel of the cosine that need not be positive definite, as a difference of two that are.
+    r"""Random features of zonal kernels, which may be indefinite: differences of two positive semidefinite kernels.
 
-    With the zonal polynomials p_k of the sphere, ``E[p_k(<w, x>) p_l(<w, y>)]`` is ``P_k(cos)`` for equal degrees and 0
-    for others, w uniform. A kernel ``sum_k b_k P_k(cos)`` is
+    For w uniform on the sphere and zonal polynomials p_k, ``E[p_k(<w, x>) p_l(<w, y>)]`` is ``P_k(cos)`` if k = l, else
+    0. A kernel ``sum_k b_k P_k(cos)`` is therefore
 
     .. math:: k(x, y) = \mathbb{E}\, \sigma_+(\langle w, x \rangle)\, \sigma_+(\langle w, y \rangle)
               - \mathbb{E}\, \sigma_-(\langle w, x \rangle)\, \sigma_-(\langle w, y \rangle), \qquad
               \sigma_\pm = \sum_{\pm b_k > 0} \pm\sqrt{|b_k|}\, p_k
 
-    for unit rows; others are divided by their norms.
+    for unit rows x and y. Other rows are divided by their norms.
 
     Parameters
     ----------
     kernel : Zonal or None, default=None
         The kernel to estimate; None is ``Zonal()``, the hyperbolic tangent of the cosine.
     n_components : int, default=1024
-        Output width m. A single feature is of a part that chance decides.
+        Output width m. If only one random feature is left for two parts, one part is chosen at random.
     exact_degrees : tuple of int, default=(0, 1)
-        Degrees carried exactly, of 0 and 1: a constant, and the unit row itself where it takes at most a quarter of the
-        features.
+        Subset of the degrees 0 and 1 to represent exactly, by a constant and by the unit row itself. A degree is exact
+        only if it takes at most a quarter of the features.
     projection : str or Projection, default="auto"
-        How directions are drawn: any rotation-invariant projection of equal weights.
+        How directions are drawn: any rotation-invariant projection with equal weights.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
-        Seed of the named streams; None is fresh entropy.
+        Seed of all random draws; None draws fresh entropy.
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Threads; None uses the configured number. The result is bitwise the same for any number.
 
     Attributes
     ----------
     kernel_ : Zonal
         The exact kernel that ``Z @ diag(signature_) @ Z.T`` estimates.
     record_ : SphericalRecord
-        All that was drawn.
+        The maps of both parts.
     signature_ : ndarray of int8, shape (n_components,), or None
-        1 for features of the positive part, which come first, and -1 for those of the negative part; None where there
-        is no negative part.
+        1 for features of the positive part, which come first, and -1 for features of the negative part; None if there
+        are no features of the negative part.
     n_features_in_ : int
 
     Notes
     -----
-    **Learners** take the features as they are, as those of a quadrature rule with negative weights: their kernel is the
-    sum of both parts, ``Z @ Z.T``, which is positive definite and spans the functions of either part.
+    **Learners** ignore the signs: their kernel is ``Z @ Z.T``, the sum of both parts, which is positive semidefinite
+    and spans the functions of both parts. Features of a quadrature rule with negative weights are treated alike.
 
-    **Error.** Unbiased but for degrees above 256 (above 16 for more than 64 inputs) and for coefficients below the
-    rounding of their integrals, which only nearly parallel rows see. A feature's product has a variance of
-    ``E[s(w.x)^2 s(w.y)^2] - k_s^2`` for s of either sign. Over rows that are uniform on the sphere the first term is
-    ``k_s(1)^2`` on average, k_s the kernel of the part: widths in proportion to ``k_s(1)`` make the variance least,
-    ``(k_+(1) + k_-(1))^2 / m`` or less. So it is large beside k where the parts cancel.
+    **Error.** Unbiased except for degrees above 256 (above 16 for more than 64 inputs) and for coefficients below the
+    rounding error of their integrals; both matter only for nearly parallel rows. For each part, with activation s and
+    kernel k_s, the product of two features has a variance of ``E[s(w.x)^2 s(w.y)^2] - k_s^2``. For rows uniform on the
+    sphere the first term is ``k_s(1)^2`` on average. Widths proportional to ``k_s(1)`` minimise the total variance,
+    which is then at most ``(k_+(1) + k_-(1))^2 / m``. It is large compared with k if the parts cancel.
 
-    **Cost.** As for `ActivationFeatures` with m directions; `fit` integrates K polynomials at 8,192 nodes.
+    **Cost.** As for `ActivationFeatures` with m directions; `fit` integrates one polynomial per degree at 8,192 nodes.
 
-    **Differs from the source in** the functions: the source takes Fourier features of a signed spectral measure, whose
-    normalisation it estimates and whose estimate has its imaginary parts; zonal polynomials need no measure on the
-    whole space. In exact degrees, and in widths by variance.
+    **Differs from the source in** the functions: the source uses Fourier features of a signed spectral measure, with
+    an estimated normalisation and imaginary features for the negative part; zonal polynomials need no measure on the
+    whole space. Also in the exact degrees, and in widths chosen by variance.
 
     References
     ----------
@@ -191,7 +191,7 @@ class SphericalFeatures(FeatureMap):
     def _widths(
         self, d: int, plans: dict[str, tuple[dict[int, float], np.ndarray]], rng: np.random.Generator
     ) -> dict[str, int]:
-        """Features of each part: those of its exact powers, and a share of the others."""
+        """Number of features of each part: its exact powers, and a share of the random features."""
         exact = {role: sum(n_monomials(d, degree) for degree in powers) for role, (powers, _) in plans.items()}
         sizes = {role: float(remainder.sum()) for role, (_, remainder) in plans.items()}
         left = self.n_components - sum(exact.values())
@@ -201,12 +201,12 @@ class SphericalFeatures(FeatureMap):
             n_positive = min(max(round(left * share), 1), left - 1)
             extra = {"positive": n_positive, "negative": left - n_positive}
         elif len(sampled) == 2:
-            # Chance decides which part a single feature belongs to, and the mean stays the kernel.
+            # Choose the part of a single feature at random and divide by its probability: the mean is unchanged.
             only, chance = ("positive", share) if rng.random() < share else ("negative", 1 - share)
             plans[only] = plans[only][0], plans[only][1] / chance
             extra = {only: left}
         else:
-            # Where nothing is sampled the features that are left are zeros, of a part that has others.
+            # At most one part needs random features. If none does, the unused features are zeros in the larger part.
             only = sampled[0] if sampled else max(exact, key=lambda role: exact[role])
             extra = {only: left}
         return {role: exact[role] + extra.get(role, 0) for role in plans}

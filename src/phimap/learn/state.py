@@ -1,0 +1,75 @@
+"""The training state of a learner: what further rows are added to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from phimap.learn.ridge.gram_accumulator import GramAccumulator
+from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.accumulator import accumulate
+from phimap.learn.rows.batches import Batch
+from phimap.learn.rows.extreme_rows import ExtremeRows
+from phimap.learn.rows.mapped_rows import MappedRows, Mapping
+from phimap.learn.rows.reservoir import Reservoir, fingerprint
+from phimap.learn.rows.summary import RowSummary
+from phimap.learn.scaled_map import ScaledMap
+from phimap.records import Record
+
+
+@dataclass
+class TrainingState(Record):
+    """Sums over the rows seen, or these rows, and samples of them.
+
+    Attributes
+    ----------
+    sums : RidgeSolver
+    sample : Reservoir
+        Random rows, the first of which are validation rows.
+    extreme : ExtremeRows
+        The rows farthest from the mean.
+    origin : str
+        A hash of the first rows, which shows whether two states have rows in common.
+    """
+
+    sums: RidgeSolver
+    sample: Reservoir
+    extreme: ExtremeRows
+    origin: str
+
+    def requirements(self) -> Iterator[tuple[bool, str]]:
+        width = self.extreme.centre.size
+        yield self.sums.n_rows > 0 and self.sample.keys.size > 0, "rows in its statistics and in its sample"
+        numbers = all(rows.are_numbers(width) for rows in (self.sample, self.extreme))
+        yield numbers, "rows of numbers, as wide as its scaling, in its sample"
+
+    @classmethod
+    def start(cls, summary: RowSummary, extreme: ExtremeRows, sums: RidgeSolver) -> Self:
+        """Return the state for the rows of a summary, whose sums may be empty yet."""
+        rows, targets, _ = summary.sample.first(_ORIGIN_ROWS)
+        return cls(sums, summary.sample, extreme, fingerprint(rows, targets))
+
+    def accumulate(self, batches: Iterable[Batch], mapping: Mapping, n_jobs: int | None) -> None:
+        """Add the features of rows to the sums."""
+        rows = MappedRows(mapping, GramAccumulator(self.sums, n_jobs), self.extreme)
+        accumulate(batches, lambda first_row: rows)
+
+    def sample_rows(self, batches: Iterable[Batch], mapped: ScaledMap) -> None:
+        """Offer further rows to the random sample, and widen the ranges of the columns."""
+        for X, y, weights in batches:
+            self.sample.update(X, y, weights)
+            if mapped.range is not None:
+                mapped.range.update(X)
+
+    def merge(self, other: Self, shared: Self | None, n_jobs: int | None) -> None:
+        """Add the rows of another state, less those of `shared`, the state that both began with."""
+        self.sums.merge(other.sums, n_jobs)
+        if shared is not None:
+            self.sums.merge(shared.sums, n_jobs, sign=-1)
+        self.sample.merge(other.sample, without=() if shared is None else shared.sample.keys)
+        self.extreme.merge(other.extreme, without=() if shared is None else shared.extreme.keys)
+
+
+# Rows that the hash of a state's origin is made of.
+_ORIGIN_ROWS = 1000
