@@ -232,7 +232,7 @@ def write_affine(counts, weight, left, right, scale, out):
 
 @compiled
 def write_both(counts, weight, left, right, scale, out, image):
-    """Apply `write_affine` and set image (n, r) to the transpose of out; where the two overlap their values are equal."""
+    """Apply `write_affine` and set image (n, r) to the transpose of out; both write equal values where they overlap."""
     block = np.empty((_TILE, _FIELDS * _LANES), out.dtype)
     for top in range(0, out.shape[1], _TILE):
         n = min(_TILE, out.shape[1] - top)
