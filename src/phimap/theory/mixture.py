@@ -75,7 +75,7 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     Notes
     -----
     For rows of squared norm tau whose cosine is r, the kernel of a function is ``sum_k c_k^2 r^k``. Theorem 1 of the
-    source concerns r near 0, where degrees 1 and 2 dominate; on real data r is 0.3 or 0.6, and the third degree matters.
+    source concerns r near 0, where degrees 1 and 2 dominate; on real data r is 0.3 or 0.6, and degree 3 matters too.
     Much higher degrees act as a multiple of the identity, a regularisation that a learner can increase but not reduce.
     Therefore the variance, the sum over all degrees, is minimised. This is a linear program in the weights ``height^2
     p_j`` of functions with thresholds on a grid; its solutions have as many functions as there are equations. All
