@@ -39,7 +39,7 @@ class NativeCategories(BaseEstimator):
         return np.asarray(self.model_.predict(self._numbers(cells_of(X))))
 
     def _numbers(self, columns: Mapping[str, Any]) -> np.ndarray:
-        """Return the cells as numbers (n, d): text as level indices, missing cells and levels not seen in fit as NaN."""
+        """Return the cells as numbers (n, d): text as level indices, missing cells and levels unseen in fit as NaN."""
         return np.column_stack([self._codes(cells) if cells.is_text else cells.numbers() for cells in columns.values()])
 
     def _codes(self, cells: Any) -> np.ndarray:
