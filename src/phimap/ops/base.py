@@ -31,7 +31,7 @@ class Ops(ABC):
     # The name of the backend, by which a primitive finds its override.
     backend: ClassVar[str]
     dtype: np.dtype
-    # Minimum number of rows of a tile: enough work for one call of this backend.
+    # Minimum number of rows of a tile, a block of rows processed at once: enough work for one call of this backend.
     least_tile_rows: int
     # Upper limit for the scratch memory of a tile, in bytes.
     tile_bytes: int

@@ -201,8 +201,8 @@ def predicted_errors(
         v_k = \frac{\operatorname{tr} R^2 K_k}{N \lambda_k^2}.
 
     **Error.** The relative error vanishes as n, N and the effective dimension of the rows grow together at fixed
-    alpha. If there are as many features as rows, the smallest singular value of Z squared is about 1 / n. If alpha is
-    far below this, the measured error varies strongly between draws, and the prediction is too large.
+    alpha. If there are as many features as rows, the smallest singular value of Z is about 1 / n. If alpha is far below
+    the square of this value, the measured error varies strongly between draws, and the prediction is too large.
 
     **Cost.** O(k^2 n^3) for each of about ten steps of Newton's method, O(k n_test n^2) for the rest.
 

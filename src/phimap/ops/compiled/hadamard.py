@@ -32,7 +32,7 @@ from phimap.ops.compiled.vectors import (
     within_8,
 )
 
-# Several blocks narrower than this are transformed together: 16 kB of float32, half of a common L1 cache.
+# Narrow blocks are transformed together, up to this many numbers: 16 kB of float32, half of a common L1 cache.
 TOGETHER = 4096
 
 

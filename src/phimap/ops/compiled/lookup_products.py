@@ -4,10 +4,10 @@ A one-byte code holds eight bits of a row, or four signs or zeros. For 96 rows o
 a code, a table holds the inner products of these rows with every possible code of the second factor. Three loads and
 five other operations on vectors of 64 bytes then give 2,304 products of bits, or 1,152 of signs and zeros.
 
-Partial inner products lie between 0 and 8; those of four signs and zeros are raised by 4. They are stored in fields of
-5 bits, 12 to a lane of 64 bits, and three of them add up without a carry. Sums of more are kept in fields of 10 bits:
-fields of even number are masked and summed separately, and the odd ones are the total minus the even ones. After every
-`_WORDS` words of a plane the sums are spread to fields of 20 bits. All operations are exact.
+Inner products with one code lie between 0 and 8; those of four signs and zeros, from -4 to 4, are raised by 4. They are
+stored in fields of 5 bits, 12 to a lane of 64 bits, and three of them add up without a carry. Longer sums are kept in
+fields of 10 bits: fields of even number are masked and summed separately, and the odd ones are the total minus the even
+ones. After every `_WORDS` words of a plane the sums are spread to fields of 20 bits. All operations are exact.
 
 References
 ----------
@@ -25,8 +25,8 @@ from phimap.ops.compiled.vectors import add, load_long, store, subtract
 
 # 12 fields of each of 8 lanes: the tables hold products for 96 rows of the first factor.
 _FIELDS, _LANES = 12, 8
-# Words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384; the uppermost
-# field holds up to 511.
+# Words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384, and the
+# uppermost field, which has only 9 bits, holds up to 511.
 _WORDS = 3
 # Groups of words whose sums fit in 20 bits.
 _GROUPS = (2**20 - 1) // 384
@@ -156,7 +156,7 @@ def _place_of(codes, at, first):
 def _add_group(tables, codes, at, n_entries, n_codes, sums, target):
     """Add the inner products of all 96 rows with one row of the second factor to `sums` from `target` on.
 
-    The codes of the latter are ``codes[at:]``.
+    The codes of that row begin at ``codes[at]``.
     """
     even = zero_like(load_long(tables, 0))
     total = even

@@ -167,7 +167,7 @@ def hash_csr(data, indices, indptr, out):
 
 @compiled
 def nearest_codes(Z, peak, last, codes):
-    """Round Z (r, m) to the nearest codes uint8 (r, m); code 0 represents -peak, code `last` represents peak."""
+    """Round Z (r, m) to the nearest codes uint8 (r, m); code 0 represents -peak and code `last` represents peak."""
     factor = 0.5 * last / peak
     for i in range(Z.shape[0]):
         for j in range(Z.shape[1]):
@@ -177,7 +177,7 @@ def nearest_codes(Z, peak, last, codes):
 
 @compiled
 def round_codes(Z, keys, dither, peak, last, codes):
-    """Round Z (r, m) stochastically to codes uint8 (r, m); code 0 represents -peak, code `last` represents peak.
+    """Round Z (r, m) stochastically to codes uint8 (r, m); code 0 represents -peak and code `last` represents peak.
 
     The random number of an entry is a hash of ``keys[i]`` and ``dither[j]``; keys is uint64 (r,), dither uint64 (m,).
     """

@@ -3,8 +3,8 @@
 A compiler turns a loop over array entries into vector instructions only if it can prove that the arrays do not
 overlap and that the entries are contiguous. For a butterfly between eight entries of one array it can prove neither.
 With the functions of this file a loop states explicitly what a vector holds. A vector has `BYTES` bytes, the size of
-the processor's registers, or `LONG_BYTES`; a vector longer than the registers takes several. The size of the
-registers does not change the results by a bit.
+the processor's registers, or `LONG_BYTES`; a vector longer than the registers takes several. Results are bitwise
+identical for all register sizes.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ def folded_layers(ops: Ops, angle: Array, fold: float, depth: int, is_tangent: b
 
     .. math:: \kappa(t) = (1 - 2 f) a + 2 f \kappa_1(a), \quad K \bigl((1 - 2 f) + 2 f \kappa_0(a)\bigr) + \kappa(t)
 
-    respectively: ``kappa(t)`` is the cosine of the next layer's angle. The result has the shape of `angle`.
+    respectively, with the arc-cosine kernels kappa_0 and kappa_1. ``kappa(t)`` is the cosine of the next layer's angle.
+    The result has the shape of `angle`.
     """
     linear = 1.0 - 2.0 * fold
     values = ops.activations["cos"](angle)

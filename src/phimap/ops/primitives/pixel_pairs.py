@@ -26,8 +26,8 @@ def pixel_pairs(
 
     `X` (n, c, h, w) and `Y` (m, c, h, w) are images; row k of `pairs`, intp (r, 2), selects one image of each.
     `inverse_x` (n, L, h, w) and `inverse_y` (m, L, h, w) hold ``1 / sqrt(N_l)`` for l = 1, ..., L, and 0 where N_l is
-    0. If `flat`, only pairs of equal pixels are summed. The activation is ``sqrt(1 - fold) t + sqrt(fold) |t|``;
-    `fold` = 0.5 is the ReLU.
+    0; N_l and P_L are defined in `phimap.kernels.CNTK`. If `flat`, only pairs of equal pixels are summed. The
+    activation is ``sqrt(1 - fold) t + sqrt(fold) |t|``; `fold` = 0.5 is the ReLU.
     """
     height, width = X.shape[2:]
     reach_y, reach_x = (0, 0) if flat else (height - 1, width - 1)
