@@ -85,9 +85,8 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out)
     X (n, c, h, w) and Y (m, c, h, w) are float64 and C-contiguous. inverse_x (n, L, h, w) and inverse_y (m, L, h, w)
     hold ``1 / sqrt(N_l)`` for l = 1, ..., L, and 0 where N_l is 0; N_l and P_L are defined in `phimap.kernels.CNTK`.
     pairs is intp (r, 2), out (r,). If `flat`, only pairs of equal pixels are summed. `fold` is 0.5 for the ReLU: see
-    the primitive `pixel_pairs`. O(h^2 w^2 (L q + c))
-    operations for a pair of images with filters of q x q pixels, O(h w (L q + c)) if flat; scratch of O(h w (L + c))
-    numbers for each image.
+    the primitive `pixel_pairs`. O(h^2 w^2 (L q + c)) operations for a pair of images with filters of q x q pixels,
+    O(h w (L q + c)) if flat; scratch of O(h w (L + c)) numbers for each image.
     """
     _, _, height, width = X.shape
     depth = inverse_x.shape[1]
