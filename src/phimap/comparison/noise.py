@@ -34,7 +34,7 @@ class Difference:
 
     @property
     def is_noise(self) -> bool:
-        """Whether the difference is not significant."""
+        """Whether the difference is not significant at the level `FALSE_ALARM`."""
         return not self.p_value <= FALSE_ALARM
 
 
