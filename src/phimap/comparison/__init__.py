@@ -1,7 +1,7 @@
-"""Methods for tables side by side on the same rows: errors, times, memory and sizes.
+"""Comparison of methods for tables on the same rows: errors, times, memory and model sizes.
 
-`compare` fits each method to the same splits, and says which differences are noise. `methods.py` lists the methods.
-It knows learners by their estimator contract alone.
+`compare` fits each method to the same splits and tests which differences are noise. `methods.py` lists the methods.
+The comparison uses learners only through scikit-learn's estimator interface.
 """
 
 from phimap.comparison.result import Comparison, ModelResult

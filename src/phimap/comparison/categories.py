@@ -1,4 +1,4 @@
-"""LightGBM on the columns of a frame as they are, with categories of its own kind."""
+"""LightGBM on the original columns of a data frame, with its own treatment of categories."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from phimap.tables.frames import cells_of
 
 
 class NativeCategories(BaseEstimator):
-    """A model of LightGBM that gets text as categories, times as seconds and missing cells as they are.
+    """A LightGBM model whose input has text as categories, times as seconds and missing cells as NaN.
 
     Parameters
     ----------
     model : LGBMRegressor or LGBMClassifier
-        Unfitted.
+        Unfitted model, which is cloned.
     """
 
     def __init__(self, model: Any):
@@ -39,7 +39,7 @@ class NativeCategories(BaseEstimator):
         return np.asarray(self.model_.predict(self._numbers(cells_of(X))))
 
     def _numbers(self, columns: Mapping[str, Any]) -> np.ndarray:
-        """Cells as float64 (n, d): numbers of levels, NaN where they are missing or were not seen in fit."""
+        """Return the cells as numbers (n, d): text as level indices, missing cells and levels unseen in fit as NaN."""
         return np.column_stack([self._codes(cells) if cells.is_text else cells.numbers() for cells in columns.values()])
 
     def _codes(self, cells: Any) -> np.ndarray:

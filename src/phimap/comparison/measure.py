@@ -1,4 +1,4 @@
-"""One fit, measured: its predictions, seconds and memory."""
+"""Measurement of one fit: predictions, seconds and memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import numpy as np
 from phimap._files import one_line
 from phimap.comparison.methods import Method
 
-# Rows and columns of the fit that comes before the first one that counts.
+# Number of rows and columns of the small fit that precedes the first measured fit.
 _WARM_UP = (300, 8)
 _WARM: set[tuple[Callable[..., Any], str]] = set()
 
 
 def warm_up(method: Method, task: str) -> None:
-    """Load and compile what the first fit needs, so that no time holds it."""
+    """Run a small fit once, so that loading and compiling code is not included in measured times."""
     if (method.make, task) in _WARM:
         return
     X = np.random.default_rng(0).standard_normal(_WARM_UP).astype(np.float32)
@@ -34,17 +34,18 @@ def warm_up(method: Method, task: str) -> None:
 
 @dataclass(frozen=True)
 class MeasuredFit:
-    """What a fit gave, and what it took.
+    """A fitted model, its predictions, and the time and memory of the fit.
 
     Attributes
     ----------
     model : object
-        Fitted.
+        The fitted estimator.
     predicted : ndarray of shape (n_test,)
+        Predictions for the test rows.
     seconds, processor_seconds, predict_seconds : float
-        Of the fit, by the clock and added up over cores, and of the prediction of the test rows by the clock.
+        Wall-clock time of the fit, processor time of the fit summed over cores, and wall-clock time of the prediction.
     memory : float or None
-        Bytes by which resident memory rose above what it was before the fit; None where the system does not tell.
+        Largest increase of resident memory during the fit, in bytes; None if the system does not report it.
     """
 
     model: Any
@@ -56,7 +57,7 @@ class MeasuredFit:
 
 
 def measured_fit(model: Any, X: Any, y: np.ndarray, X_test: Any) -> MeasuredFit:
-    """Fit an estimator and predict the test rows."""
+    """Fit an estimator and predict the test rows, with time and memory measured."""
     memory = PeakMemory()
     start, spent = time.perf_counter(), time.process_time()
     model.fit(X, y)
@@ -69,7 +70,7 @@ def measured_fit(model: Any, X: Any, y: np.ndarray, X_test: Any) -> MeasuredFit:
 def attempt(
     method: Method, task: str, width: int | None, seed: int, X: Any, y: np.ndarray, X_test: Any
 ) -> MeasuredFit | str:
-    """Fit a method once; the answer is a `MeasuredFit`, or a text that says why there is none."""
+    """Fit a method once; return the `MeasuredFit`, or the reason as a text if the method cannot be fitted."""
     if method.missing():
         return f"the package {method.package} is not installed"
     if method.most_rows is not None and len(X) > method.most_rows:
@@ -77,30 +78,30 @@ def attempt(
     try:
         warm_up(method, task)
         return measured_fit(method.make(task, width, seed), X, y, X_test)
-    # A comparison goes on whatever one of the compared packages does, and tells it at its end.
+    # An error in one method does not stop the comparison; it is reported at the end.
     except Exception as error:
         return f"{type(error).__name__}: {one_line(error)}"
 
 
 class PeakMemory:
-    """How far resident memory rises above what it is now; on Linux only.
+    """Increase of resident memory above its value at construction; on Linux only.
 
-    The kernel's high-water mark is set back first. What the allocator keeps from earlier work is counted as there
-    already, so that a fit after a larger one may show too little.
+    The operating system's peak value is reset first. Memory that the allocator keeps from earlier work counts as in use
+    from the start, so the increase may be underestimated after a larger fit.
     """
 
     def __init__(self) -> None:
         gc.collect()
         self.before: float | None = None
         try:
-            # The mark goes back to what is resident now (proc(5)).
+            # Writing 5 resets the peak to the current resident memory (proc(5)).
             Path("/proc/self/clear_refs").write_text("5")
             self.before = self._resident("VmRSS")
         except OSError:
             pass
 
     def rise(self) -> float | None:
-        """Bytes, or None where the system does not tell."""
+        """Return the increase so far in bytes, or None if the system does not report it."""
         return None if self.before is None else max(0.0, self._resident("VmHWM") - self.before)
 
     @staticmethod
@@ -110,7 +111,7 @@ class PeakMemory:
 
 
 def machine() -> str:
-    """Name of the processor, and how many cores this process may use."""
+    """Return the name of the processor and the number of cores that this process may use."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -122,7 +123,7 @@ def machine() -> str:
 
 
 def software(method: Method) -> str:
-    """Versions of this package, of scikit-learn and of what the method needs."""
+    """Return the versions of phimap, of scikit-learn and of the package that the method needs."""
     packages = ["phimap", "scikit-learn", *([method.package] if method.package else [])]
     return ", ".join(f"{package} {_version(package)}" for package in packages)
 

@@ -1,4 +1,4 @@
-"""Methods for tables, each as an estimator with `fit` and `predict`: ours, and what a user would try beside them."""
+"""The compared methods, estimators with `fit` and `predict`: phimap's own, and common alternatives."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.tables import TableEncoder
 
-# Numbers of neighbours among which three folds of at most so many rows choose.
+# Candidate numbers of neighbours, chosen by cross-validation with this many rows at most and this many folds.
 _NEIGHBOURS, _NEIGHBOUR_ROWS, _FOLDS = (1, 3, 5, 10, 20, 40), 5000, 3
-# Regularisations of the linear model for numbers; that for classes has scikit-learn's.
+# Candidate regularisations of ridge regression; logistic regression uses scikit-learn's default.
 _ALPHAS = tuple(10.0**k for k in range(-3, 5))
 _ITERATIONS = 200
-# Features of the fixed kernels where no number is asked for, and rows of which the median distance is taken.
+# Default number of features for fixed kernels, and number of rows from which the median distance is computed.
 _WIDTH, _MEDIAN_ROWS = 2048, 1000
 
 
@@ -39,17 +39,19 @@ class Method:
     Attributes
     ----------
     make : callable
-        Makes the unfitted estimator of the task, the number of features (None: its own default) and the seed.
+        Returns the unfitted estimator, given the task, the number of features (None for the method's default) and the
+        seed.
     says : str
-        What it is, for the page.
+        Description for the page.
     most_rows : int or None
-        Training rows beyond which it is not tried.
+        Largest number of training rows for which the method is fitted; None for no limit.
     package : str
-        An optional package that it needs, or "".
+        Optional package that the method needs, or "".
     takes_frames : bool
-        Whether it encodes columns that are no numbers by itself; others see what `TableEncoder` makes of them.
+        Whether the estimator of `make` accepts data frames with columns that are not numeric. Other methods get the
+        output of `TableEncoder`.
     make_for_frames : callable or None
-        As `make`, for a method that encodes such columns in a way of its own.
+        Like `make`, for methods with another estimator for data frames with columns that are not numeric.
     """
 
     make: Callable[[str, int | None, int], Any]
@@ -60,12 +62,16 @@ class Method:
     make_for_frames: Callable[[str, int | None, int], Any] | None = None
 
     def missing(self) -> bool:
-        """Whether its package is not installed."""
+        """Whether the package that the method needs is not installed."""
         return bool(self.package) and find_spec(self.package) is None
 
 
 def encoding(method: Method) -> Method:
-    """The method on data frames of any columns: as it is, in its own way, or else behind a `TableEncoder`."""
+    """Return the method for data frames with any columns.
+
+    A method that takes such frames is returned unchanged, a method with `make_for_frames` uses that, and any other
+    method gets a `TableEncoder` in front.
+    """
     if method.takes_frames:
         return method
     if method.make_for_frames is not None:
@@ -126,7 +132,7 @@ def _lightgbm_for_frames(task: str, width: int | None, seed: int) -> Any:
     return NativeCategories(_lightgbm(task, width, seed))
 
 
-#: A linear model, which every other method should beat.
+#: A linear model, the reference that other methods should improve on.
 LINEAR = Method(_linear, "ridge regression by its leave-one-out error, or logistic regression, on standardised columns")
 #: Methods by name.
 METHODS: dict[str, Method] = {
@@ -148,7 +154,7 @@ METHODS: dict[str, Method] = {
 
 
 class Neighbours(BaseEstimator):
-    """Nearest neighbours on standardised columns; some of the rows choose how many."""
+    """Nearest neighbours on standardised columns; their number is chosen by cross-validation on a sample of rows."""
 
     def __init__(self, task: str, seed: int):
         self.task = task
@@ -168,7 +174,7 @@ class Neighbours(BaseEstimator):
 
 
 class Landmarks(BaseEstimator):
-    """Nystroem features of the Gaussian kernel, whose width is the median distance between standardised rows."""
+    """Nystroem features of a Gaussian kernel whose length scale is the median distance between standardised rows."""
 
     def __init__(self, task: str, width: int, seed: int):
         self.task = task
@@ -178,7 +184,7 @@ class Landmarks(BaseEstimator):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         some = np.random.default_rng(self.seed).permutation(len(X))[:_MEDIAN_ROWS]
         kernel = Gaussian(median_length_scale(StandardScaler().fit(X).transform(X[some])))
-        # No more landmarks than half of the rows, which may repeat each other.
+        # At most half as many landmarks as rows, since rows may be duplicates.
         landmarks = NystroemFeatures(kernel, max(2, min(self.width, len(X) // 2)), random_state=self.seed)
         self.model_ = _learner(self.task)(landmarks, random_state=self.seed).fit(X, y)
         return self

@@ -1,4 +1,4 @@
-"""Which differences between methods are within noise: a paired test over the rows that both have predicted."""
+"""Tests whether differences between methods are noise: paired tests over the rows that both methods predicted."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from itertools import combinations
 import numpy as np
 from scipy.stats import t as student
 
-#: Probability that any of the pairs of a comparison is called different where none is.
+#: Probability that at least one pair of methods is called different if all methods are equally good.
 FALSE_ALARM = 0.05
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Two methods beside each other.
+    """The difference between two methods.
 
     Attributes
     ----------
     first, second : str
+        Names of the methods.
     mean : float
-        Mean of the losses of the first less those of the second: squared errors, or shares of wrong labels.
+        Mean loss of the first method minus that of the second: mean squared errors, or shares of wrong labels.
     p_value : float
-        Adjusted for all pairs of the comparison.
+        P-value of the difference, adjusted for all pairs of the comparison.
     """
 
     first: str
@@ -33,7 +34,7 @@ class Difference:
 
     @property
     def is_noise(self) -> bool:
-        """Whether so large a difference is no surprise between equals."""
+        """Whether the difference is not significant at the level `FALSE_ALARM`."""
         return not self.p_value <= FALSE_ALARM
 
 
@@ -43,7 +44,7 @@ def differences(losses: Mapping[str, Sequence[np.ndarray]]) -> list[Difference]:
     Parameters
     ----------
     losses : mapping of str to sequence of ndarray of shape (r,)
-        For each method the losses of the test rows, split by split, in the same order.
+        For each method, one array of losses of the test rows for each split; rows have the same order for all methods.
 
     Returns
     -------
@@ -52,17 +53,18 @@ def differences(losses: Mapping[str, Sequence[np.ndarray]]) -> list[Difference]:
 
     Notes
     -----
-    The mean difference of the losses of a row has a variance from the rows and, where there are several splits and
-    their means differ by more than the rows explain, one from the draws of training rows. Student's t has the degrees
-    of freedom of Welch and Satterthwaite; the p-values are adjusted by Holm.
+    The variance of the mean difference in loss is a sum of two terms. The first is the variance between rows. The
+    second is the variance between training samples; it is positive if there are several splits and their means differ
+    by more than the variance between rows explains. The test is Student's t-test with Welch-Satterthwaite degrees of
+    freedom; the p-values are adjusted by Holm's method.
 
-    **Error.** The probability of any false alarm is 5 % for rows that are independent of each other. Training rows
-    that splits have in common make their means more alike than those of new data would be; with one split nothing is
-    known of what other training rows would change.
+    **Error.** The probability of any false alarm is 5 % for independent rows. It may be larger because splits share
+    training rows, so that their means differ less than they would with new data. With one split, the variance between
+    training samples is unknown.
 
-    **Cost** one pass over the losses for each pair.
+    **Cost.** One pass over the losses for each pair.
 
-    **Differs from the source in** taking both variances together.
+    **Differs from the source in** adding both variances.
 
     References
     ----------
@@ -79,14 +81,14 @@ def differences(losses: Mapping[str, Sequence[np.ndarray]]) -> list[Difference]:
 
 
 def _compared(parts: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Mean of paired differences, and the probability of one as large between equals."""
+    """Return the mean of paired differences, and the p-value of the two-sided test that their mean is 0."""
     every = np.concatenate(parts)
     n, k = every.size, len(parts)
     mean = float(every.mean())
     of_rows = float(every.var(ddof=1)) / n if n > 1 else np.inf
     of_splits = 0.0
     if k > 1:
-        # This is the variance of the splits' means beyond what their rows explain.
+        # Variance between the splits' means minus the part that the variance between rows explains.
         explained = float(np.mean([part.var(ddof=1) / part.size for part in parts]))
         of_splits = max(0.0, float(np.var([part.mean() for part in parts], ddof=1)) - explained) / k
     variance = of_rows + of_splits
@@ -97,7 +99,7 @@ def _compared(parts: Sequence[np.ndarray]) -> tuple[float, float]:
 
 
 def _holm(values: np.ndarray) -> np.ndarray:
-    """Adjusted p-values: the smallest counts as many times as there are, the next once less, and so on."""
+    """Return p-values adjusted by Holm's method: the k-th smallest of m is multiplied by m - k + 1."""
     order = np.argsort(values, kind="stable")
     scaled = values[order] * np.arange(values.size, 0, -1)
     adjusted = np.empty_like(values)

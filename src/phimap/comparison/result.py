@@ -1,4 +1,4 @@
-"""What a comparison found, in numbers and in sentences."""
+"""The result of a comparison, as numbers and as sentences."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from phimap.comparison.measure import MeasuredFit
 from phimap.comparison.noise import FALSE_ALARM, Difference
 from phimap.config import size_text
 
-#: The method that is ours with default settings.
+#: Name of the method that is phimap with default settings.
 OURS = "phimap"
 
 
 @dataclass(frozen=True)
 class ModelResult:
-    """One method on all splits.
+    """The result of one method on all splits.
 
     Attributes
     ----------
     name, says : str
+        Name and description of the method.
     errors : tuple of float
-        Root mean squared error in the units of the target, or share of wrong labels, split by split.
+        Error in each split: root mean squared error in the units of the target, or share of wrong labels.
     seconds, processor_seconds, predict_seconds : float
-        Means over the splits: of the fit, by the clock and added up over cores, and of the prediction.
+        Means over the splits: wall-clock time of the fit, processor time of the fit summed over cores, and wall-clock
+        time of the prediction.
     memory : float or None
-        The largest rise of memory in bytes; None where the system does not tell.
+        Largest increase of memory during a fit, in bytes; None if the system does not report it.
     size : float
-        Bytes of the model, mean over the splits.
+        Size of the model in bytes, averaged over the splits.
     """
 
     name: str
@@ -53,7 +55,7 @@ class ModelResult:
         fits: Sequence[MeasuredFit],
         sizes: Sequence[int],
     ) -> Self:
-        """From the losses of the test rows and what the fits took, split by split."""
+        """Create a result from the losses of the test rows, the measured fits and the model sizes of all splits."""
         means = [float(one.mean()) for one in losses]
         rises = [one.memory for one in fits if one.memory is not None]
         return cls(
@@ -69,33 +71,35 @@ class ModelResult:
 
     @property
     def error(self) -> float:
-        """Mean over the splits."""
+        """Mean error over the splits."""
         return float(np.mean(self.errors))
 
     @property
     def spread(self) -> float:
-        """Standard deviation over the splits; NaN for one."""
+        """Standard deviation of the error over the splits; NaN for one split."""
         return float(np.std(self.errors, ddof=1)) if len(self.errors) > 1 else float("nan")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; prints as a table.
+    """Result of `compare`; prints as a table.
 
     Attributes
     ----------
     task : str
+        ``"regression"`` or ``"classification"``.
     n_rows, n_all, n_columns, n_splits : int
-        Rows that were used, and rows there are.
+        Number of rows used, of rows in the table, of columns, and of splits.
     columns : list of str
+        Names of the columns.
     baseline : float
-        Error of the mean, or of the commonest class.
+        Error of predicting the mean, or the most frequent class, of the training rows.
     results : tuple of ModelResult
-        The smallest error first.
+        Results of all methods, smallest error first.
     differences : tuple of Difference
-        Of all pairs, in the order of the results.
+        Differences of all pairs of methods, in the order of the results.
     left_out : dict of str to str
-        Methods that were not fitted, and why.
+        Methods without a result, and the reason.
     """
 
     task: str
@@ -111,15 +115,15 @@ class Comparison:
 
     @property
     def measure(self) -> str:
-        """What the errors are."""
+        """Name of the error measure."""
         return "RMSE" if self.task == "regression" else "share of wrong labels"
 
     def difference(self, one: str, other: str) -> Difference:
-        """The pair of two methods, in either order."""
+        """Return the difference between two methods, given in either order."""
         return next(pair for pair in self.differences if {pair.first, pair.second} == {one, other})
 
     def beside_best(self, name: str) -> str:
-        """How a method stands beside the one that errs least."""
+        """Describe the error of a method relative to the method with the smallest error."""
         best = self.results[0]
         if name == best.name:
             return "errs least"
@@ -129,7 +133,7 @@ class Comparison:
         return f"+{100 * (error / best.error - 1):.3g} %" if best.error > 0 else "more"
 
     def verdict(self) -> list[str]:
-        """The result in sentences, of which the first says where another method is better than ours."""
+        """Return the result as sentences; the first states whether another method has a smaller error than phimap."""
         best, names = self.results[0], [one.name for one in self.results]
         level = [name for name in names[1:] if self.beside_best(name) == "within noise"]
         said = []
@@ -162,7 +166,7 @@ class Comparison:
         return "the mean" if self.task == "regression" else "the commonest class"
 
     def table(self) -> list[tuple[str, ...]]:
-        """Rows of text, the heading first."""
+        """Return the table as rows of text; the first row is the heading."""
         head = ("model", self.measure, "beside the best", "fit s", "predict s", "peak memory", "model size")
         lines = [
             (
@@ -180,7 +184,7 @@ class Comparison:
         return [head, *lines, constant]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
+        """Return the whole result as plain values, for JSON."""
         return {
             "task": self.task,
             "measure": self.measure,

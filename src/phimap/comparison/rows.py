@@ -13,9 +13,10 @@ from phimap.tables.targets import MOST_CODES
 
 
 def as_rows(X: Any) -> tuple[Any, list[str]]:
-    """`X` as numbers, or as Arrow columns where a data frame holds more than numbers, and the names of its columns.
+    """Return the rows of `X` and its column names.
 
-    Numbers are float32 if they are that already, else float64.
+    The rows are a numeric array, or Arrow columns if `X` is a data frame with columns that are not numeric. The array
+    is float32 if `X` is, else float64.
     """
     if is_frame(X) and not is_numbers(X):
         columns = _as_columns(X)
@@ -28,7 +29,7 @@ def as_rows(X: Any) -> tuple[Any, list[str]]:
 
 
 def _as_columns(X: Any) -> Any:
-    """A data frame as Arrow columns, of types that rows can be taken from."""
+    """Return a data frame as Arrow columns; string views, from which rows cannot be selected, become strings."""
     import pyarrow as pa
 
     columns = pa.table(X)
@@ -43,7 +44,7 @@ def _as_columns(X: Any) -> Any:
 
 
 def as_targets(y: Any, n_rows: int) -> np.ndarray:
-    """`y` as numbers or labels (n,), none of them missing."""
+    """Return `y` as numbers or labels (n,); raise if one is missing."""
     y = np.asarray(y)
     if y.shape != (n_rows,):
         raise ValueError(f"`y` must have one target for each of the {n_rows} rows, got shape {y.shape}.")
@@ -58,7 +59,7 @@ def as_targets(y: Any, n_rows: int) -> np.ndarray:
 
 
 def task_of(y: np.ndarray) -> str:
-    """``"classification"`` for text, booleans, and whole numbers with few distinct values; else ``"regression"``."""
+    """Return ``"classification"`` for text, booleans or few distinct whole numbers, else ``"regression"``."""
     if y.dtype.kind not in "iuf":
         return "classification"
     whole = y.dtype.kind != "f" or bool((y == np.rint(y)).all())
@@ -66,14 +67,14 @@ def task_of(y: np.ndarray) -> str:
 
 
 def thinned(n_rows: int, most_rows: int | None, seed: int) -> np.ndarray:
-    """Places of so many random rows, in their order; all where these are no more."""
+    """Return the sorted indices of `most_rows` random rows, or of all rows if there are not more."""
     if most_rows is None or n_rows <= check_integer("most_rows", most_rows, least=1):
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(seed).choice(n_rows, most_rows, replace=False))
 
 
 def mask_of(places: np.ndarray, n_rows: int) -> np.ndarray:
-    """Whether each of `n_rows` rows is among `places`."""
+    """Return a boolean mask (n_rows,) that is True at the indices `places`."""
     mask = np.zeros(n_rows, dtype=bool)
     mask[places] = True
     return mask

@@ -1,4 +1,4 @@
-"""Methods side by side on a user's table."""
+"""Comparison of methods on a user's table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phimap.comparison.rows import as_rows, as_targets, mask_of, task_of, thinne
 from phimap.comparison.size import model_bytes
 from phimap.io.batching import chosen
 
-# A fifth of the rows is tested in each split, or less where there are more splits than five.
+# Minimum number of parts of the rows: each split tests a fifth of the rows, or less with more than five splits.
 _LEAST_PARTS = 5
 _LEAST_ROWS = 20
 
@@ -41,56 +41,59 @@ def compare(
     Parameters
     ----------
     X : array-like or data frame of shape (n_samples, n_features)
-        A frame of more than numbers is encoded by `TableEncoder`, which is fitted on the training rows of each split.
+        Feature columns. A frame with columns that are not numeric is encoded by `TableEncoder`, which is fitted on the
+        training rows of each split.
     y : array-like of shape (n_samples,)
-        Numbers or labels.
+        Targets: numbers or labels.
     models : sequence of str, optional
-        Among ``"linear"`` (ridge or logistic regression), ``"neighbours"``, ``"hgb"`` (HistGradientBoosting),
-        ``"lightgbm"``, ``"phimap"`` (default settings), and with a fixed kernel ``"gaussian"``, ``"ntk"`` and
-        ``"nystroem"``. Default: all whose package is installed.
+        Names of methods: ``"linear"`` (ridge or logistic regression), ``"neighbours"``, ``"hgb"``
+        (HistGradientBoosting), ``"lightgbm"``, ``"phimap"`` (default settings), and with a fixed kernel ``"gaussian"``,
+        ``"ntk"`` and ``"nystroem"``. Default: all methods whose package is installed.
     splits : int, default=3
-        Parts of the rows that are tested in turn, each by models of all rows outside of it.
+        Number of splits. Each tests another part of the rows with models fitted to all other rows.
     task : {"auto", "regression", "classification"}, default="auto"
         ``"auto"``: text, booleans and whole numbers with at most 20 distinct values are classes.
     n_components : int, optional
-        Features of ours. Default: chosen by held-out error with default settings, and 2,048 with fixed kernels.
+        Number of features of phimap's methods. Default: chosen by held-out error for ``"phimap"``, and 2,048 for fixed
+        kernels.
     most_rows : int or None, default=10000
-        Rows, drawn at random, that are used of longer tables; None uses all.
+        Maximum number of rows: from longer tables this many are drawn at random. None uses all rows.
     random_state : int, default=0
-        Seed of rows, splits and methods.
+        Seed for rows, splits and methods.
     verbose : bool, default=False
         Show progress on standard error.
     known : mapping of str to Method, optional
-        The methods by name, for those who add their own.
+        The available methods by name; pass a mapping to add your own.
 
     Returns
     -------
     Comparison
-        Prints as a table.
+        The result, which prints as a table.
 
     Raises
     ------
     ValueError
-        If a model is unknown, there are fewer than 20 rows, the target is constant, or a value is missing or no
-        number, or no model can be fitted.
+        If a model is unknown, there are fewer than 20 rows, the target is constant, an array has an entry that is not a
+        finite number, a label is missing, or no model can be fitted.
 
     Notes
     -----
-    The splits are the first of scikit-learn's ``KFold(max(5, splits), shuffle=True, random_state=random_state)``; in
-    split k the methods have the seed ``random_state + k``. No row is tested twice. A method that fails is left out
-    with a note.
+    The splits are the first `splits` of scikit-learn's ``KFold(max(5, splits), shuffle=True,
+    random_state=random_state)``. In split k the methods have the seed ``random_state + k``. No row is tested twice. A
+    method that fails is left out with a note.
 
     **Error.** See `phimap.comparison.noise.differences` for what counts as noise.
 
-    **Cost** that of the fits, one after another, `splits` times. Times are those of the fit and the prediction alone,
-    after a small fit that loads and compiles. Memory is how far a fit raises that of the process, on Linux only.
+    **Cost.** The cost of all fits, one after another, times `splits`. Reported times cover only fit and prediction,
+    after a small fit that loads and compiles code. Reported memory is the increase of the process's memory during a
+    fit; it is available on Linux only.
 
-    **Differs from the source** There is none.
+    **Differs from the source.** There is no source.
 
     References
     ----------
-    Nadeau, Bengio (2003), *Inference for the generalization error* (why splits that share rows say less than they
-    seem to).
+    Nadeau, Bengio (2003), *Inference for the generalization error* (why splits that share training rows contain less
+    information than their number suggests).
 
     Examples
     --------
@@ -116,7 +119,7 @@ def compare(
         raise ValueError(f"`y` must not be constant, got {y[0]} in all rows. Choose another target.")
     targets = y.astype(np.float64) if task == "regression" else np.unique(y, return_inverse=True)[1]
     folds = list(KFold(max(_LEAST_PARTS, splits), shuffle=True, random_state=random_state).split(y))[:splits]
-    # The rows of a part are taken in their order, as its targets are.
+    # A mask selects rows in their original order; the indices of KFold are sorted, so the targets match.
     parts = [[(chosen(X, mask_of(places, len(y))), targets[places]) for places in fold] for fold in folds]
     known = known if isinstance(X, np.ndarray) else {name: encoding(known[name]) for name in names_of_methods}
     stages = Stages(verbose)
@@ -162,7 +165,7 @@ def compare(
 
 
 def chosen_methods(models: Sequence[str] | None, known: Mapping[str, Method] = METHODS) -> list[str]:
-    """Names of the methods that are asked for, None being all; those that are not known are refused."""
+    """Return the names of the requested methods without repetitions, or all for None; raise if a name is unknown."""
     if models is None:
         return list(known)
     for name in models:
@@ -174,14 +177,14 @@ def chosen_methods(models: Sequence[str] | None, known: Mapping[str, Method] = M
 
 
 def _losses(task: str, true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Losses (r,) of the rows: squared errors, or 1 where the label is wrong."""
+    """Return the losses (r,) of the rows: squared errors, or 1 for a wrong label and 0 for a correct one."""
     if task == "regression":
         return np.square(predicted.astype(np.float64) - true)
     return (predicted != true).astype(np.float64)
 
 
 def _baseline(task: str, trained: np.ndarray, tested: np.ndarray) -> float:
-    """Error of the mean, or of the commonest class, of the training rows."""
+    """Return the error on the test targets of predicting the mean, or the most frequent class, of the training rows."""
     if task == "regression":
         return float(np.sqrt(np.mean(np.square(tested - trained.mean()))))
     labels, counts = np.unique(trained, return_counts=True)

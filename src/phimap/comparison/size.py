@@ -1,4 +1,4 @@
-"""How large a fitted model is."""
+"""Size of a fitted model in bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from phimap.tables import TableEncoder
 
 
 def model_bytes(model: Any) -> int:
-    """Bytes of the model file for ours, of the text of LightGBM's, and of the arrays that others hold."""
+    """Return the size of a fitted model in bytes.
+
+    The size is that of the model file for phimap, of the model's text for LightGBM, and of all arrays for other models.
+    A pipeline is the sum of its steps.
+    """
     if isinstance(model, Pipeline):
         return sum(model_bytes(step) for _, step in model.steps)
     model = getattr(model, "model_", model)
@@ -33,7 +37,7 @@ def model_bytes(model: Any) -> int:
 
 
 def _held(value: Any, seen: set[int]) -> int:
-    """Bytes of the arrays that can be reached from `value`, each counted once."""
+    """Return the total bytes of the arrays that can be reached from `value`, each counted once."""
     if id(value) in seen:
         return 0
     seen.add(id(value))
@@ -45,6 +49,6 @@ def _held(value: Any, seen: set[int]) -> int:
         return sum(_held(item, seen) for item in value)
     if isinstance(value, dict):
         return sum(_held(item, seen) for item in value.values())
-    # Trees of scikit-learn's boosting are objects of their own.
+    # The trees of scikit-learn's boosting are not estimators, so scikit-learn's other classes are searched as well.
     own = isinstance(value, BaseEstimator) or type(value).__module__.startswith("sklearn")
     return _held(vars(value), seen) if own and hasattr(value, "__dict__") else 0

@@ -1,7 +1,7 @@
-"""Array backends. No other folder knows numba and torch.
+"""Array backends. Only this folder imports numba or torch.
 
-`ops_for` chooses the backend once, where data enter. All programs below use the core operations of `Ops` and the
-primitives of `phimap.ops.primitives`. Start with `base.py`.
+`ops_for` chooses the backend once, where data enter the library. The feature maps then use only the core operations
+of `Ops` and the primitives of `phimap.ops.primitives`. Start with `base.py`.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ def is_tensor(X: Any) -> bool:
 
 
 def host(dtype: Any = np.float64) -> Ops:
-    """The backend of arrays on the host, for a floating dtype."""
+    """Return the NumPy backend for a floating dtype."""
     from phimap.ops.numpy_ops import NumpyOps
 
     return NumpyOps(np.dtype(dtype))
 
 
 def to_host(X: Any) -> Any:
-    """`X` on the host: a tensor as a NumPy array, and anything else as it is."""
+    """Return `X` on the host: a tensor becomes a NumPy array, any other input is returned unchanged."""
     return X.cpu().numpy() if is_tensor(X) else X
 
 
 def ops_for(X: Any) -> Ops:
-    """The backend on which `X` lives, in its dtype; float32 for uint8."""
+    """Return the backend for the library, device and dtype of `X`; float32 if `X` is uint8."""
     if is_tensor(X):
         from phimap.ops.torch_ops import TorchOps
 
@@ -58,14 +58,16 @@ def ops_for(X: Any) -> Ops:
 
 
 def to_device(X: Any, device: str) -> Any:
-    """`X` on the named device: itself for ``"auto"`` (it stays where it lives), else a torch tensor there.
+    """Return `X` on the named device: unchanged for ``"auto"``, otherwise as a torch tensor on that device.
+
+    A `device` of ``"cpu"`` also leaves an `X` that is not a tensor unchanged.
 
     Raises
     ------
     ImportError
         If torch is needed and not installed.
     ValueError
-        If the device is not there.
+        If the device is not available.
     """
     if device == "auto" or (device == "cpu" and not is_tensor(X)):
         return X
@@ -79,7 +81,7 @@ def to_device(X: Any, device: str) -> Any:
 
 
 def torch_for(purpose: str) -> Any:
-    """The module torch, for what is no array operation: networks that are trained beside our maps.
+    """Import torch for code that is not an array operation, such as training a neural network for comparison.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Activations that have a name, and their NumPy functions."""
+"""Names of the built-in activations, and their NumPy functions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ RECTIFIED = {"step": 0, "relu": 1}
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
-    """``x Phi(x)`` with the distribution function Phi of the standard Gaussian law."""
+    """Return ``x Phi(x)``, where Phi is the distribution function of the standard normal distribution."""
     return x * special.ndtr(x)
 
 
 def softplus(x: np.ndarray) -> np.ndarray:
-    """``log(1 + exp(x))``, without overflow."""
+    """Return ``log(1 + exp(x))``, without overflow."""
     return np.logaddexp(x, 0)
 
 
 def leaky_relu(x: Any, slope: float = 0.01) -> Any:
-    """Give x where it is positive and ``slope x`` elsewhere."""
+    """Return x where x is positive and ``slope x`` elsewhere."""
     return x.clip(min=0) + slope * x.clip(max=0)
 
 
-#: The others, as functions of float32 and float64 arrays that keep the dtype.
+#: All other activations: functions of float32 or float64 arrays that keep the dtype.
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs,
     "cos": np.cos,

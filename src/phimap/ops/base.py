@@ -1,4 +1,4 @@
-"""The core: small array operations that families share, and in which every primitive has a generic body."""
+"""Core array operations, shared by all map families; the generic body of every primitive consists of them."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ import numpy as np
 
 # An array of the backend: numpy.ndarray, scipy.sparse CSR (inputs only) or torch.Tensor.
 Array = Any
-#: Places of four ternary digits in a byte: see `primitives.ternary_product`.
+#: Place values of the four ternary digits that one byte holds: see `primitives.ternary_product`.
 TERNARY_PLACES = (1, 3, 9, 27)
 
 
 class Ops(ABC):
     """A backend: one array library, one floating dtype, one device.
 
-    A map's program calls these methods, the functions of `phimap.ops.primitives`, plain indexing and arithmetic
-    operators, nothing else, so that one definition serves every backend. Rows are samples. Methods with `out` write
-    there (a C-contiguous block of rows, as wide as the map) from column `first` on, so that a wide map is built block
-    by block while its projections are in cache.
+    A feature map uses only these methods, the functions of `phimap.ops.primitives`, plain indexing and arithmetic
+    operators, so that one definition serves every backend. Rows are samples. Methods with a parameter `out` write
+    into `out`, a C-contiguous block of rows as wide as the map, from column `first` on. A wide map is thus built
+    block by block while its projections are in cache.
 
     Attributes
     ----------
     dtype : numpy.dtype
-        float32 or float64: of the inputs, of the results and of bound constants.
+        float32 or float64: the dtype of inputs, results and constants.
     """
 
-    # The name by which primitives know a backend.
+    # The name of the backend, by which a primitive finds its override.
     backend: ClassVar[str]
     dtype: np.dtype
-    # Rows a tile should have at least: enough work for one call of this backend.
+    # Minimum number of rows of a tile, a block of rows processed at once: enough work for one call of this backend.
     least_tile_rows: int
-    # Bytes of scratch that a tile should stay within.
+    # Upper limit for the scratch memory of a tile, in bytes.
     tile_bytes: int
-    # Functions of arrays by name: of the activations that are no rectified powers, cosines and sines among them.
+    # Activations that are not rectified powers (cosine and sine are included): functions of arrays by name.
     activations: Mapping[str, Callable[[Array], Array]]
-    # Whether tiles are worth running on several host threads.
+    # Whether running tiles on several host threads saves time.
     threaded: bool
 
     @abstractmethod
     def constant(self, host: np.ndarray) -> Array:
-        """`host` as an array of this backend; floats in its dtype, integers as they are."""
+        """Return `host` as an array of this backend; floats take the backend's dtype, integers keep theirs."""
 
     @abstractmethod
     def to_host(self, X: Array) -> np.ndarray:
-        """`X` as a NumPy array."""
+        """Return `X` as a NumPy array."""
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...]) -> Array:
-        """An uninitialised array."""
+        """Return an uninitialised array."""
 
     @abstractmethod
     def arange(self, stop: int) -> Array:
-        """The integers 0, ..., `stop` - 1, by which arrays are indexed."""
+        """Return the integers 0, ..., `stop` - 1 in a dtype that can index arrays."""
 
     @abstractmethod
     def dense(self, X: Array) -> Array:
-        """`X` (r, d) as a dense array: itself, or CSR written out."""
+        """Return `X` (r, d) as a dense array; a dense `X` is returned unchanged."""
 
     @abstractmethod
     def is_sparse(self, X: Array) -> bool:
@@ -66,7 +66,7 @@ class Ops(ABC):
 
     @abstractmethod
     def contiguous(self, X: Array) -> Array:
-        """`X`, copied if its rows do not follow each other in memory."""
+        """Return `X` in C order, copied only if it is not C-contiguous."""
 
     @abstractmethod
     def is_finite(self, X: Array) -> bool:
@@ -74,39 +74,39 @@ class Ops(ABC):
 
     @abstractmethod
     def floating(self, X: Array) -> Array:
-        """Dense `X` in the dtype of the backend; bytes and truth values become numbers."""
+        """Return dense `X`, for example of uint8 or bool, in the dtype of the backend."""
 
     @abstractmethod
     def reversed(self, X: Array) -> Array:
-        """`X` with its first axis from last to first."""
+        """Return `X` with its first axis reversed."""
 
     @abstractmethod
     def truncated(self, X: Array) -> Array:
-        """Dense `X` as integers by which arrays are indexed, rounded towards zero."""
+        """Return dense `X` rounded towards zero, in an integer dtype that can index arrays."""
 
     @abstractmethod
     def multiply(self, A: Array, B: Array, out: Array) -> None:
-        """Write the products of entries of `A` and `B`, dense and broadcast to each other, to `out` or a view of it."""
+        """Write the entrywise product of dense `A` and `B`, which may be broadcast, to `out`, which may be a view."""
 
     @abstractmethod
     def matmul(self, X: Array, W: Array) -> Array:
-        """`X` (r, d), dense or CSR, times `W` (d, s): (r, s)."""
+        """Return the product (r, s) of `X` (r, d), dense or CSR, and `W` (d, s)."""
 
     def matmul_upper(self, X: Array, W: Array) -> Array:
-        """Dense `X` (r, m), which may be overwritten, times an upper triangular `W` (m, m)."""
+        """Return the product of dense `X` (r, m) and an upper triangular `W` (m, m); `X` may be overwritten."""
         return self.matmul(X, W)
 
     @abstractmethod
     def scale_columns(self, X: Array, factors: Array) -> Array:
-        """`X` (r, d), dense or CSR, with column j times ``factors[j]``."""
+        """Return `X` (r, d), dense or CSR, with column j multiplied by ``factors[j]``."""
 
     @abstractmethod
     def scale_rows(self, X: Array, factors: Array) -> Array:
-        """`X` (r, d), dense or CSR, with row i times ``factors[i]``."""
+        """Return `X` (r, d), dense or CSR, with row i multiplied by ``factors[i]``."""
 
     @abstractmethod
     def columns(self, X: Array, places: Array) -> Array:
-        """Columns `places` (k,) of dense `X` (r, p): (r, k)."""
+        """Return the columns (r, k) of dense `X` (r, p) whose indices are `places` (k,)."""
 
     @abstractmethod
     def add_columns(self, out: Array, places: Array, X: Array) -> None:
@@ -114,66 +114,75 @@ class Ops(ABC):
 
     @abstractmethod
     def row_norms(self, X: Array) -> Array:
-        """Euclidean norms (r,) of the rows of `X`, dense or CSR, without overflow of the squares."""
+        """Return the Euclidean norms (r,) of the rows of `X`, dense or CSR; the squares do not overflow."""
 
     @abstractmethod
     def reciprocal(self, x: Array) -> Array:
-        """``1 / x`` where x is not zero, 0 where it is."""
+        """Return ``1 / x`` where x is not zero, and 0 where x is zero."""
 
     @abstractmethod
     def exp(self, X: Array) -> Array:
-        """Exponentials, entry by entry."""
+        """Return the exponential of every entry."""
 
     @abstractmethod
     def arcsinh(self, X: Array) -> Array:
-        """Inverse hyperbolic sines, entry by entry."""
+        """Return the inverse hyperbolic sine of every entry."""
 
     @abstractmethod
     def arcsin(self, X: Array) -> Array:
-        """Inverse sines, entry by entry."""
+        """Return the inverse sine of every entry."""
 
     @abstractmethod
     def fwht(self, X: Array) -> Array:
-        """Unnormalised Walsh-Hadamard transform of the rows; the width is a power of two. May overwrite `X`."""
+        """Return the unnormalised Walsh-Hadamard transform of the rows of `X`, whose width is a power of two.
+
+        May overwrite `X`.
+        """
 
     @abstractmethod
     def rfft(self, X: Array, length: int | None = None) -> Array:
-        """Fourier transform of real sequences (..., n), padded with zeros to `length`: complex (..., n // 2 + 1)."""
+        """Return the Fourier transform of real sequences (..., n), padded with zeros to `length` (default n).
+
+        The result is complex (..., length // 2 + 1).
+        """
 
     @abstractmethod
     def irfft(self, X: Array, length: int) -> Array:
-        """Inverse of `rfft` for sequences of `length`."""
+        """Return the inverse of `rfft`: real sequences (..., length)."""
 
     @abstractmethod
     def fft(self, Z: Array, *, conjugate: bool = False) -> Array:
-        """Fourier transform of complex sequences (..., n), or its conjugate transpose: the inverse times n."""
+        """Return the Fourier transform of complex sequences (..., n); with `conjugate`, n times the inverse."""
 
     @abstractmethod
     def as_complex(self, X: Array) -> Array:
-        """Complex numbers (...) of which `X` (..., 2), contiguous, has the real and imaginary parts; a view."""
+        """Return contiguous `X` (..., 2), which holds real and imaginary parts, as a view of complex numbers (...)."""
 
     @abstractmethod
     def as_pairs(self, Z: Array) -> Array:
-        """Real and imaginary parts (..., 2) of complex `Z`."""
+        """Return the real and imaginary parts (..., 2) of complex `Z`."""
 
     @abstractmethod
     def cross_products(self, Z: Array, Y: Array) -> np.ndarray:
-        """``Z^T Y`` (m, t) on the host in float64, formed in the dtype of `Z` where it lives."""
+        """Return ``Z^T Y`` (m, t) on the host in float64, computed on the device and in the dtype of `Z`."""
 
     @abstractmethod
     def column_sums(self, Z: Array) -> np.ndarray:
-        """Sums (m,) of the columns of `Z` on the host, summed in float64."""
+        """Return the column sums (m,) of `Z` on the host, summed in float64."""
 
     def rows(self, X: Array, start: int, stop: int) -> Array:
-        """Rows `start` to `stop` of `X`, dense or CSR, without a copy."""
+        """Return rows `start` to `stop` of `X`, dense or CSR, without copying entries."""
         return X[start:stop]
 
     def matmul_rows(self, Z: Array, W: Array, n_jobs: int | None) -> Array:
-        """`Z` (n, m) times a narrow `W` (m, t), on `n_jobs` threads where the backend does not thread by itself."""
+        """Return the product of `Z` (n, m) and a narrow `W` (m, t).
+
+        `n_jobs` is the number of threads for a backend that does not use several threads by itself.
+        """
         return self.matmul(Z, W)
 
     def zeros(self, shape: tuple[int, ...]) -> Array:
-        """An array of zeros."""
+        """Return an array of zeros."""
         out = self.empty(shape)
         out[...] = 0
         return out
@@ -191,9 +200,9 @@ class Ops(ABC):
         out *= factors[:, None]
 
     def pad_signed(self, X: Array, signs: Array) -> Array:
-        """`X` (r, d), dense or CSR, times ``signs[..., :d]``, zero beyond d: (r, p), or (r, J, p) for J patterns.
+        """Multiply `X` (r, d), dense or CSR, by ``signs[..., :d]`` and pad with zeros to width p.
 
-        `signs` is int8 (p,) or (J, p).
+        `signs` is int8 (p,), or (J, p) for J sign patterns; the result is (r, p) or (r, J, p).
         """
         X, d = self.dense(X), X.shape[1]
         padded = self.empty((X.shape[0], *signs.shape))
@@ -202,7 +211,10 @@ class Ops(ABC):
         return padded
 
     def oriented(self, Z: Array, orientations: Array, scale: float = 1.0) -> Array:
-        """Complex `Z` (r, k) times `scale`, columns conjugated whose orientation, int8 (k,), is -1 and not 1."""
+        """Return complex `Z` (r, k) times `scale`, with every column conjugated whose orientation is -1.
+
+        `orientations` is int8 (k,), of 1 and -1.
+        """
         factors = self.empty((orientations.shape[0], 2))
         factors[:, 0] = 1
         factors[:, 1] = orientations

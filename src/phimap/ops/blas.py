@@ -1,9 +1,9 @@
-"""Products and factors of float64 blocks that lie within larger arrays, in place and without the interpreter lock.
+"""Products and factorisations of float64 blocks within larger arrays, in place and without the interpreter lock.
 
-NumPy has no product that is added to what is there, and SciPy's wrappers copy blocks of larger arrays and keep the
-lock. SciPy exports the library itself for programs in C (`scipy.linalg.cython_blas`); these functions call it.
+NumPy cannot add a product to an existing array, and SciPy's wrappers copy blocks of larger arrays and keep the lock.
+These functions call the BLAS and LAPACK routines that SciPy exports for C programs (`scipy.linalg.cython_blas`).
 
-Blocks are in C order with rows of any stride. Fortran's libraries see their transposes.
+Blocks are in C order with any row stride. BLAS and LAPACK, which expect Fortran order, read them as their transposes.
 """
 
 from __future__ import annotations
@@ -16,39 +16,42 @@ import numpy as np
 
 
 def subtract_products(target: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
-    """Take ``left^T right`` from `target` (h, w); the others are (k, h) and (k, w)."""
+    """Subtract ``left^T right`` from `target` (h, w) in place; `left` is (k, h), `right` is (k, w)."""
     (h, w), k = target.shape, left.shape[0]
     _call("blas", "dgemm", b"N", b"T", w, h, k, -1.0, *_block(right), *_block(left), 1.0, *_block(target))
 
 
 def subtract_gram(target: np.ndarray, factor: np.ndarray) -> None:
-    """Take ``factor^T factor`` from the upper triangle of `target` (h, h); `factor` is (k, h)."""
+    """Subtract ``factor^T factor`` from the upper triangle of `target` (h, h) in place; `factor` is (k, h)."""
     h, k = target.shape[0], factor.shape[0]
     _call("blas", "dsyrk", b"L", b"N", h, k, -1.0, *_block(factor), 1.0, *_block(target))
 
 
 def solve_transposed(upper: np.ndarray, target: np.ndarray) -> None:
-    """Put ``U^-T target`` into `target` (k, w), for the triangle U above the diagonal of `upper` (k, k)."""
+    """Replace `target` (k, w) by ``U^-T target``, where U is the upper triangle of `upper` (k, k)."""
     k, w = target.shape
     _call("blas", "dtrsm", b"R", b"L", b"T", b"N", w, k, 1.0, *_block(upper), *_block(target))
 
 
 def factorise(matrix: np.ndarray) -> bool:
-    """Put U with ``U^T U = matrix`` above the diagonal; whether all pivots are positive. Only that part is read."""
+    """Replace the upper triangle of `matrix` by its Cholesky factor U, ``U^T U = matrix``.
+
+    Only the upper triangle is read. Returns whether all pivots are positive.
+    """
     return _call("lapack", "dpotrf", b"L", matrix.shape[0], *_block(matrix), _Info()) == 0
 
 
 def invert_upper(upper: np.ndarray) -> None:
-    """Put the inverse of the upper triangle in its place."""
+    """Replace the upper triangle of `upper` by its inverse."""
     _call("lapack", "dtrtri", b"L", b"N", upper.shape[0], *_block(upper), _Info())
 
 
 class _Info:
-    """Where a routine of LAPACK says what went wrong."""
+    """Placeholder for the output argument `info` of a LAPACK routine, its error code."""
 
 
 def _block(array: np.ndarray) -> tuple[np.ndarray, int]:
-    """A block, and how far its rows are from each other; a single row may have any stride."""
+    """Return a block and its row stride in entries; a single row may have any stride."""
     (h, w), item = array.shape, array.itemsize
     far = array.strides[0] // item if h > 1 else max(w, 1)
     assert array.dtype == np.float64
@@ -58,7 +61,7 @@ def _block(array: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _call(library: str, name: str, *arguments: bytes | int | float | np.ndarray | _Info) -> int:
-    """Call a routine, whose arguments all go by address; what it says in its last one."""
+    """Call a routine with all arguments passed by address, and return the value of `info` (0 without one)."""
     said = ctypes.c_int(0)
     places = []
     for value in arguments:
@@ -76,7 +79,7 @@ def _call(library: str, name: str, *arguments: bytes | int | float | np.ndarray 
 
 @cache
 def _routine(library: str, name: str) -> Callable[..., None]:
-    """A routine of SciPy's library; ctypes lets other threads run while it works."""
+    """Return a routine of SciPy's BLAS or LAPACK; ctypes releases the interpreter lock while the routine runs."""
     from scipy.linalg import (
         cython_blas,  # pyright: ignore[reportAttributeAccessIssue]
         cython_lapack,  # pyright: ignore[reportAttributeAccessIssue]

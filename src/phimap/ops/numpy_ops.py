@@ -1,4 +1,4 @@
-"""NumPy, SciPy sparse and numba: the CPU backend."""
+"""The CPU backend: NumPy, SciPy sparse and numba."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from phimap.ops.threads import run_tasks
 
 
 class NumpyOps(Ops):
-    """The core on NumPy arrays and CSR inputs, one thread a tile.
+    """Core operations on NumPy arrays and CSR inputs; one thread processes a tile.
 
-    The compiled kernels are imported where they are used, so that importing phimap compiles and loads nothing.
+    Compiled loops are imported inside the methods that use them, so that importing phimap compiles and loads nothing.
     """
 
     backend = "numpy"
     activations = FUNCTIONS
     least_tile_rows = 256
-    # The L2 cache of most cores: a tile's scratch holds projections, which are read again at once, and no outputs.
+    # The L2 cache of most cores. A tile's scratch holds its projections, which are read again at once, not its outputs.
     tile_bytes = 2**20
     threaded = True
 
@@ -49,7 +49,7 @@ class NumpyOps(Ops):
     def rows(self, X: Array, start: int, stop: int) -> Array:
         if not sparse.issparse(X):
             return X[start:stop]
-        # Slicing would copy the entries.
+        # Slicing a CSR matrix would copy the entries.
         bounds = X.indptr[start : stop + 1]
         entries = slice(bounds[0], bounds[-1])
         return type(X)((X.data[entries], X.indices[entries], bounds - bounds[0]), shape=(len(bounds) - 1, X.shape[1]))
@@ -58,7 +58,7 @@ class NumpyOps(Ops):
         return np.ascontiguousarray(X)
 
     def is_finite(self, X: Array) -> bool:
-        # A finite sum clears all entries at once; a sum that overflows says nothing.
+        # A finite sum implies finite entries. A sum that is not finite may have overflowed, so the entries are tested.
         with np.errstate(over="ignore", invalid="ignore"):
             return bool(np.isfinite(X.sum()) or np.isfinite(X).all())
 
@@ -75,14 +75,14 @@ class NumpyOps(Ops):
         np.multiply(A, B, out=out)
 
     def matmul(self, X: Array, W: Array) -> Array:
-        # An overflow is found in what becomes of the product, and reported there.
+        # No warning here: callers test the results for overflow and report it.
         with np.errstate(over="ignore", invalid="ignore"):
             return X @ W
 
     def matmul_upper(self, X: Array, W: Array) -> Array:
         from scipy.linalg import blas
 
-        # Rows in C order are the columns of the transposed product: nothing is copied.
+        # BLAS reads C-ordered arrays as their transposes, so the transposed product is computed without a copy.
         multiply = blas.strmm if self.dtype == np.float32 else blas.dtrmm  # pyright: ignore[reportAttributeAccessIssue]
         return multiply(1.0, W.T, X.T, lower=1, overwrite_b=1).T
 
@@ -109,7 +109,7 @@ class NumpyOps(Ops):
         np.add.at(out.T, places, X.T)
 
     def row_norms(self, X: Array) -> Array:
-        # The largest entry is divided out first: squares of float32 overflow from 1.8e19 on and vanish below 1e-19.
+        # Rows are divided by their largest entry first: float32 squares overflow from 1.8e19, underflow below 1e-19.
         if sparse.issparse(X):
             peak = np.asarray(abs(X).max(axis=1).todense()).ravel()
             scaled = self.scale_rows(X, self.reciprocal(peak))

@@ -1,8 +1,8 @@
-"""Primitives: fused operations with a generic body in core operations and an override where a backend has a better one.
+"""Primitives: fused operations with a generic body in core operations and faster overrides for some backends.
 
-A file of `phimap.ops.primitives` holds one of them, or those that only make sense together: the contract, the generic
-body, which every backend inherits, and the overrides. `tests/ops/test_primitives.py` holds all overrides and backends
-against the generic bodies.
+A file of `phimap.ops.primitives` defines one primitive, or a few that are only used together. It has the contract, the
+generic body, which serves every backend without an override, and the overrides. `tests/ops/test_primitives.py` compares
+all overrides and backends with the generic bodies.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Body = Callable[Concatenate[Ops, Parameters], Result]
 
-#: All primitives whose files were imported, by name.
+#: All primitives that have been imported, by name.
 PRIMITIVES: dict[str, Primitive[Any, Any]] = {}
 
 
 class Primitive(Generic[Parameters, Result]):
-    """A function of a backend and its arrays, which calls the override of the backend or else the generic body.
+    """A function of a backend and its arrays. It calls the backend's override or, without one, the generic body.
 
     Attributes
     ----------
     generic : callable
-        The body in core operations. Where a value is the backend's own, as a transform that a product reads, its
-        primitives stand in one file, a backend overrides all of them or none, and generic bodies call generic bodies.
+        The body in core operations. Some primitives pass on a value whose format depends on the backend, such as a
+        transform that a product reads. The primitives that share such a value are in one file, a backend overrides all
+        of them or none, and their generic bodies call each other's generic bodies.
     overrides : dict
-        Other bodies, by the name of the backend.
+        Backend-specific bodies, by the name of the backend.
     """
 
     def __init__(self, generic: Body[Parameters, Result]):
@@ -43,7 +44,7 @@ class Primitive(Generic[Parameters, Result]):
         return self.overrides.get(ops.backend, self.generic)(ops, *args, **kwargs)
 
     def override(self, backend: str) -> Callable[[Body[Parameters, Result]], Body[Parameters, Result]]:
-        """Let a decorated function of the same contract serve a backend."""
+        """Return a decorator that registers a function with the same contract as the body for `backend`."""
 
         def register(body: Body[Parameters, Result]) -> Body[Parameters, Result]:
             self.overrides[backend] = body
@@ -53,7 +54,7 @@ class Primitive(Generic[Parameters, Result]):
 
 
 class HostPrimitive(Primitive[Parameters, Result]):
-    """A primitive whose results live on the host: arrays of other backends are brought there first."""
+    """A primitive whose results are on the host: arrays of other backends are copied to the host first."""
 
     def __call__(self, ops: Ops, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         if ops.backend != "numpy":
@@ -62,12 +63,12 @@ class HostPrimitive(Primitive[Parameters, Result]):
 
 
 def primitive(generic: Body[Parameters, Result]) -> Primitive[Parameters, Result]:
-    """Make a primitive of its generic body."""
+    """Turn a generic body into a primitive."""
     return _registered(Primitive(generic))
 
 
 def host_primitive(generic: Body[Parameters, Result]) -> Primitive[Parameters, Result]:
-    """Make a primitive whose results live on the host of its generic body."""
+    """Turn a generic body into a primitive whose results are on the host."""
     return _registered(HostPrimitive(generic))
 
 

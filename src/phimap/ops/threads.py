@@ -1,4 +1,4 @@
-"""Tasks on a pool of threads, each with single-threaded BLAS, so that the number of threads changes no bit."""
+"""Tasks on a pool of threads. BLAS is single-threaded, so that results do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _inside = local()
-# Threads of the pool at the most, however many callers there are; they are started when they are first needed.
+# Maximum number of threads of the pool, shared by all callers. A thread is started when it is first needed.
 _MOST_HELPERS = 256
 
 
 def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None = None) -> list[Result]:
-    """Call ``task(item)`` for every item on `n_jobs` threads, this one among them, and return the results in order.
+    """Call ``task(item)`` for every item on `n_jobs` threads, the calling one included; return the results in order.
 
-    BLAS is limited to one thread meanwhile, also for one job, so that a result depends on how the work was cut
-    into items and not on who did it. The first exception is raised once the running tasks have ended; tasks not
-    yet started are dropped. A call from inside a task runs its items in that task's thread.
+    BLAS is limited to one thread meanwhile, also for one job, so that a result depends on the items but not on the
+    number of threads. After an exception no further task is started. Once the running tasks have ended, the exception
+    of the earliest failed item is raised. A call from inside a task runs its items in that task's thread.
     """
     items = list(items)
     n_threads = min(thread_count(n_jobs), len(items))
@@ -36,20 +36,20 @@ def run_tasks(task: Callable[[Item], Result], items: Iterable[Item], n_jobs: int
         if n_threads <= 1 or getattr(_inside, "task", False):
             return [task(item) for item in items]
         work = _Work(task, items)
-        # Settings that belong to a context hold in every thread.
+        # A copy of the context gives every thread the caller's context variables.
         helpers = [_pool().submit(copy_context().run, work.run) for _ in range(n_threads - 1)]
         try:
             with _in_task():
                 work.run()
         finally:
             work.stop()
-            # Others may keep the pool busy: what has not begun has nothing left to do.
+            # Other callers may occupy the pool: helpers that have not started are cancelled, not awaited.
             wait([helper for helper in helpers if not helper.cancel()])
         return work.finished()
 
 
 class _Work:
-    """Items that several threads take one after the other."""
+    """A list of items from which several threads each take the next one."""
 
     def __init__(self, task: Callable[[Any], Any], items: list[Any]):
         self._task, self._items = task, items
@@ -59,7 +59,7 @@ class _Work:
         self._errors: dict[int, BaseException] = {}
 
     def run(self) -> None:
-        """Do what is left, as long as nothing has failed."""
+        """Process the remaining items until none is left or one fails."""
         while (index := self._next()) is not None:
             try:
                 self._results[index] = self._task(self._items[index])
@@ -67,7 +67,7 @@ class _Work:
                 self._errors[index] = error
                 self.stop()
                 if not isinstance(error, Exception):
-                    # An interrupt is the caller's own.
+                    # KeyboardInterrupt and SystemExit are passed on at once.
                     raise
 
     def _next(self) -> int | None:
@@ -75,12 +75,12 @@ class _Work:
             return next(self._left, None)
 
     def stop(self) -> None:
-        """Drop what nobody has begun."""
+        """Drop the items that no thread has started."""
         with self._lock:
             self._left = iter(())
 
     def finished(self) -> list[Any]:
-        """The results, once all threads have ended."""
+        """Return the results, or raise the first item's exception; called once all threads have ended."""
         if self._errors:
             raise self._errors[min(self._errors)]
         return self._results
@@ -88,13 +88,13 @@ class _Work:
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    """Threads that wait for tasks: to start them anew for each call would cost as much as a small call."""
+    """Return the pool of threads, kept between calls: starting threads takes as long as a small call."""
     return ThreadPoolExecutor(_MOST_HELPERS, initializer=_begin_thread)
 
 
 @contextmanager
 def _in_task() -> Iterator[None]:
-    """Mark this thread as one of tasks for a block."""
+    """Mark this thread as running a task for the duration of a `with` block."""
     before = getattr(_inside, "task", False)
     _inside.task = True
     try:
@@ -105,9 +105,9 @@ def _in_task() -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Do the work of a block in this thread alone: `run_tasks` starts no others, and BLAS has none.
+    """Run a `with` block on this thread only: `run_tasks` uses no other threads and BLAS is single-threaded.
 
-    For work that somebody else has cut into tasks, such as a scheduler with threads or processes of its own.
+    For use inside the tasks of an external scheduler that has its own threads or processes.
     """
     with _in_task(), single_threaded_blas():
         yield
@@ -115,11 +115,11 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Limit BLAS to one thread for a block, in whatever thread the block runs.
+    """Limit BLAS to one thread for the duration of a `with` block, in any thread.
 
-    Most libraries have one setting for the process, so blocks that overlap in time share the limit: the first to begin
-    sets it and the last to end gives back what was there. OpenBLAS built with OpenMP has a setting for each thread,
-    which each thread sets for itself.
+    Most BLAS libraries have one setting for the process. Blocks that overlap in time share the limit: the first block
+    to begin sets it and the last one to end restores the previous setting. OpenBLAS built with OpenMP has one setting
+    for each thread, which each thread sets and restores for itself.
     """
     _limits.enter()
     try:
@@ -129,23 +129,23 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 class _Limits:
-    """The blocks that want single-threaded BLAS, and what the libraries were set to before.
+    """Number of active blocks with single-threaded BLAS, and the libraries' previous settings.
 
-    `threadpoolctl` finds the libraries. Its own limits do not do: the first thread that sets one of the process stays
-    in control of it, and what others set is ignored without a word.
+    `threadpoolctl` only finds the libraries. Its own limits are not used: the first thread that sets a limit for the
+    process keeps control, and limits set by other threads are ignored silently.
     """
 
     def __init__(self):
         self._lock = Lock()
         self._users = 0
-        # Settings by the index of the library, of the process and of this thread.
+        # Previous thread counts of libraries with one setting for the process, by the library's index.
         self._before: dict[int, int] = {}
 
     def enter(self) -> None:
         depth = getattr(_inside, "depth", 0)
         with self._lock:
             for index, library in enumerate(_libraries()):
-                # Somebody else may have raised a limit since.
+                # Checked on every entry: other code may have raised the limit since.
                 if (count := library.get_num_threads()) not in (None, 1):
                     before = _of_this_thread() if _is_per_thread(library) else self._before
                     before.setdefault(index, count)
@@ -163,7 +163,7 @@ class _Limits:
                 _restore(self._before)
 
     def forked(self) -> None:
-        """Begin anew in a forked process, to which other threads did not come along."""
+        """Reset the lock and the count in a forked process, which has only the forking thread."""
         self._lock = Lock()
         self._users = getattr(_inside, "depth", 0)
 
@@ -175,7 +175,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _of_this_thread() -> dict[int, int]:
-    """What libraries with a setting for each thread were set to in this one."""
+    """Return this thread's previous thread counts of libraries with one setting for each thread."""
     if not hasattr(_inside, "before"):
         _inside.before = {}
     return _inside.before
@@ -192,8 +192,8 @@ def _is_per_thread(library: Any) -> bool:
 
 
 def _set_threads(library: Any, count: int) -> None:
-    """Set the number of threads, whichever thread has set it before."""
-    # In threadpoolctl from 3.7 on; what it takes from a thread in control is one number, set anew when that one ends.
+    """Set the number of threads, even if another thread has set it before."""
+    # threadpoolctl 3.7 introduced a controlling thread, whose setting overrides others; control is released first.
     release = getattr(library, "clear_controlling_thread", None)
     if release is not None:
         release(force=True)
@@ -203,7 +203,7 @@ def _set_threads(library: Any, count: int) -> None:
 
 
 def _begin_thread() -> None:
-    """Mark a thread of the pool as one of tasks, whose own BLAS setting ends with it."""
+    """Mark a new thread of the pool as running tasks and limit its own BLAS setting to one thread."""
     _inside.task = True
     for library in _libraries():
         if _is_per_thread(library):
@@ -212,7 +212,7 @@ def _begin_thread() -> None:
 
 @lru_cache(maxsize=1)
 def _libraries() -> list[Any]:
-    # SciPy brings an OpenBLAS of its own, which must be loaded before the controller looks for what to limit.
+    # SciPy has its own OpenBLAS, which must be loaded before the controller looks for libraries.
     import scipy.linalg  # noqa: F401
 
     return ThreadpoolController().select(user_api="blas").lib_controllers

@@ -1,4 +1,4 @@
-"""PyTorch: the backend for tensors, on the CPU or on CUDA."""
+"""The backend for PyTorch tensors, on the CPU or on CUDA."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from phimap.config import memory_budget
 from phimap.ops.activations import leaky_relu
 from phimap.ops.base import Array, Ops
 
-# The Walsh-Hadamard transform is done as products with Hadamard matrices of at most this order, which keep a
-# GPU's matrix units busy; H of order ab is the Kronecker product of those of orders a and b.
+# Largest order of the Hadamard matrices whose products make up the Walsh-Hadamard transform: matrix products use a
+# GPU's matrix units. H of order ab is the Kronecker product of the Hadamard matrices of orders a and b.
 _HADAMARD_ORDER = 128
 
 _TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 _NUMPY_DTYPES = {tensor: array for array, tensor in _TORCH_DTYPES.items()}
 
-# Scratch of a tile on a GPU: at least so many bytes, up to shares of the device's memory and of the byte budget that
-# leave room for a few arrays of the size.
+# Scratch memory of a tile on a GPU: at least this many bytes. If more, at most 1/64 of the device's memory and 1/8 of
+# the memory budget, which leaves room for a few arrays of that size.
 _LEAST_CUDA_TILE = 256 * 2**20
 _DEVICE_SHARE, _BUDGET_SHARE = 64, 8
 
 
 class TorchOps(Ops):
-    """The core on torch tensors of one dtype and device."""
+    """Core operations on torch tensors of one dtype and device."""
 
     backend = "torch"
     activations = MappingProxyType(
@@ -38,7 +38,7 @@ class TorchOps(Ops):
             "leaky-relu": leaky_relu,
             "sign": torch.sign,
             "sin": torch.sin,
-            # Its own softplus is the identity from 20 on, which float64 can tell.
+            # torch's softplus returns x for x > 20, which is not exact in float64.
             "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
         }
     )
@@ -53,7 +53,7 @@ class TorchOps(Ops):
 
     @classmethod
     def of(cls, X: torch.Tensor) -> TorchOps:
-        """The backend of a floating tensor, or of uint8 as float32."""
+        """Return the backend for the dtype and device of `X`; float32 if `X` is uint8."""
         return cls(np.dtype(np.float32) if X.dtype == torch.uint8 else _NUMPY_DTYPES[X.dtype], X.device)
 
     def constant(self, host: np.ndarray) -> Array:
@@ -163,7 +163,13 @@ class TorchOps(Ops):
 
 
 def check_tensor(X: torch.Tensor) -> torch.Tensor:
-    """A floating tensor (n, d), or the reason why `X` is none; integers become float64."""
+    """Return `X` as a contiguous tensor (n, d) of float32 or float64; other real dtypes become float64.
+
+    Raises
+    ------
+    ValueError
+        If `X` is complex or not two-dimensional.
+    """
     if X.is_complex():
         raise ValueError("`X` must be real, got a complex tensor: Complex data not supported.")
     if X.ndim != 2:
@@ -174,7 +180,7 @@ def check_tensor(X: torch.Tensor) -> torch.Tensor:
 
 
 def first_non_finite(X: torch.Tensor) -> tuple[int, int, float] | None:
-    """Row, column and value of the first NaN or infinity, or None."""
+    """Return the row, column and value of the first NaN or infinity, or None if all entries are finite."""
     bad = ~torch.isfinite(X)
     if not bool(bad.any()):
         return None
@@ -183,7 +189,7 @@ def first_non_finite(X: torch.Tensor) -> tuple[int, int, float] | None:
 
 
 def move(X: Any, device: str) -> torch.Tensor:
-    """`X` as a tensor on `device`."""
+    """Return `X` as a tensor on `device`."""
     try:
         target = torch.device(device)
     except RuntimeError as error:
@@ -198,7 +204,7 @@ def move(X: Any, device: str) -> torch.Tensor:
 
 
 def _kronecker_orders(width: int) -> list[int]:
-    """Powers of two up to _HADAMARD_ORDER whose product is `width`."""
+    """Factor `width`, a power of two, into powers of two of at most `_HADAMARD_ORDER`."""
     orders = []
     while width > _HADAMARD_ORDER:
         orders.append(_HADAMARD_ORDER)
@@ -207,7 +213,7 @@ def _kronecker_orders(width: int) -> list[int]:
 
 
 def _tile_bytes(device: torch.device) -> int:
-    """Bytes of scratch that a tile should stay within: of a CPU's caches, or what keeps a GPU busy."""
+    """Upper limit for the scratch memory of a tile: it fits a CPU's caches, or is large enough to occupy a GPU."""
     if device.type != "cuda":
         return 16 * 2**20
     memory = torch.cuda.get_device_properties(device).total_memory

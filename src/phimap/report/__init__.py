@@ -1,4 +1,4 @@
-"""The report of a fit: one HTML page with its figures inside, readable without a network."""
+"""The report of a fit: a self-contained HTML page with embedded figures."""
 
 from phimap.report.curves import Curve, Curves, error_curves
 from phimap.report.dependence import Dependence, Dependences, dependences

@@ -1,4 +1,4 @@
-"""Figures that are lists of names with bars: tables of the page itself, which wrap where a picture would shrink."""
+"""Bar charts as HTML tables: on a narrow page their text wraps, whereas an image would shrink."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from phimap._progress import Stage
 
-# Smaller shares are not told apart.
+# Smaller shares are printed as "below 0.1 %".
 _LEAST_SHARE = 1e-3
-# Classes listed, the hardest first.
+# Maximum number of classes listed; those with the lowest recall come first.
 _MOST_CLASSES = 20
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Names, each with one bar or several.
+    """A bar chart with one or several bars for each name.
 
     Attributes
     ----------
     name : str
-        Tells it from the other figures of a page.
+        Identifier, unique among the figures of a page.
     alt : str
-        What it shows, in a sentence.
+        Description of the chart in one sentence.
     heads : tuple of str
-        Headings: of the names, and of each column of bars.
+        Headings of the column of names and of each column of bars.
     rows : list of (str, list of (str, float))
         A name, and for each column the text and the length of its bar, from 0 to 1.
     """
@@ -38,7 +38,7 @@ class Bars:
 
 
 def relevances(leading: Sequence[tuple[str, float]]) -> Bars:
-    """Names and shares of columns, the largest on top."""
+    """Chart the names of columns and their shares of the metric, largest first."""
     name, share = leading[0]
     alt = f"Relevance of columns; most relevant is {name} with {100 * share:.3g} percent."
     return Bars(
@@ -50,7 +50,7 @@ def relevances(leading: Sequence[tuple[str, float]]) -> Bars:
 
 
 def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
-    """Share of each class that is found, and of its predictions that are right; the hardest on top."""
+    """Chart the recall and precision of each class, lowest recall first."""
     labels, codes, sizes = np.unique(true, return_inverse=True, return_counts=True)
     right = np.bincount(codes, weights=true == predicted, minlength=labels.size).astype(np.intp)
     found = right / sizes
@@ -74,7 +74,7 @@ def classes(true: np.ndarray, predicted: np.ndarray) -> Bars:
 
 
 def time_and_memory(stages: Sequence[Stage]) -> Bars:
-    """Seconds of each stage, and the memory reached by its end."""
+    """Chart the seconds of each stage, and the peak memory of the process at its end."""
     seconds = np.array([stage.seconds for stage in stages])
     memory = np.array([stage.peak_bytes for stage in stages]) / 2**20
     alt = f"Time and memory per stage; {seconds.sum():.1f} seconds in all, {memory.max():.0f} MB at most."
@@ -87,7 +87,7 @@ def time_and_memory(stages: Sequence[Stage]) -> Bars:
 
 
 def _percent(share: float) -> str:
-    """A share to two digits or three."""
+    """Format a share in percent, with one decimal, or none for 0 % and 100 %."""
     if 0 < share < _LEAST_SHARE:
         return f"below {100 * _LEAST_SHARE:g} %"
     return f"{100 * share:.{0 if share >= 0.995 or share == 0 else 1}f} %"

@@ -1,4 +1,4 @@
-"""From a comparison of methods to one HTML page."""
+"""Render a comparison of methods as one HTML page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from phimap.comparison.result import OURS
 from phimap.report.page import environment
 from phimap.report.style import INK, MAIN, MUTED, SECOND, Plot
 
-# Errors far above the others would squeeze them: the frame ends so far above the best, in units of the best.
+# Upper end of the error axis, in units of the smallest error: much larger errors would compress the rest of the plot.
 _HIGHEST = 3.0
 
 
 def page(found: Comparison, data: str, target: str) -> str:
-    """The comparison as a complete HTML document without references to anything outside it."""
+    """Return the comparison as a self-contained HTML document."""
     return (
         environment()
         .get_template("comparison.html.jinja")
@@ -34,7 +34,7 @@ def page(found: Comparison, data: str, target: str) -> str:
 
 
 def error_against_time(found: Comparison) -> Plot:
-    """A mark for every method: its error against the seconds of a fit."""
+    """Plot the error of every method against the seconds of a fit."""
     names = ", ".join(one.name for one in found.results)
     with Plot("methods", f"Error against seconds of the fit: {names}.", size=(7.4, 4.2)) as plot:
         axes = plot.axes
@@ -53,7 +53,7 @@ def error_against_time(found: Comparison) -> Plot:
             low = errors[0] - max(found.results[0].spread if found.n_splits > 1 else 0.0, 0.0)
             margin = 0.08 * (high - low)
             axes.set_ylim(max(0.0, low - margin), high + margin)
-            # Names stand to the right of their marks.
+            # The names to the right of the marks need room.
             axes.set_xlim(0.6 * min(seconds), 3.5 * max(seconds))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter(NullFormatter())

@@ -1,4 +1,4 @@
-"""How the held-out error depends on regularisation and on the number of features, for little extra work."""
+"""Held-out error against regularisation and number of features, at little extra cost."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.ops import ops_for
 
-# Halving the width divides the cost of a solution by eight, so all narrower models together cost 1/7 of the model's.
+# Halving the width divides the cost of a solution by eight, so all narrower models together cost 1/7 of the full one.
 _HALVINGS = 7
 _LEAST_WIDTH = 16
-# Other regularisations are tried at an eighth of the width: each costs 1/512 of the model's own solution.
+# Other regularisations are tried at an eighth of the width, where each costs 1/512 of the model's own solution.
 _PATH_SHARE = 8
 _PATH_FACTORS = 10.0 ** np.arange(-3, 4)
-# Held-out rows used: the error is then known to about a percent of itself.
+# Held-out rows used, for which the error is estimated to about one percent.
 _ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Held-out error `y` (k,) at `x` (k,), the number of features or the regularisation."""
+    """Held-out errors `y` (k,) at values `x` (k,) of the number of features or of the regularisation."""
 
     x: np.ndarray
     y: np.ndarray
@@ -31,15 +31,17 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """What `error_curves` finds.
+    """Result of `error_curves`.
 
     Attributes
     ----------
     width : Curve or None
-        Error of narrower models and of the model; None where a map has no narrower forms.
+        Error against the number of features, for narrower models and the model itself; None if the map cannot be
+        narrowed.
     path : Curve or None
-        Error against regularisation, of models of `path_width` features.
+        Error against regularisation, for models with `path_width` features.
     path_width : int
+        Number of features of the models in `path`.
     """
 
     width: Curve | None
@@ -53,8 +55,9 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
     Parameters
     ----------
     model : KernelRegressor or KernelClassifier
-        Fitted in this process, so that its sums over the training rows are there.
+        Fitted in this process, so that its sums over the training rows are in memory.
     held_out : iterable of (X, y)
+        Batches of held-out rows and targets.
 
     Returns
     -------
@@ -62,17 +65,17 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
 
     Notes
     -----
-    **Error.** The narrower models are those that the same seed gives with fewer features, at the same
-    regularisation of the kernel.
+    **Error.** A narrower model is the model that the same seed gives with fewer features and the same regularisation of
+    the kernel.
 
-    **Cost.** About a third of the model's own solution, most of it for half the width, and the features of at most
-    20,000 rows.
+    **Cost.** About a third of the model's own solution, most of it for the model of half the width, plus the features
+    of about 20,000 rows.
     """
     m = model.feature_map_.record_.n_components
     widths = [m >> k for k in range(1, _HALVINGS + 1) if m >> k >= _LEAST_WIDTH and not (m >> k) % 2]
     narrow = [w for w in widths if model.feature_map_.record_.truncated(w) is not None]
     if not hasattr(model, "solver_"):
-        # Solved in passes, of which no sums are left.
+        # The model was solved in passes over the rows, so there are no sums to solve narrower models from.
         narrow = []
     if not narrow:
         return Curves(None, None, 0)
@@ -89,21 +92,21 @@ def error_curves(model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]]) 
 
 
 def _other_alphas(model: Any) -> np.ndarray:
-    """Regularisations around the model's, within the range that was searched."""
+    """Return regularisations around the model's own, within the range that was searched."""
     alphas = model.alpha_ * _PATH_FACTORS
     searched = model.solution_.alphas
     return alphas[(alphas >= searched[0]) & (alphas <= searched[-1])] if searched.size > 1 else alphas
 
 
 def _curve(x: np.ndarray, y: np.ndarray) -> Curve | None:
-    """The points that there are, in order; None for fewer than two."""
+    """Return the curve through the points with finite errors, sorted by x, or None if there are fewer than two."""
     order = np.argsort(x)
     order = order[np.isfinite(y[order])]
     return Curve(x[order], y[order]) if order.size > 1 else None
 
 
 def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (m, t) and intercept (t,) of the model's narrower form, zero at the features it lacks."""
+    """Return coefficients (m, t) and intercept (t,) of a narrower model; coefficients of omitted features are 0."""
     columns, factor = model.feature_map_.record_.truncated(width)
     t = model.solution_.coef.shape[1]
     coef = np.zeros((model.feature_map_.record_.n_components, t))
@@ -113,7 +116,7 @@ def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndar
         solution = narrow.finish(alpha / factor**2, None, np.random.default_rng(0), model.n_jobs)
         solution = solution if model.target_units_ is None else model.target_units_.restore(solution)
     except NotPositiveDefiniteError:
-        # So little regularisation is below the rounding of the sums: the curve has no such point.
+        # The regularisation is smaller than the rounding errors of the sums: the curve omits this point.
         return coef, np.full(t, np.nan)
     coef[columns] = solution.coef
     return coef, solution.intercept
@@ -122,7 +125,7 @@ def _solution(model: Any, width: int, alpha: float) -> tuple[np.ndarray, np.ndar
 def _held_out_errors(
     model: Any, held_out: Iterable[tuple[np.ndarray, np.ndarray]], coef: np.ndarray, intercept: np.ndarray
 ) -> np.ndarray:
-    """Errors (k,) of k models with t outputs each, whose coefficients (m, k t) stand side by side."""
+    """Return the errors (k,) of k models with t outputs each, given their concatenated coefficients (m, k t)."""
     n_outputs = model.solution_.coef.shape[1]
     n_models = coef.shape[1] // n_outputs
     wrong = np.zeros(n_models)

@@ -1,4 +1,4 @@
-"""How the predictions depend on one column or on two: the mean over rows in which these are set to a value."""
+"""Partial dependence on one or two columns: the mean prediction over rows in which the columns are set to a value."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from sklearn.base import is_classifier
 from phimap.learn.corrections.residuals import Outputs
 from phimap.ops import ops_for
 
-# Values of a column, alone and in a pair.
+# Number of grid values of a column, for one column and for a pair of columns.
 _VALUES, _VALUES_OF_PAIR = 20, 10
-# The tails, in which there are few rows, are left out.
+# Quantiles between which the grid lies: there are few rows in the tails.
 _TAILS = (0.05, 0.95)
-# Rows over which the mean is taken, at least and at most, and features formed in all: about a second of work.
+# Minimum and maximum number of rows in the mean, and the maximum number of feature values in total, about a second of
+# work.
 _LEAST_ROWS, _MOST_ROWS = 30, 200
 _MOST_FEATURES = 2**25
-# Columns, and the grid of each.
+# Indices of columns, and a grid for each.
 _Asked = tuple[tuple[int, ...], tuple[np.ndarray, ...]]
 
 
 @dataclass(frozen=True)
 class Dependence:
-    """Mean prediction by the values of one column or of two.
+    """Mean prediction as a function of the values of one or two columns.
 
     Attributes
     ----------
     names : tuple of str
-        The columns.
+        Names of the columns.
     grids : tuple of ndarray
         Increasing values of each column.
     mean : ndarray of shape (k,) or (k, l)
+        Mean prediction at each point of the grid.
     """
 
     names: tuple[str, ...]
@@ -43,17 +45,18 @@ class Dependence:
 
 @dataclass(frozen=True)
 class Dependences:
-    """What `dependences` finds.
+    """Result of `dependences`.
 
     Attributes
     ----------
     output : str or None
-        The class whose probability is meant; None for numbers.
+        The class whose probability is shown; None for regression.
     singles : list of Dependence
+        Dependence on each column alone.
     pair : Dependence or None
-        None for a single column.
+        Dependence on both columns; None if there is only one.
     n_rows : int
-        Rows over which the mean is taken.
+        Number of rows over which the mean is taken.
     """
 
     output: str | None
@@ -63,18 +66,18 @@ class Dependences:
 
 
 def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequence[str]) -> Dependences:
-    """Partial dependence of a learner on one or two columns and on the pair of them.
+    """Partial dependence of a learner on each of one or two columns, and on both together.
 
     Parameters
     ----------
     model : KernelRegressor or KernelClassifier
-        A classifier has probabilities from its `calibration_`.
+        Fitted learner; the probabilities of a classifier come from its `calibration_`.
     X : ndarray of shape (n, d)
-        Rows in random order, of which the first are taken.
+        Rows in random order, of which the first ones are used.
     places : sequence of int
-        One column or two.
+        Indices of one or two columns.
     names : sequence of str
-        Their names.
+        Names of these columns.
 
     Returns
     -------
@@ -82,15 +85,15 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
 
     Notes
     -----
-    Of several classes the one is shown whose probability these columns move most. Where columns depend on each other
-    the mean is also over rows that the data do not have.
+    With more than two classes, the class is shown whose probability varies most along these columns. If the columns
+    depend on each other, the mean includes combinations of values that do not occur in the data.
 
-    **Error.** That of a mean over a sample of rows: the spread of the curves of single rows, over the root of their
-    number.
+    **Error.** The standard error of a mean over a sample of rows: the standard deviation between the curves of single
+    rows, divided by the square root of the number of rows.
 
-    **Differs from the source in** the grid, which leaves out the tails.
+    **Differs from the source in** the grid, which omits the tails.
 
-    **Cost.** The outputs at 140 rows for each row of the sample, whose size falls with the width of the model.
+    **Cost.** The outputs at 140 points for each row of the sample; wider models use fewer rows.
 
     References
     ----------
@@ -106,7 +109,7 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
     output, shown = None, 0
     if is_classifier(model):
         shown = int(np.argmax(sum(np.ptp(mean, axis=0) for mean in means[: len(places)])))
-        # The probabilities of two classes move alike, and of these the second is told.
+        # With two classes both probabilities vary equally, and that of the second class is shown.
         shown = 1 if len(model.classes_) == 2 else shown
         output = str(model.classes_[shown])
     singles = [
@@ -120,7 +123,7 @@ def dependences(model: Any, X: np.ndarray, places: Sequence[int], names: Sequenc
 
 
 def _grid(values: np.ndarray, most: int) -> np.ndarray:
-    """The distinct values of a column, or so many between its tails."""
+    """Return the distinct values of a column, or `most` equally spaced values between its tails if there are more."""
     distinct = np.unique(values)
     if distinct.size <= most:
         return distinct
@@ -129,7 +132,7 @@ def _grid(values: np.ndarray, most: int) -> np.ndarray:
 
 
 def _means(model: Any, rows: np.ndarray, asked: Sequence[_Asked]) -> list[np.ndarray]:
-    """Mean outputs (k, t) at the k points of each grid. The map is bound once: that has costs of its own."""
+    """Return the mean outputs (k, t) at the k points of each grid, all from one call: binding a map takes time."""
     blocks = []
     for columns, grids in asked:
         points = np.stack([axis.ravel() for axis in np.meshgrid(*grids, indexing="ij")], axis=1)
@@ -142,7 +145,7 @@ def _means(model: Any, rows: np.ndarray, asked: Sequence[_Asked]) -> list[np.nda
 
 
 def _outputs(model: Any, X: np.ndarray) -> np.ndarray:
-    """Predictions (n, 1), or probabilities (n, c), in float64 and without the features where the map knows how."""
+    """Return predictions (n, 1) or probabilities (n, c) in float64, without forming features if the map allows this."""
     X = X.astype(np.float64)
     ops = ops_for(X)
     rows = model.scaling_.bind(ops).apply(ops, X)

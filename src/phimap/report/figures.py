@@ -1,4 +1,4 @@
-"""The figures of a report, each a function from results to a drawn plot."""
+"""The figures of a report; each function draws one plot from results."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from phimap._number_text import number_text
 from phimap.report.curves import Curve
 from phimap.report.style import INK, MAIN, PAPER, SECOND, SEQUENCE, Plot, legend_above, plain
 
-# Above this many points single marks hide each other, and their density is drawn.
+# With more points than this, marks hide each other; the density of the points is drawn instead.
 _MOST_MARKS = 1500
-# Larger confusion matrices cannot be read; the classes confused most are shown.
+# Larger confusion matrices are unreadable; only the classes with the most mistakes are shown.
 _MOST_CLASSES = 20
-# More bars than this are thinner than the lines between them.
+# With more bars than this, bars would be thinner than the lines between them.
 _MOST_BARS = 60
-# Largest and smallest size of the counts in a confusion matrix, in points, and the width of a digit in units of it:
-# that of a wide font, since the page chooses its own.
+# Largest and smallest font size of the counts in a confusion matrix, in points, and the width of a digit relative to
+# the font size. The width is that of a wide font, since the page determines the font.
 _COUNT_SIZES, _DIGIT = (10.0, 5.5), 0.68
-# Side of a confusion matrix in points, without names and margins.
+# Side of a confusion matrix in points, without labels and margins.
 _MATRIX = 280
 
 
 def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
-    """Predictions beside the truth, with the line on which both agree."""
+    """Plot predictions against true values, with the line of exact predictions."""
     alt = f"Predicted {name} against true {name} on held-out rows; points on the line are exact."
     with Plot("predicted", alt, size=(5.4, 4.5)) as plot:
         axes = plot.axes
-        # A few wild predictions must not squeeze all others into a corner.
+        # The axes ignore a few extreme predictions, which would compress the rest of the plot.
         rough = np.quantile(predicted, [0.002, 0.998])
         low, high = min(true.min(), rough[0]), max(true.max(), rough[1])
         margin = 0.03 * (high - low)
@@ -57,15 +57,15 @@ def predicted_against_true(true: np.ndarray, predicted: np.ndarray, name: str) -
 
 
 def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
-    """Histogram of the errors, with the middle 80 percent marked."""
+    """Plot a histogram of the errors, with the middle 80 percent marked."""
     errors = predicted - true
     low, high = np.quantile(errors, [0.1, 0.9])
     alt = f"Histogram of residuals of {name}; 80 percent lie between {number_text(low, 3)} and {number_text(high, 3)}."
     with Plot("residuals", alt, size=(5.4, 4.5)) as plot:
         axes = plot.axes
-        # The outermost thousandth would squeeze all others into a few bars.
+        # The most extreme 0.1 percent on either side would compress all other errors into a few bars.
         first, last = np.quantile(errors, [0.001, 0.999])
-        # Rice's rule: so many bars as the rows can fill.
+        # Rice's rule for the number of bars.
         bins = int(np.clip(2 * errors.size ** (1 / 3), 5, _MOST_BARS))
         axes.hist(errors, bins=bins, range=(float(first), float(last)), color=MAIN, edgecolor=PAPER, linewidth=0.6)
         axes.axvline(0, color=INK, linewidth=1)
@@ -92,7 +92,7 @@ def residuals(true: np.ndarray, predicted: np.ndarray, name: str) -> Plot:
 
 
 def confusion(true: np.ndarray, predicted: np.ndarray) -> Plot:
-    """Rows by true and predicted class, shaded by the share of the true class."""
+    """Plot the confusion matrix: number of rows by true and predicted class, shaded by the share of the true class."""
     labels, codes = np.unique(np.concatenate([true, predicted]), return_inverse=True)
     counts = np.zeros((labels.size, labels.size), dtype=np.intp)
     np.add.at(counts, (codes[: true.size], codes[true.size :]), 1)
@@ -101,7 +101,7 @@ def confusion(true: np.ndarray, predicted: np.ndarray) -> Plot:
         shown = np.sort(np.argsort(-mistakes, kind="stable")[:_MOST_CLASSES])
         counts, labels = counts[np.ix_(shown, shown)], labels[shown]
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    # Square roots spread the small shares, which are the mistakes, over the shades.
+    # Square roots spread the small shares, which are mistakes, over more shades.
     level = np.minimum((np.sqrt(share) * len(SEQUENCE)).astype(int), len(SEQUENCE) - 1)
     alt = f"Confusion matrix of {labels.size} classes on held-out rows."
     with Plot("confusion", alt, size=(5.4, 4.9)) as plot:
@@ -140,7 +140,7 @@ def against_alpha(
     path_width: int,
     error: str,
 ) -> Plot:
-    """The criterion's estimate and the held-out error against the regularisation."""
+    """Plot the criterion's estimate and the held-out error against the regularisation."""
     same_unit = error == "RMSE"
     rows = 1 if same_unit or path is None or alphas.size <= 1 else 2
     name = {"gcv": "GCV", "held-out": "validation rows"}.get(criterion, criterion)
@@ -165,14 +165,14 @@ def against_alpha(
                 bottom.set_ylabel("held-out error")
                 bottom.yaxis.set_major_formatter(_percent)
         bottom.set(xscale="log", xlabel="regularisation (alpha)")
-        # Powers of ten as formulas cost more than the rest of the figure.
+        # Drawing powers of ten as formulas takes longer than the rest of the figure.
         bottom.xaxis.set_major_formatter("{x:g}")
         bottom.xaxis.set_minor_formatter(NullFormatter())
     return plot
 
 
 def against_width(curve: Curve, error: str) -> Plot:
-    """Held-out error of the model and of its narrower forms."""
+    """Plot the held-out error of the model and of narrower models against the number of features."""
     first, last = number_text(curve.y[0], 3), number_text(curve.y[-1], 3)
     alt = f"Held-out error against the number of features, from {first} at {curve.x[0]} to {last}."
     with Plot("width", alt) as plot:
@@ -193,7 +193,7 @@ def against_width(curve: Curve, error: str) -> Plot:
 
 
 def _count(count: int, room: float) -> tuple[str, float]:
-    """A count and the size of its letters, in points, that keep it within `room` points; thousands where need be."""
+    """Return a count as text and its font size in points, such that it fits `room` points; thousands if necessary."""
     text, least = f"{count:,}", _COUNT_SIZES[1]
     if len(text) * _DIGIT * least > room:
         text = f"{count / 1000:.0f}k" if count >= 1000 else str(count)
@@ -201,7 +201,7 @@ def _count(count: int, room: float) -> tuple[str, float]:
 
 
 def _beside_line(axes: Axes, x: float, text: str) -> None:
-    """Write `text` at the head of the vertical line at `x`: where an error is least, its curve lies low."""
+    """Write `text` at the top of the vertical line at `x`; there is room because the error curve is low there."""
     axes.annotate(
         text,
         (x, 1),
@@ -215,11 +215,11 @@ def _beside_line(axes: Axes, x: float, text: str) -> None:
 
 
 def _percent(share: float, _: object) -> str:
-    """A share as the mark of an axis, which may reach beyond what shares can be."""
+    """Format a share as an axis label in percent; empty outside of [0, 1], which an axis may exceed."""
     return f"{100 * share:.4g} %" if -1e-9 <= share <= 1 + 1e-9 else ""
 
 
 def _short(label: object) -> str:
-    """A label in the room that an axis has."""
+    """Shorten a label to 14 characters for an axis."""
     text = str(label)
     return plain(text if len(text) <= 14 else text[:13] + "…")

@@ -1,4 +1,4 @@
-"""The figures of a kernel that was fitted to the data: what it predicts along its columns, and the search."""
+"""Figures of a fitted kernel: predictions along columns, and the trials of the kernel search."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from phimap.learn.search.log import SearchLog
 from phimap.report.dependence import Dependence
 from phimap.report.style import INK, MAIN, MUTED, SECOND, SEQUENCE, Plot, legend_above, plain
 
-# The mean predictor has the error 1; trials far above it would squeeze all others.
+# Upper end of the error axis. The mean predictor has error 1; much larger errors would compress the rest of the plot.
 _HIGHEST_ERROR = 1.3
 _MARKS = {"none": ("o", MUTED, "no metric"), "diagonal": ("s", MAIN, "diagonal"), "full": ("D", SECOND, "full")}
 
 
 def along_column(found: Dependence, place: int, label: str, limits: tuple[float, float]) -> Plot:
-    """Mean prediction along one column; `limits` of the axis are those of the neighbouring figure, too."""
+    """Plot the mean prediction along one column; figures of several columns share the vertical axis `limits`."""
     grid, mean = found.grids[0], found.mean
     alt = f"Mean {label} against {found.names[0]}, from {number_text(mean.min(), 3)} to {number_text(mean.max(), 3)}."
     with Plot(f"along-{place}", alt, size=(5.4, 3.2)) as plot:
@@ -33,7 +33,7 @@ def along_column(found: Dependence, place: int, label: str, limits: tuple[float,
 
 
 def along_pair(found: Dependence, label: str) -> Plot:
-    """Mean prediction by the values of two columns, as shades."""
+    """Plot the mean prediction as shades over the values of two columns."""
     first, second = found.names
     low, high = number_text(found.mean.min(), 3), number_text(found.mean.max(), 3)
     alt = f"Mean {label} by {first} and {second}, from {low} to {high}."
@@ -56,7 +56,10 @@ def along_pair(found: Dependence, label: str) -> Plot:
 
 
 def search(log: SearchLog) -> Plot:
-    """Held-out error of every trial, in order: a mark for each metric, kernels side by side, levels apart."""
+    """Plot the held-out error of every trial in order.
+
+    Marks distinguish the metrics, thin lines separate kernels, and thick lines separate levels of the search.
+    """
     errors, n_rows = log.errors, log.n_rows
     last = np.flatnonzero((n_rows == n_rows.max()) & np.isfinite(errors))
     best = int(last[np.argmin(errors[last])]) if last.size else 0
@@ -114,5 +117,5 @@ def search(log: SearchLog) -> Plot:
 
 
 def _within_a_decade(limits: tuple[float, float]) -> bool:
-    """Whether an axis of powers of ten has hardly a mark."""
+    """Whether the limits span less than a decade, so that a logarithmic axis has at most one major tick."""
     return limits[1] < 10 * limits[0]

@@ -1,4 +1,4 @@
-"""From the results of a fit to one HTML page."""
+"""Render the results of a fit as one HTML page."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from phimap.report.curves import Curve, Curves
 from phimap.report.dependence import Dependences
 from phimap.report.style import Plot
 
-# Relative differences of errors below this are not worth advice.
+# Smaller relative differences between errors count as equal in the advice.
 _NOTICEABLE = 0.02
-# How the error along the path of the regularisation is known, by the criterion's name.
+# Phrases that describe how the error is estimated along the regularisation path, by the criterion's name.
 _ESTIMATES = {
     "gcv": "by generalised cross-validation",
     "leave-one-out": "each row predicted from all others",
@@ -29,37 +29,42 @@ _ESTIMATES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What a report shows.
+    """The content of a report.
 
     Attributes
     ----------
     data, target, task : str
+        Names of the data and of the target column, and the task.
     headline : str
-        What the fit achieved, in a sentence.
+        The result of the fit in one sentence.
     tiles : sequence of (label, value, note)
         Key figures.
     true, predicted : ndarray of shape (k,) or None
-        Held-out targets; None where nothing was held out.
+        Targets and predictions of the held-out rows; None if no rows were held out.
     alphas, estimate : ndarray of shape (a,)
-        The path of the regularisation and the root of the squared error that is expected along it.
+        Regularisation path, and the root of the estimated mean squared error along it.
     criterion : str
-        How that is estimated: ``"gcv"``, ``"leave-one-out"``, ``"held-out"``, or ``"given"``.
+        Method of the estimate: ``"gcv"``, ``"leave-one-out"``, ``"held-out"``, or ``"given"``.
     alpha : float
+        Regularisation of the model.
     curves : Curves or None
+        Held-out errors of narrower and differently regularised models.
     leading : sequence of (name, share)
-        Columns with the largest weights in the metric; empty where none was learned.
+        Columns with the largest weights in the metric; empty if no metric was learned.
     dependences : Dependences or None
-        Of the predictions on the leading columns.
+        Partial dependence of the predictions on the leading columns.
     search : SearchLog or None
-        What was tried; None where nothing was open.
+        Trials of the kernel search; None if there was no search.
     stages : sequence of Stage
+        Stages of the fit, with their time and memory.
     tables : sequence of (title, rows)
-        Rows of two cells.
+        Tables with two cells in each row.
     columns : sequence of rows
-        Description of the feature columns, the first row being the head.
+        Table that describes the feature columns; the first row is the heading.
     n_columns : int
-        All columns, of which `columns` may describe fewer or none.
+        Number of all feature columns; `columns` may describe only some of them or none.
     command : str
+        Command line of the fit.
     """
 
     data: str
@@ -85,12 +90,12 @@ class Facts:
 
 
 def render(facts: Facts) -> str:
-    """The report as a complete HTML document without references to anything outside it."""
+    """Return the report as a self-contained HTML document."""
     return environment().get_template("report.html.jinja").render(facts=facts, sections=_sections(facts))
 
 
 def environment() -> Any:
-    """The templates of pages, which escape what they are given."""
+    """Return the Jinja environment of the page templates; it escapes all inserted text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -103,7 +108,7 @@ def environment() -> Any:
 
 
 def _sections(facts: Facts) -> list[tuple[str, list[tuple[Plot | Bars, str]]]]:
-    """Titles, and figures with their captions: what the data say comes before what the fit did."""
+    """Return section titles with their figures and captions: results on the data first, then how the fit proceeded."""
     sections: list[tuple[str, list[tuple[Plot | Bars, str]]]] = [
         (f"What {facts.target} depends on", _columns(facts)),
     ]
@@ -147,7 +152,7 @@ def _held_out(true: np.ndarray, predicted: np.ndarray, facts: Facts) -> list[tup
 
 
 def _columns(facts: Facts) -> list[tuple[Plot | Bars, str]]:
-    """The columns that matter, and the predictions along them."""
+    """Return the figures of the most relevant columns and of the predictions along them, with captions."""
     if not facts.leading:
         return []
     n_shown = len(facts.leading)
@@ -208,7 +213,7 @@ def _dependence(facts: Facts) -> list[tuple[Plot | Bars, str]]:
 
 
 def _advice(curve: Curve) -> str:
-    """What the error against the number of features says to do."""
+    """Return advice on the number of features, from the error against the number of features."""
     best = int(np.argmin(curve.y))
     last, before = curve.y[-1], curve.y[-2]
     if curve.y[best] < (1 - _NOTICEABLE) * last:

@@ -1,4 +1,4 @@
-"""How the figures look: SVG that takes its colours from the page, and so follows light and dark."""
+"""Style of the figures: SVG that takes its colours from the page, so that it follows light and dark mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
-# Colours that stand for the page's variables; the values themselves are never seen.
+# Placeholder colours, which `_inline` replaces by the page's CSS variables.
 INK, MUTED, GRID, MAIN, SECOND, PAPER = "#a10001", "#a10002", "#a10003", "#a10004", "#a10005", "#a10006"
 SEQUENCE = [f"#a1001{level}" for level in range(8)]
 _VARIABLES = {
@@ -50,12 +50,12 @@ _RULES: dict[Any, Any] = {
 }
 
 
-# Inches: of a letter of an axis's names, of a line of text, and between things.
+# In inches: width of a letter of axis labels, height of a line of text, and spacing.
 _LETTER, _LINE, _SPACE = 0.088, 0.24, 0.12
 
 
 class Plot:
-    """A figure in the report's style, as a context: ``with Plot(...) as plot`` draws on ``plot.axes``."""
+    """A figure in the report's style, used as a context manager: ``with Plot(...) as plot`` draws on ``plot.axes``."""
 
     def __init__(
         self, name: str, alt: str, *, size: tuple[float, float] = (5.4, 3.7), rows: int = 1, head: float = 0.15
@@ -64,7 +64,7 @@ class Plot:
         self.alt = alt
         self._size = size
         self._rows = rows
-        # Inches above the axes, for what is written there.
+        # Space in inches above the axes, for text.
         self._head = head
         self.axes: Axes
         self.svg = ""
@@ -88,22 +88,22 @@ class Plot:
 
 
 def plain(text: str) -> str:
-    """`text` as Matplotlib shows it to the letter, dollar signs too, which would enclose formulas."""
+    """Escape dollar signs in `text`, which Matplotlib would otherwise read as the limits of formulas."""
     return text.replace("$", r"\$")
 
 
 def legend_above(axes: Axes, points: float = 2) -> None:
-    """A legend some points above the axes, where no line crosses it."""
+    """Place a legend `points` points above the axes, where no line crosses it."""
     height = axes.figure.get_figheight() * 72  # pyright: ignore
     lift = points / (height * axes.get_position().height)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1 + lift), borderaxespad=0, borderpad=0.2, ncols=3)
 
 
 def _set_margins(figure: Figure, head: float) -> None:
-    """Give the axes the room that their names leave.
+    """Set the margins of the figure so that the axis labels fit.
 
-    Matplotlib's own layouts draw every figure once more to measure it, which takes longer than all the rest. Here
-    the room of a text follows from the number of its letters.
+    Matplotlib's own layouts draw every figure once more to measure it, which takes longer than everything else. Here
+    the size of a text is estimated from its number of letters.
     """
     width, height = figure.get_size_inches()
     left, right, bottom = _SPACE, _SPACE, _SPACE
@@ -121,13 +121,13 @@ def _set_margins(figure: Figure, head: float) -> None:
 
 
 def _longest(axis: Axis) -> float:
-    """Inches that the longest name beside an axis takes."""
+    """Return the estimated length in inches of the longest tick label of an axis."""
     names = [label.get_text() for label in axis.get_ticklabels(which="both")]
     return _LETTER * max((len(name) for name in names), default=0) + _SPACE / 2
 
 
 def _inline(figure: Figure, name: str, alt: str) -> str:
-    """The figure as an SVG element that scales with the page and shares no identifiers with its neighbours."""
+    """Return the figure as an SVG element that scales with the page; its identifiers are unique within the page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
@@ -137,7 +137,7 @@ def _inline(figure: Figure, name: str, alt: str) -> str:
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
-    # The page's own font; Matplotlib's is only on the machine that drew.
+    # Use the page's font: Matplotlib's font may be missing where the page is read.
     svg = re.sub(r"font: ([0-9.]+px) [^;\"]*", r"font-size: \1", svg)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")

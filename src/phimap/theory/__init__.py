@@ -1,4 +1,4 @@
-"""Theory as numbers: what bounds ask for, what a fit costs, variances, moments, and predicted errors."""
+"""Theory as numbers: feature counts from bounds, costs of fits, variances, moments, and predicted errors."""
 
 from phimap.theory.bounds import Bound, Printed, RequiredFeatures
 from phimap.theory.double_descent import (

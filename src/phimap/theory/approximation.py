@@ -1,4 +1,4 @@
-"""Bounds on the error of the kernel itself: the survey's Theorem 1 and Table 3."""
+"""Bounds on the error of the kernel approximation: the survey's Theorem 1 and Table 3."""
 
 from __future__ import annotations
 
@@ -171,5 +171,5 @@ def _log_diameter(diameter: float, length_scale: float) -> float:
 
 
 def _power(exponent: float) -> float:
-    """e^exponent, infinite where it overflows."""
+    """Return e^exponent, or infinity if it overflows."""
     return exp(exponent) if exponent < _LARGEST_EXPONENT else inf

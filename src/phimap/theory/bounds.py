@@ -1,4 +1,4 @@
-"""What a published bound is: its source, its assumptions, and the number it gives."""
+"""Records of published bounds: formula, source, assumptions, and the number of features that a bound requires."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from typing import Any
 
 #: A number of features, or the widths of the parts of a map by name.
 Widths = float | dict[str, float]
-#: What spectral bounds ensure.
+#: The guarantee of spectral bounds.
 SPECTRAL = "(1 - epsilon)(K + alpha I) <= Z Z^T + alpha I <= (1 + epsilon)(K + alpha I)"
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What a source prints where its own proof gives something else.
+    """The formula that a source prints, if its own proof gives a different one.
 
     Attributes
     ----------
     formula : str
+        The printed formula.
     reason : str
-        Where the two part.
+        Why the proof gives a different formula.
+    evaluate : callable or None
+        The printed formula as a function, if it can be evaluated.
     """
 
     formula: str
@@ -37,22 +40,27 @@ class Bound:
     Attributes
     ----------
     name : str
+        Name of the bound, an argument of `required_features`.
     guarantee : str
-        What holds, with probability 1 - delta unless it says otherwise, once there are that many.
+        Statement that holds with that many features, with probability 1 - delta unless stated otherwise.
     formula : str
+        Number of features.
     source : str
         Publication, with the number of its theorem or of the survey's table.
     counts : str
-        What is counted: directions, features, or the widths that add up to the output.
+        The quantity that is counted: directions, features, or the widths that add up to the output.
     assumptions : tuple of str
+        Conditions of the guarantee.
     exact_constants : bool
-        Whether the constants are proven. If not the source gives an order, and constants it leaves open are 1 here.
+        Whether the constants are proven. If not, the source gives an order, and unspecified constants are set to 1.
     printed : Printed or None
-        The formula that the source prints, where it is not the one that its proof gives.
+        The formula that the source prints, if it differs from the one that its proof gives.
     needs : tuple of str
         Arguments of `required_features` that must be given.
     accepts : tuple of str
-        Arguments that may be given.
+        All arguments of `required_features` that the bound takes.
+    evaluate : callable
+        The formula as a function of these arguments.
     """
 
     name: str
@@ -74,20 +82,21 @@ class Bound:
 
 @dataclass(frozen=True)
 class RequiredFeatures:
-    """The number of features that a bound asks for.
+    """The number of features that a bound requires.
 
     Attributes
     ----------
     value : int
-        The number; of a map of several parts the width of its output.
+        Number of features; for a map of several parts, the width of its output.
     widths : dict of str to int
-        The parts of a map that has several, those inside it included; empty for others.
+        Widths of the parts of a map of several parts, including inner parts; empty for other maps.
     bound : Bound
+        The bound that was evaluated.
     arguments : dict of str to float, int or str
-        What the bound was evaluated at.
+        Arguments at which the bound was evaluated.
     printed : int or None
-        The number by the formula that the source prints, where its proof gives another and the printed one has a
-        number at these arguments.
+        The number according to the formula that the source prints, if the proof gives a different formula and the
+        printed one can be evaluated.
     """
 
     value: int
@@ -103,12 +112,12 @@ class RequiredFeatures:
 
     @property
     def source(self) -> str:
-        """Publication and number."""
+        """Publication, with the number of the theorem or table."""
         return self.bound.source
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What must hold."""
+        """Conditions of the guarantee."""
         return self.bound.assumptions
 
     @property
@@ -140,7 +149,7 @@ class RequiredFeatures:
 
 
 class Registry:
-    """Bounds by name, filled by decorating the functions that evaluate them."""
+    """Bounds by name; decorating a function with `add` registers the bound that the function evaluates."""
 
     def __init__(self) -> None:
         self._bounds: dict[str, Bound] = {}
@@ -157,7 +166,7 @@ class Registry:
         exact_constants: bool,
         printed: Printed | None = None,
     ) -> Callable[[Callable[..., Widths]], Callable[..., Widths]]:
-        """Register the decorated function, whose parameters are the arguments that the bound takes."""
+        """Return a decorator that registers a function; its parameters are the arguments of the bound."""
 
         def register(evaluate: Callable[..., Widths]) -> Callable[..., Widths]:
             parameters = inspect.signature(evaluate).parameters
@@ -183,18 +192,19 @@ class Registry:
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise ValueError with `message` where an assumption that can be checked fails."""
+    """Raise ValueError with `message` if `condition`, an assumption of a bound, is false."""
     if not condition:
         raise ValueError(message)
 
 
 def sampled_features(leverage: float, epsilon: float, delta: float, statistical_dimension: float) -> float:
-    """Features that ensure `SPECTRAL` where the leverage function lies below one whose integral is `leverage`.
+    """Number of features that ensures `SPECTRAL` if the leverage function has an upper bound with integral `leverage`.
 
-    Matrix Bernstein with intrinsic dimension: terms ``X = (K + alpha)^(-1/2) z z^T (K + alpha)^(-1/2)`` have
-    ``|X| <= leverage`` and ``E X^2 <= leverage E X``. The norm of E X is below 1, its intrinsic dimension at most twice
-    the statistical dimension while alpha <= |K|. So their mean errs by epsilon with a probability below ``16
-    statistical_dimension exp(-m epsilon^2 / (2 leverage (1 + 2 epsilon / 3)))``, and epsilon <= 1/2 gives 8/3.
+    From the matrix Bernstein inequality with intrinsic dimension. The summands ``X = (K + alpha)^(-1/2) z z^T (K +
+    alpha)^(-1/2)`` satisfy ``|X| <= leverage`` and ``E X^2 <= leverage E X``. The norm of E X is below 1, and its
+    intrinsic dimension is at most twice the statistical dimension if alpha <= |K|. The error of the mean of m summands
+    exceeds epsilon with a probability below ``16 statistical_dimension exp(-m epsilon^2 / (2 leverage (1 + 2 epsilon /
+    3)))``; epsilon <= 1/2 gives the constant 8/3.
 
     Avron et al. 2017, Lemma 6; Han et al. 2021 and Zandieh et al. 2021, Theorem 5.
     """
@@ -203,5 +213,5 @@ def sampled_features(leverage: float, epsilon: float, delta: float, statistical_
 
 
 def require_half(epsilon: float) -> None:
-    """Raise ValueError where `epsilon` is beyond what spectral bounds allow."""
+    """Raise ValueError if `epsilon` exceeds 0.5, the largest error for which spectral bounds hold."""
     require(epsilon <= 0.5, f"`epsilon` must be at most 0.5 for this bound, got {epsilon}.")

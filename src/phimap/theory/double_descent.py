@@ -1,4 +1,4 @@
-"""Errors of ridge regression on random features, predicted for any number of features: double descent."""
+"""Predicted errors of ridge regression on random features, for any number of features: double descent."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from phimap._validation import check_choice, check_finite, check_real
 from phimap.kernels import Kernel, StationaryKernel
 from phimap.theory.moments import covariate_moments
 
-# Newton's steps in the logarithm of the ridges, at most so long; a step that does not pay is halved so often.
+# Newton's method for the logarithms of the ridges: longest step, most steps, and most halvings of a step that does not
+# reduce the residual.
 _LONGEST_STEP, _MOST_STEPS, _MOST_HALVINGS = 3.0, 200, 30
 # Relative error of the ridges at which the iteration stops.
 _TOLERANCE = 1e-11
 
 
 class FeatureMoments(NamedTuple):
-    """Second moments of one feature function ``f(x) = f(x; w)`` over the law of its direction w.
+    """Second moments of one feature function ``f(x) = f(x; w)`` over the distribution of its direction w.
 
     Attributes
     ----------
     train : ndarray of shape (n, n)
-        ``E f(x_i) f(x_j)`` over the training rows.
+        ``E f(x_i) f(x_j)`` for all pairs of training rows.
     cross : ndarray of shape (n_test, n)
-        The same between test rows and training rows.
+        ``E f(x_t) f(x_i)`` for all pairs of a test row and a training row.
     test : ndarray of shape (n_test,)
-        ``E f(x_t)^2`` of the test rows.
+        ``E f(x_t)^2`` for all test rows.
     """
 
     train: np.ndarray
@@ -39,19 +40,20 @@ class FeatureMoments(NamedTuple):
 
 @dataclass(frozen=True)
 class PredictedErrors:
-    """Errors of ridge regression on random features, as means over the directions.
+    """Errors of ridge regression on random features, averaged over the random directions.
 
     Attributes
     ----------
     train, test : float
         Mean squared errors on the training and the test rows.
     bias : float
-        Part of `test`: the error of the mean prediction, with the noise of the test targets.
+        First part of `test`: the error of the mean prediction, which includes the noise of the test targets.
     variance : float
-        Part of `test`: the mean variance of the predictions.
+        Second part of `test`: the mean variance of the predictions.
     effective_ridge : ndarray of shape (n_functions,)
-        The mean prediction is that of the kernel matrix ``sum_k K_k / effective_ridge[k]`` at ridge 1: with one feature
-        function, exact kernel ridge regression at this alpha.
+        The mean prediction equals kernel ridge regression with the kernel matrix ``sum_k K_k / effective_ridge[k]``
+        and alpha = 1. With one feature function it equals exact kernel ridge regression with alpha =
+        ``effective_ridge[0]``.
     """
 
     train: float
@@ -62,28 +64,29 @@ class PredictedErrors:
 
 
 def feature_moments(kernel: Kernel, X: Any, X_test: Any, *, pairing: str = "pairs") -> tuple[FeatureMoments, ...]:
-    """Second moments of the feature functions that share one direction.
+    """Second moments of the feature functions of a kernel.
 
     Parameters
     ----------
     kernel : Kernel
-        A stationary kernel: cosine and sine, or ``sqrt(2) cos(w.x + b)``. Another kernel: the one function whose
-        mean product it is, as of `phimap.kernels.ActivationKernel`.
+        A stationary kernel has the feature functions cosine and sine, which share their directions, or the single
+        function ``sqrt(2) cos(w.x + b)``. Any other kernel, such as `phimap.kernels.ActivationKernel`, has the single
+        function f with ``k(x, y) = E f(x) f(y)``.
     X : array-like of shape (n, d)
         Training rows.
     X_test : array-like of shape (n_test, d)
         Test rows.
     pairing : {"pairs", "offset"}, default="pairs"
-        As in `FourierFeatures`; not used by other kernels.
+        As in `FourierFeatures`; ignored for kernels that are not stationary.
 
     Returns
     -------
     tuple of FeatureMoments
-        Two for pairs, else one.
+        Two (cosine and sine) for a stationary kernel with pairs, else one.
 
     Notes
     -----
-    ``E cos(w.x) cos(w.y) = (k(x, y) + k(x, -y)) / 2``, and minus for the sines; exact.
+    ``E cos(w.x) cos(w.y) = (k(x, y) + k(x, -y)) / 2`` and ``E sin(w.x) sin(w.y) = (k(x, y) - k(x, -y)) / 2`` exactly.
 
     Examples
     --------
@@ -97,7 +100,7 @@ def feature_moments(kernel: Kernel, X: Any, X_test: Any, *, pairing: str = "pair
     train, cross, test = kernel(X), kernel(X_test, X), kernel.diag(X_test)
     if pairing == "offset" or not isinstance(kernel, StationaryKernel):
         return (FeatureMoments(train, cross, test),)
-    # k(x, -x), row by row: the matrix of the test rows would be the largest here.
+    # k(x, -x) is computed row by row: the full matrix between the test rows would be the largest array.
     opposite = np.array([kernel(row[None], -row[None])[0, 0] for row in X_test])
     mirrored = (kernel(X, -X), kernel(X_test, -X), opposite)
     cosine = FeatureMoments(*((a + b) / 2 for a, b in zip((train, cross, test), mirrored, strict=True)))
@@ -106,12 +109,12 @@ def feature_moments(kernel: Kernel, X: Any, X_test: Any, *, pairing: str = "pair
 
 
 def gaussian_covariates(activation: Any, X: Any, X_test: Any) -> tuple[FeatureMoments, ...]:
-    """The same for the Gaussian covariates that stand in for features of Gaussian rows: ``mu0 + mu1 w.x + mu* t``.
+    """Second moments of Gaussian covariates ``mu0 + mu1 w.x + mu* t``, equivalent to random features in high dimension.
 
     Parameters
     ----------
     activation : activation, kernel, or sequence of these
-        As in `gaussian_moments`; `Gaussian` is a cosine and a sine.
+        As in `gaussian_moments`; `Gaussian` has two functions, a cosine and a sine.
     X : array-like of shape (n, d)
         Training rows; tau is their mean squared norm.
     X_test : array-like of shape (n_test, d)
@@ -124,16 +127,17 @@ def gaussian_covariates(activation: Any, X: Any, X_test: Any) -> tuple[FeatureMo
 
     Notes
     -----
-    With ``(mu0, mu1, mu*)`` of `covariate_moments` at tau the moments are ``mu0^2 + mu1^2 <x, y> / tau``, and ``mu*^2``
-    more where x and y are one row.
+    With ``(mu0, mu1, mu*)`` from `covariate_moments` at tau, the moments are ``mu0^2 + mu1^2 <x, y> / tau``, plus
+    ``mu*^2`` if x and y are the same row.
 
-    **Error.** Rows of independent entries, the functions' law in high dimension. Data that are not of this kind
-    need `feature_moments`: on images of two digits the test error from here was 1.4 to 3.2 times too large.
+    **Error.** The equivalence holds in high dimension for rows with independent entries. Other data need
+    `feature_moments`: on images of two digits, test errors predicted from Gaussian covariates were 1.4 to 3.2 times too
+    large.
 
     References
     ----------
-    Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Section 7.1, where mu* lacks the root
-    and t has one component for each column in place of each feature.
+    Liu, Huang, Chen, Suykens (2021), *Random features for kernel approximation*, Section 7.1, where the square root in
+    mu* is missing and t has one component for each column instead of one for each feature.
 
     Hu, Lu (2020), *Universality laws for high-dimensional learning with random features*.
     """
@@ -151,21 +155,22 @@ def gaussian_covariates(activation: Any, X: Any, X_test: Any) -> tuple[FeatureMo
 def predicted_errors(
     moments: Sequence[FeatureMoments], y: Any, y_test: Any, *, n_directions: float, alpha: float
 ) -> PredictedErrors:
-    r"""Training and test error of ridge regression on random features, without drawing any.
+    r"""Predict training and test error of ridge regression on random features without drawing any features.
 
-    The model is ``argmin_w |y - Z w|^2 + alpha |w|^2`` with ``Z = [f_1(X W), ..., f_k(X W)] / sqrt(n_directions)``, the
-    columns of W independent.
+    The model is ``argmin_w |y - Z w|^2 + alpha |w|^2`` with ``Z = [f_1(X W), ..., f_k(X W)] / sqrt(n_directions)``,
+    where the columns of W are independent directions.
 
     Parameters
     ----------
     moments : sequence of FeatureMoments
-        One for each feature function, which share their directions: `feature_moments`, `gaussian_covariates`.
+        One for each feature function, from `feature_moments` or `gaussian_covariates`. The functions share their
+        directions.
     y : array-like of shape (n,)
         Training targets.
     y_test : array-like of shape (n_test,)
         Test targets.
     n_directions : float
-        Number of directions N: half the width of pairs.
+        Number of directions N: half the number of features for pairs of cosine and sine.
     alpha : float
         Ridge parameter, positive.
 
@@ -176,19 +181,19 @@ def predicted_errors(
     Raises
     ------
     ValueError
-        If there are no moments, their shapes do not fit, or n_directions or alpha is not positive.
+        If there are no moments, their shapes do not match, or n_directions or alpha is not positive.
     RuntimeError
-        If the ridges cannot be found to rounding, which an indefinite matrix of moments can cause.
+        If the iteration for the ridges does not converge, for example because a matrix of moments is indefinite.
 
     Notes
     -----
-    K_k and C_k are the moments of function k, training and cross. The ridges lambda_k solve
+    K_k and C_k are the moments `train` and `cross` of function k. The effective ridges lambda_k solve
 
     .. math:: \lambda_k = \alpha + \frac{1}{N} \operatorname{tr} K_k R, \qquad R = (I + \sum_k K_k / \lambda_k)^{-1},
 
     and R / alpha is the deterministic equivalent of ``(Z Z^T + alpha I)^{-1}``. The mean prediction is ``A y`` with
-    ``A = sum_k C_k R / lambda_k``. With ``T_kl = tr(K_k R K_l R) / (N lambda_l^2)``, ``q_k = y^T R K_k R y``, and
-    theta_k the mean square over the test rows of ``f_k(x_t) - A_t f_k(X)``,
+    ``A = sum_k C_k R / lambda_k``. Let ``T_kl = tr(K_k R K_l R) / (N lambda_l^2)`` and ``q_k = y^T R K_k R y``, and let
+    theta_k be the expected square of ``f_k(x_t) - A_t f_k(X)``, averaged over the test rows. Then
 
     .. math::
         \text{variance} = \frac{1}{N} \sum_{kl} \frac{\theta_k}{\lambda_k^2} [(I - T)^{-1}]_{kl} q_l, \qquad
@@ -196,13 +201,13 @@ def predicted_errors(
         v_k = \frac{\operatorname{tr} R^2 K_k}{N \lambda_k^2}.
 
     **Error.** The relative error vanishes as n, N and the effective dimension of the rows grow together at fixed
-    alpha. Where features are as many as rows and alpha is far below the square of the smallest singular value, which is
-    about 1 / n there, single draws decide the measured error, and the prediction is too large.
+    alpha. If there are as many features as rows, the smallest singular value of Z is about 1 / n. If alpha is far below
+    the square of this value, the measured error varies strongly between draws, and the prediction is too large.
 
     **Cost.** O(k^2 n^3) for each of about ten steps of Newton's method, O(k n_test n^2) for the rest.
 
-    **Differs from the source in** the number of functions, which is any, and in the scale: theirs is alpha = n lambda,
-    Z without the root, delta_k = lambda_k / alpha - 1.
+    **Differs from the source in** the number of functions, which is arbitrary, and in the scale: the source has alpha =
+    n lambda, Z without the factor ``1 / sqrt(n_directions)``, and delta_k = lambda_k / alpha - 1.
 
     References
     ----------
@@ -267,17 +272,17 @@ def _rows(X: Any, X_test: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _traces_of_products(matrices: np.ndarray) -> np.ndarray:
-    """``tr(A_k A_l)`` (k, k) of matrices (k, n, n)."""
+    """Return ``tr(A_k A_l)`` (k, k) for matrices (k, n, n)."""
     k = len(matrices)
     return matrices.reshape(k, -1) @ matrices.transpose(0, 2, 1).reshape(k, -1).T
 
 
 def _ridges(K: np.ndarray, N: float, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ridges (k,), ``R`` (n, n) and ``K_k R`` (k, n, n) at the fixed point.
+    """Return the ridges (k,), ``R`` (n, n) and ``K_k R`` (k, n, n) at the fixed point.
 
-    Newton's method in ``u = log(lambda)`` for ``u_k = log(alpha + tr(K_k R) / N)``. The Jacobian is ``I - J``, J >= 0
-    with row sums ``tr(K_k R (I - R)) / (N alpha + tr(K_k R)) < 1``. So it is invertible everywhere, and a step that is
-    short enough always lowers the largest residual.
+    Newton's method in ``u = log(lambda)`` solves ``u_k = log(alpha + tr(K_k R) / N)``. The Jacobian is ``I - J``, where
+    J >= 0 has row sums ``tr(K_k R (I - R)) / (N alpha + tr(K_k R)) < 1``. It is therefore invertible everywhere, and a
+    sufficiently short step always lowers the largest residual.
     """
     identity = np.eye(K.shape[1])
 
@@ -287,7 +292,7 @@ def _ridges(K: np.ndarray, N: float, alpha: float) -> tuple[np.ndarray, np.ndarr
         right = alpha + np.einsum("kii->k", KR) / N
         return u - np.log(right), right, R, KR
 
-    # The ridges lie above alpha, where the residual is negative.
+    # Start at alpha: all ridges are larger than alpha, and the residual at alpha is negative.
     u = np.full(len(K), np.log(alpha))
     gap, right, R, KR = residual(u)
     for _ in range(_MOST_STEPS):
@@ -302,7 +307,7 @@ def _ridges(K: np.ndarray, N: float, alpha: float) -> tuple[np.ndarray, np.ndarr
                 break
             step = step / 2
         else:
-            # No step pays any more: the residual is rounding, or the matrices are not moments.
+            # No step reduces the residual: it consists of rounding errors, or the matrices are not moments.
             if size <= np.sqrt(_TOLERANCE):
                 return np.exp(u), R, KR
             break

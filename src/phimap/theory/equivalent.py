@@ -1,4 +1,4 @@
-"""The matrix to which a centred kernel matrix of high-dimensional mixture data tends."""
+"""The asymptotic equivalent of a centred kernel matrix for high-dimensional mixture data."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from phimap.theory.moments import GaussianMoments, gaussian_moments
 
 @dataclass(frozen=True)
 class GaussianMixture:
-    """A mixture in the scaling of high dimensions: rows of class a are N(mu_a / sqrt(p), C_a / p).
+    """A Gaussian mixture scaled for high dimension p: rows of class a are N(mu_a / sqrt(p), C_a / p).
 
     Attributes
     ----------
     means : ndarray of shape (n_classes, p)
-        The mu_a.
+        Class means mu_a.
     covariances : ndarray of shape (n_classes,), (n_classes, p) or (n_classes, p, p)
-        The C_a: multiples of the identity, diagonals, or matrices.
+        Class covariances C_a, given as multiples of the identity, diagonals, or full matrices.
     weights : ndarray of shape (n_classes,) or None, default=None
-        Shares of the classes; None is equal shares.
+        Class weights, normalised to sum 1; None means equal weights.
 
     References
     ----------
@@ -59,12 +59,14 @@ class GaussianMixture:
         return float(self._shares @ self._traces / self.means.shape[1])
 
     def sample(self, n: int, random_state: RandomState = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw rows, class after class, in shares as near to the weights as whole rows allow.
+        """Draw rows, sorted by class; the class sizes are the weights times n, rounded.
 
         Parameters
         ----------
         n : int
+            Number of rows.
         random_state : int, Generator, RandomState, SeedSequence or None
+            Source of randomness.
 
         Returns
         -------
@@ -94,7 +96,7 @@ class GaussianMixture:
 
     @property
     def _traces(self) -> np.ndarray:
-        """Traces of the C_a (k,)."""
+        """Traces of the class covariances C_a (k,)."""
         return np.einsum("aii->a", self._matrices())
 
     def _matrices(self) -> np.ndarray:
@@ -109,22 +111,23 @@ class GaussianMixture:
 def equivalent_kernel(
     activation: Any, X: Any, labels: Any, *, mixture: GaussianMixture | None = None, tau: float | None = None
 ) -> np.ndarray:
-    """The equivalent of the centred kernel matrix ``P K P``, ``P = I - 1 1^T / n``, for mixture data in high dimension.
+    """Asymptotic equivalent of the centred kernel matrix ``P K P``, ``P = I - 1 1^T / n``, for mixture data.
 
     Parameters
     ----------
     activation : activation, kernel or GaussianMoments
-        That of the features whose mean product is the kernel: see `gaussian_moments`.
+        Activation of the features whose mean product is the kernel: see `gaussian_moments`.
     X : array-like of shape (n, p)
         Rows in the scaling of `GaussianMixture`: their norms are of order 1.
     labels : array-like of shape (n,)
         Classes of the rows.
     mixture : GaussianMixture or None, default=None
-        The law that the rows come from, its classes in the order of the sorted labels. None estimates means, traces
-        and products of covariances from the rows.
+        Distribution of the rows, with classes in the order of the sorted labels. None estimates means, traces and
+        products of covariances from the rows.
     tau : float or None, default=None
-        Where the moments are taken: None is the mean squared norm of the noise. Any choice that differs from it by
-        a multiple of ``p^(-1/2)``, such as the mean squared norm of the rows, has the same limit.
+        Variance at which the Gaussian moments are evaluated. None uses the mean squared norm of the noise. Any other
+        value that differs by a multiple of ``p^(-1/2)``, such as the mean squared norm of the rows, gives the same
+        limit.
 
     Returns
     -------
@@ -133,22 +136,22 @@ def equivalent_kernel(
     Raises
     ------
     ValueError
-        If the shapes do not fit, or a class has fewer than 3 rows to estimate from.
+        If the shapes do not match, or the mixture must be estimated and a class has fewer than 3 rows.
 
     Notes
     -----
-    With z_i = x_i less the mean of its class, J the indicators of the classes (n, k), ``phi_i = |z_i|^2 -
-    E|z_i|^2``, ``t_a = tr(C_a - C) / sqrt(p)`` and ``T_ab = tr(C_a C_b) / p``, C being the mean covariance::
+    Let z_i be x_i minus the mean of its class, J (n, k) the class indicators, ``phi_i = |z_i|^2 - E|z_i|^2``, C the
+    mean covariance, ``t_a = tr(C_a - C) / sqrt(p)`` and ``T_ab = tr(C_a C_b) / p``. The equivalent is::
 
         P (d1 X X^T + d2 V A V^T + d0 I) P,  V = [J / sqrt(p), phi],  A = [[t t^T + 2 T, t], [t^T, 1]].
 
-    **Error.** The spectral norm of the difference vanishes as n and p grow together, almost surely; the terms left
-    out have size ``p^(-1/2)``. The theorem holds whatever the law of the directions, of variance 1.
+    **Error.** The spectral norm of the difference vanishes almost surely as n and p grow together; the neglected terms
+    are of order ``p^(-1/2)``. The theorem holds for any distribution of the directions with variance 1.
 
-    **Cost.** O(n^2 p); estimates take O(k p^2) memory.
+    **Cost.** O(n^2 p) time; estimating the mixture takes O(k p^2) memory.
 
-    **Differs from the source in** the estimate of ``tr(C_a^2)``, whose plug-in form is biased by ``tr(C_a)^2 / n_a``:
-    that of order p here is taken away.
+    **Differs from the source in** the estimate of ``tr(C_a^2)``: the plug-in estimate has a bias of
+    ``tr(C_a)^2 / n_a``, which is of order p and is subtracted here.
 
     References
     ----------
@@ -182,7 +185,7 @@ def equivalent_kernel(
     fluctuations = np.square(X - centres[index]).sum(axis=1) - norms[index]
     V = np.column_stack([np.eye(classes.size)[index] / p**0.5, fluctuations])
     A = np.block([[np.outer(t, t) + 2 * products, t[:, None]], [t, np.ones(1)]])
-    # Centring the factors centres the products.
+    # Centring the factors centres their products.
     X, V = X - X.mean(axis=0), V - V.mean(axis=0)
     equivalent = moments.d1 * (X @ X.T) + (moments.d2 * (V @ A)) @ V.T - moments.d0 / n
     equivalent.flat[:: n + 1] += moments.d0
@@ -192,7 +195,7 @@ def equivalent_kernel(
 def _known(
     mixture: GaussianMixture, X: np.ndarray, index: np.ndarray, n_classes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Centres (k, p) of the rows of each class, ``tr(C_a) / p`` (k,) and ``tr(C_a C_b) / p`` (k, k)."""
+    """Return the class means (k, p) of the rows, ``tr(C_a) / p`` (k,) and ``tr(C_a C_b) / p`` (k, k) of a mixture."""
     if mixture.means.shape != (n_classes, X.shape[1]):
         raise ValueError(
             f"`mixture` must have the {n_classes} classes and {X.shape[1]} columns of the data, got means of shape "
@@ -204,7 +207,7 @@ def _known(
 
 
 def _estimated(X: np.ndarray, index: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same from the rows; without bias for Gaussian rows."""
+    """Estimate the three results of `_known` from the rows; unbiased for Gaussian rows."""
     p = X.shape[1]
     centres, norms = np.empty((n_classes, p)), np.empty(n_classes)
     matrices, squares = np.empty((n_classes, p * p)), np.empty(n_classes)
@@ -218,7 +221,7 @@ def _estimated(X: np.ndarray, index: np.ndarray, n_classes: int) -> tuple[np.nda
         covariance = p * (noise.T @ noise) / free
         trace = float(np.trace(covariance))
         norms[a], matrices[a] = trace / p, covariance.ravel()
-        # The square of a Wishart matrix has the square of its trace in its mean.
+        # E tr(S^2) of a Wishart matrix S contains a multiple of tr(C)^2, which is subtracted.
         squares[a] = free**2 / ((free - 1) * (free + 2)) * (np.square(covariance).sum() - trace**2 / free)
     products = matrices @ matrices.T / p
     np.fill_diagonal(products, squares / p)

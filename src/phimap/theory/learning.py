@@ -183,12 +183,15 @@ def _svm_separation(n: int, decay_rate: float) -> float:
 
 
 def _plain_order(n: int, decay: str) -> float:
-    """The logarithm that directions from the spectral law cost."""
+    """Return the logarithmic factor in the number of directions drawn from the spectral distribution."""
     return _log_log(n) if _is(decay, "exponential") else log(n)
 
 
 def _leverage_order(n: int, decay: str, decay_rate: float, *, harmonic: float) -> float:
-    """What directions from the optimised distribution cost, `harmonic` being the power of n for harmonic decay."""
+    """Return the order of the number of directions from the optimised distribution.
+
+    `harmonic` is the power of n for harmonic decay.
+    """
     if _is(decay, "exponential"):
         return log(n) ** 2
     return n ** (1 / (2 * decay_rate) if decay == "polynomial" else harmonic) * log(n)
@@ -199,6 +202,6 @@ def _is(decay: str, expected: str) -> bool:
 
 
 def _log_log(n: int) -> float:
-    # Positive from here on, and the order means nothing before.
+    # log(log(n)) is positive from n = 3 on; the order is meaningless for smaller n.
     require(n >= 3, f"`n` must be at least 3 for this bound, got {n}.")
     return log(log(n))

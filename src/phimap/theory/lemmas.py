@@ -1,4 +1,4 @@
-"""The lemmas behind the bounds for neural tangent kernels: sketches of products, and Taylor polynomials."""
+"""Lemmas used by the bounds for neural tangent kernels: sketches of products, and Taylor polynomials."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ _UNSPECIFIED = "the source leaves the constant open"
 
 
 def product_sketch(epsilon: float, delta: float) -> float:
-    """Width at which the inner product of two sketched products errs by epsilon times the four norms.
+    """Sketch width m for which the inner product of two sketched tensor products has error at most epsilon.
 
-    The variance is at most 11 / m of the squared norms (``2 + 3^2``, Avron, Nguyen, Woodruff 2014), and Chebyshev's
-    inequality does the rest.
+    The error is relative to the product of the four norms and holds with probability 1 - delta. The variance is at most
+    11 / m times the product of the squared norms (``2 + 3^2``, Avron, Nguyen, Woodruff 2014); Chebyshev's inequality
+    then gives m.
     """
     return 11 / (epsilon**2 * delta)
 
 
 def dimension_by_trace(n: int, alpha: float, trace: float) -> float:
-    """The statistical dimension of n equal eigenvalues: that of no matrix of this trace is above it, by Jensen."""
+    """Upper bound on the statistical dimension of an n x n matrix of given trace, attained by n equal eigenvalues.
+
+    The bound follows from Jensen's inequality.
+    """
     return trace / (trace / n + alpha)
 
 
@@ -77,7 +81,7 @@ def _srht(epsilon: float, delta: float) -> float:
     exact_constants=True,
 )
 def _taylor_arccosine1(epsilon: float) -> float:
-    # The proof needs (e / (6 sqrt(2) pi^2 epsilon))^(2/3) = 0.1018 epsilon^(-2/3), which 1/9 is above.
+    # The proof needs (e / (6 sqrt(2) pi^2 epsilon))^(2/3) = 0.1018 epsilon^(-2/3), and 0.1018 < 1/9.
     return epsilon ** (-2 / 3) / 9
 
 
@@ -90,7 +94,7 @@ def _taylor_arccosine1(epsilon: float) -> float:
     exact_constants=True,
 )
 def _taylor_arccosine0(epsilon: float) -> float:
-    # The proof needs (e / (sqrt(2) pi^2 epsilon))^2 = 0.0379 epsilon^-2, which 1/26 is above.
+    # The proof needs (e / (sqrt(2) pi^2 epsilon))^2 = 0.0379 epsilon^-2, and 0.0379 < 1/26.
     return 1 / (26 * epsilon**2)
 
 

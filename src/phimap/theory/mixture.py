@@ -1,4 +1,4 @@
-"""Several ternary functions side by side, whose mean kernel agrees with a target's in more than two degrees."""
+"""Mixtures of ternary functions whose mean kernel matches a target in up to three Hermite degrees."""
 
 from __future__ import annotations
 
@@ -12,34 +12,38 @@ from phimap._validation import check_real
 from phimap.theory.moments import hermite_energies
 from phimap.theory.ternary import Ternary, check_two_or_three, check_varies, ternary_thresholds
 
-# Thresholds in standard deviations. A function that is hardly ever crossed needs a height that drowns all others at
-# finite width: beyond 3 of them one unit in 700 fires.
+# Largest threshold in standard deviations, and number of grid points. A value exceeds a threshold of 3 in one of 700
+# cases. A function with larger thresholds would need so large a height that it dominates all others at finite width.
 _LARGEST, _STEPS = 3.0, 61
 
 
 class TernaryMixture(NamedTuple):
-    """Ternary functions of one height and the shares of the features that take each.
+    """Ternary functions of equal height, and the share of the features that uses each function.
 
     Attributes
     ----------
     functions : tuple of Ternary
+        The functions.
     shares : tuple of float
-        They sum to 1.
+        Shares of the functions, which sum to 1.
     """
 
     functions: tuple[Ternary, ...]
     shares: tuple[float, ...]
 
     def assign(self, n_components: int) -> np.ndarray:
-        """The function of each of so many features (m,): any first ones have the shares, up to a few features."""
-        # Multiples of the golden ratio are spread evenly over [0, 1), however many are taken.
+        """Return the index of the function of each of `n_components` features (m,).
+
+        The first k features have the shares up to a few features, for every k.
+        """
+        # Multiples of the golden ratio modulo 1 are spread evenly over [0, 1), for any number of them.
         golden = (5**0.5 - 1) / 2
         places = (0.5 + golden * np.arange(n_components)) % 1.0
         return np.searchsorted(np.cumsum(self.shares)[:-1], places, side="right")
 
 
 def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixture:
-    r"""Ternary functions whose mean kernel has the target's first Hermite coefficients, and the least variance.
+    r"""Find ternary functions whose mean kernel has the target's first Hermite coefficients and the least variance.
 
     .. math:: \sum_j p_j c_k(\sigma_j)^2 = c_k(\sigma)^2,\quad c_k(\sigma) = \mathbb{E}\,\sigma(\sqrt\tau z) h_k(z),
         \quad k = 1, \dots, \text{degrees}
@@ -51,12 +55,12 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     tau : float
         Variance of the function's argument: the mean squared norm of the data.
     degrees : {2, 3}, default=3
-        Degrees matched; the first two are the moments d1 and d2.
+        Number of Hermite degrees matched; the first two correspond to the moments d1 and d2.
 
     Returns
     -------
     TernaryMixture
-        At most `degrees` functions; that of `ternary_thresholds` alone where no mixture matches.
+        At most `degrees` functions; only the function of `ternary_thresholds` if no mixture matches.
 
     Raises
     ------
@@ -66,18 +70,19 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
     Warns
     -----
     UserWarning
-        If no mixture has these degrees, as for even functions.
+        If no mixture matches these degrees, for example if the target is even.
 
     Notes
     -----
-    On rows of squared norm tau, at the cosine r, the kernel of a function is ``sum_k c_k^2 r^k``. Theorem 1 is about r
-    near 0, where degrees 1 and 2 decide; on real data r is 0.3 or 0.6, and the third counts. Degrees far beyond act
-    as a multiple of the identity: a regularisation that a learner can add, but not take away. So the variance, the
-    sum of all degrees, is the least. This is a linear program in the weights ``height^2 p_j`` of functions with
-    thresholds on a grid; its solutions have as many functions as there are equations. One height for all, so that
-    features stay integers times one scale, takes shares in proportion to these weights.
+    For rows of squared norm tau whose cosine is r, the kernel of a function is ``sum_k c_k^2 r^k``. Theorem 1 of the
+    source concerns r near 0, where degrees 1 and 2 dominate; on real data r is 0.3 or 0.6, and degree 3 matters too.
+    Much higher degrees act as a multiple of the identity, a regularisation that a learner can increase but not reduce.
+    Therefore the variance, the sum over all degrees, is minimised. This is a linear program in the weights ``height^2
+    p_j`` of functions with thresholds on a grid; its solutions have as many functions as there are equations. All
+    functions have the same height, so that features are integers times one scale; the shares are proportional to the
+    weights.
 
-    **Differs from the source in** all of it: the source has one function.
+    **Differs from the source in** using several functions; the source has one.
 
     References
     ----------
@@ -114,7 +119,7 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
         )
         return TernaryMixture((ternary_thresholds(target, tau),), (1.0,))
     chosen = np.flatnonzero(solution.x > 0)
-    # Solved once more for the chosen functions alone, to rounding.
+    # The equations are solved again for the selected functions only, to full accuracy.
     weights = np.linalg.lstsq(energies[:, chosen], wanted, rcond=None)[0]
     height = float(weights.sum() ** 0.5)
     scale = tau**0.5
@@ -123,8 +128,8 @@ def ternary_mixture(target: Any, tau: float, *, degrees: int = 3) -> TernaryMixt
 
 
 def _step_coefficients(thresholds: np.ndarray, degrees: int) -> np.ndarray:
-    """Hermite coefficients 1, 2, ... of the functions 1 (z > threshold): (degrees, n)."""
+    """Return Hermite coefficients 1, 2, ... (degrees, n) of the step functions that are 1 for z > threshold, else 0."""
     density = np.exp(-0.5 * thresholds**2) / (2 * np.pi) ** 0.5
-    # c_k is the density times h_{k-1} / sqrt(k).
+    # The coefficient c_k is the normal density times h_{k-1} / sqrt(k), both at the threshold.
     polynomials = [np.ones_like(thresholds), thresholds, (thresholds**2 - 1) / 2**0.5]
     return np.stack([density * polynomials[k] / (k + 1) ** 0.5 for k in range(degrees)])

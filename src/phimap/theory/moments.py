@@ -1,4 +1,4 @@
-"""Generalised Gaussian moments of activations: all that the spectrum of their kernel depends on in high dimension."""
+"""Generalised Gaussian moments of activations, which determine the spectrum of the kernel in high dimension."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phimap.ops.activations import FUNCTIONS
 
 Activation = Callable[[np.ndarray], Any]
 
-#: Activations that have a name, as functions of float64 arrays.
+#: Activations by name, as functions of float64 arrays.
 NAMED: dict[str, Activation] = {
     **FUNCTIONS,
     "identity": lambda t: t,
@@ -22,29 +22,31 @@ NAMED: dict[str, Activation] = {
     "step": lambda t: np.where(t > 0, 1.0, 0.0),
 }
 
-# Standard deviations between which the Gaussian law is integrated, and the first panels: the density beyond is below
-# 1e-145, so that activations may grow like exp(10 t).
+# The Gaussian integral runs over this many standard deviations on either side. The density outside is below 1e-145, so
+# activations may grow like exp(10 t). The first panels have width 2; each has 20 Gauss-Legendre nodes.
 _REACH, _PANEL, _NODES = 26.0, 2.0, 20
-# Panels are split off the middle: a jump near the middle of a panel would be as wrong in the halves as in the whole.
+# Panels are split away from the middle: for a jump in the middle, the sum of two halves could agree with the whole
+# although both are wrong.
 _SPLIT = 0.382
-# After so many splits, to a width of 1e-13, a jump is found; an activation with more than a thousand is cut short.
+# Most splits of a panel: a jump is then located to a width of 1e-13. Refinement stops at this many panels, which an
+# activation with more than a thousand jumps reaches.
 _DEPTH, _MOST_PANELS = 64, 2000
 _TOLERANCE = 1e-14
-# A variance below this share of the second moment is rounding.
+# A variance below this share of the second moment counts as zero.
 _NOISE = 1e-12
 
 
 class GaussianMoments(NamedTuple):
-    """Moments of an activation under ``t ~ N(0, tau)``; the weak derivatives are those of distributions.
+    """Moments of an activation sigma under ``t ~ N(0, tau)``; the derivatives are weak (distributional) derivatives.
 
     Attributes
     ----------
     d0 : float
-        ``Var[sigma(t)] - tau d1``: a multiple of the identity.
+        ``Var[sigma(t)] - tau d1``, the coefficient of the identity in the equivalent kernel.
     d1 : float
-        ``E[sigma'(t)]^2``: weighs inner products.
+        ``E[sigma'(t)]^2``, the weight of inner products.
     d2 : float
-        ``E[sigma''(t)]^2 / 4``: weighs norms and covariances.
+        ``E[sigma''(t)]^2 / 4``, the weight of norms and covariances.
     """
 
     d0: float
@@ -53,7 +55,7 @@ class GaussianMoments(NamedTuple):
 
 
 class CovariateMoments(NamedTuple):
-    """Moments of an activation ``sigma(sqrt(tau) t)``, t standard normal: those of ``mu0 + mu1 t + mu_star t'``.
+    """Coefficients of ``mu0 + mu1 t + mu_star t'``, which has the moments of ``sigma(sqrt(tau) t)``; t, t' are N(0, 1).
 
     Attributes
     ----------
@@ -71,7 +73,7 @@ class CovariateMoments(NamedTuple):
 
 
 def covariate_moments(activation: Any, tau: float) -> tuple[CovariateMoments, ...]:
-    """Moments of the Gaussian covariates that are equivalent to random features of Gaussian data in high dimension.
+    """Coefficients of Gaussian covariates that are equivalent to random features of Gaussian data in high dimension.
 
     Parameters
     ----------
@@ -88,12 +90,12 @@ def covariate_moments(activation: Any, tau: float) -> tuple[CovariateMoments, ..
     Raises
     ------
     ValueError
-        As `gaussian_moments`.
+        Under the same conditions as in `gaussian_moments`.
 
     Notes
     -----
-    ``mu1^2 = tau d1`` and ``mu_star^2 = d0`` of `gaussian_moments`, with the error of its integrals. The survey prints
-    mu_star without the root.
+    ``mu1^2 = tau d1`` and ``mu_star^2 = d0``, with d0 and d1 from `gaussian_moments`, whose integrals have the same
+    error. The survey prints mu_star without the square root.
 
     References
     ----------
@@ -116,15 +118,15 @@ def covariate_moments(activation: Any, tau: float) -> tuple[CovariateMoments, ..
 
 
 def gaussian_moments(activation: Any, tau: float) -> GaussianMoments:
-    """Generalised Gaussian moments of an activation, or the sums of those of several.
+    """Generalised Gaussian moments of an activation, summed if there are several activations.
 
     Parameters
     ----------
     activation : str, callable, kernel, or sequence of these
         A name among ``"abs"``, ``"cos"``, ``"erf"``, ``"gelu"``, ``"identity"``, ``"leaky-relu"`` (slope 0.01),
         ``"quadratic"`` (t^2), ``"relu"``, ``"sign"``, ``"sin"``, ``"softplus"`` and ``"step"``; a function of
-        float64 arrays; `Gaussian`, which is the pair of cosine and sine of ``t / length_scale``; or
-        `ActivationKernel`. Moments of features that stand side by side add up.
+        float64 arrays; `Gaussian`, which means the pair of cosine and sine of ``t / length_scale``; or
+        `ActivationKernel`. The moments of several activations, whose features are concatenated, are added.
     tau : float
         Variance of t: the mean squared norm of the data.
 
@@ -139,15 +141,15 @@ def gaussian_moments(activation: Any, tau: float) -> GaussianMoments:
 
     Notes
     -----
-    By Stein's identity, ``E sigma' = E[t sigma] / tau`` and ``E sigma'' = E[(t^2 - tau) sigma] / tau^2``: no
-    derivative is formed. The integrals are adaptive Gauss-Legendre sums, which find jumps and kinks; their
-    error is about 1e-13 of the second moment.
+    By Stein's identity, ``E sigma' = E[t sigma] / tau`` and ``E sigma'' = E[(t^2 - tau) sigma] / tau^2``, so
+    derivatives are not needed. The integrals are adaptive Gauss-Legendre sums, refined at jumps and kinks, with an
+    error of about 1e-13 of the second moment.
 
     References
     ----------
     Ali, Liao, Couillet (2022), *Random matrices in service of ML footprint: ternary random features with no
-    performance loss*, Theorem 1 and Table 1, whose row for ternary functions is wrong (see `Ternary`), and whose row
-    for exp(t) is that of ``exp(-t^2 / 2)``.
+    performance loss*, Theorem 1 and Table 1. In the table, the row for ternary functions is wrong (see `Ternary`), and
+    the row for exp(t) holds for ``exp(-t^2 / 2)``.
 
     Examples
     --------
@@ -162,9 +164,10 @@ def gaussian_moments(activation: Any, tau: float) -> GaussianMoments:
 
 
 def hermite_energies(activation: Any, tau: float, degrees: int) -> tuple[np.ndarray, float]:
-    """Squares of the Hermite coefficients 1 to `degrees` of ``z -> activation(sqrt(tau) z)``, and its variance.
+    """Return the squared Hermite coefficients 1 to `degrees` of ``z -> activation(sqrt(tau) z)``, and its variance.
 
-    Those of several functions add up. The square of degree 1 is ``tau d1``, that of degree 2 is ``2 tau^2 d2``.
+    Values for several functions are added. The squared coefficient of degree 1 is ``tau d1``, that of degree 2 is
+    ``2 tau^2 d2``.
     """
     energies, variance = np.zeros(degrees), 0.0
     for function in activation_functions(activation):
@@ -176,7 +179,7 @@ def hermite_energies(activation: Any, tau: float, degrees: int) -> tuple[np.ndar
 
 
 def activation_functions(activation: Any) -> tuple[Activation, ...]:
-    """The functions whose values stand side by side in the features of an activation or kernel."""
+    """Return the functions whose values are concatenated in the features of an activation or kernel."""
     if isinstance(activation, Gaussian):
         scale = activation.spectral_law(1).scale
         return (lambda t: np.cos(scale * t), lambda t: np.sin(scale * t))
@@ -199,12 +202,16 @@ def _moments(function: Activation, tau: float) -> GaussianMoments:
     variance = square - mean**2
     if variance <= _NOISE * square:
         return GaussianMoments(0.0, 0.0, 0.0)
-    # The variance beyond the linear term is a sum of squares, whatever rounding makes of it.
+    # The variance minus the linear term is a sum of squares, so a negative value is a rounding error.
     return GaussianMoments(max(variance - first**2, 0.0), first**2 / tau, second**2 / (2 * tau**2))
 
 
 def _projections(function: Activation, tau: float, degrees: int) -> np.ndarray:
-    """Means of ``h_k(z) function(sqrt(tau) z)`` for k = 0, ..., degrees, and of its square (degrees + 2,)."""
+    """Return the means (degrees + 2,) of ``h_k(z) function(sqrt(tau) z)``, k = 0, ..., degrees, and of the square.
+
+    h_k are the normalised Hermite polynomials, z is standard normal, and the square is that of ``function(sqrt(tau)
+    z)``.
+    """
 
     def integrands(z: np.ndarray) -> np.ndarray:
         values = np.asarray(function(tau**0.5 * z), dtype=np.float64)
@@ -224,7 +231,10 @@ def _projections(function: Activation, tau: float, degrees: int) -> np.ndarray:
 
 
 def _integrate(integrands: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Integrals (k,) of functions of z (q,) -> (k, q) over the real line, by adaptive Gauss-Legendre sums."""
+    """Return the integrals (k,) over the real line of k functions, by adaptive Gauss-Legendre sums.
+
+    `integrands` maps points z (q,) to values (k, q).
+    """
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
 
     def panels(starts: np.ndarray, widths: np.ndarray) -> np.ndarray:
@@ -241,7 +251,7 @@ def _integrate(integrands: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         left = _SPLIT * widths
         fine = panels(np.concatenate([starts, starts + left]), np.concatenate([left, widths - left]))
         fine = fine.reshape(total.size, 2, -1)
-        # The test is not "above", so that what is not a number is not refined.
+        # NaN compares as false, so panels with NaN are not refined.
         again = np.abs(fine.sum(axis=1) - coarse).max(axis=0) > allowed
         total += fine[:, :, ~again].sum(axis=(1, 2))
         starts = np.concatenate([starts[again], (starts + left)[again]])

@@ -1,4 +1,4 @@
-"""The number of features that a named bound asks for."""
+"""The number of features that a published bound requires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phimap.theory import approximation, learning, lemmas, neural
 from phimap.theory.bounds import Bound, Registry, RequiredFeatures, Widths
 
 _FAMILIES: tuple[Registry, ...] = (approximation.BOUNDS, learning.BOUNDS, neural.BOUNDS, lemmas.BOUNDS)
-# The widths whose features leave a map of several parts; a step feature only enters products.
+# Parts of a map whose widths add up to the output width; step features only enter products.
 _OUTPUT_PARTS = ("relu", "sketch")
 
 
@@ -59,7 +59,8 @@ def bounds() -> tuple[Bound, ...]:
     Returns
     -------
     tuple of Bound
-        Kernel approximation, then learning, arc-cosine and neural tangent kernels, and the lemmas behind these.
+        Bounds for kernel approximation, then for learning, then for arc-cosine and neural tangent kernels, and finally
+        the lemmas used by the latter.
 
     Examples
     --------
@@ -93,22 +94,22 @@ def required_features(
     decay: str | None = None,
     decay_rate: float | None = None,
 ) -> RequiredFeatures:
-    """The number of features with which a published bound guarantees its error.
+    """Evaluate a published bound: the number of features for which it guarantees its error.
 
-    Each bound takes some of the arguments; ``pm.theory.bounds()`` lists them under ``needs`` and ``accepts``.
+    A bound takes only some of the arguments; ``pm.theory.bounds()`` lists them under ``needs`` and ``accepts``.
 
     Parameters
     ----------
     bound : str
         Name of a bound, see `bounds`.
     epsilon : float, optional
-        Error, in the norm that the bound speaks of.
+        Error, in the norm of the bound's ``guarantee``.
     delta : float, optional
         Probability of failure, in (0, 1).
     n, d : int, optional
-        Rows and columns of the data.
+        Number of rows and columns of the data.
     length_scale : float, optional
-        Width of the Gaussian kernel, in the unit of `diameter`.
+        Length scale of the Gaussian kernel, in the unit of `diameter`.
     diameter : float, optional
         Largest distance between points of the set on which the error is bounded.
     alpha : float, optional
@@ -120,47 +121,48 @@ def required_features(
     trace : float, optional
         Trace of the kernel matrix.
     depth : int, optional
-        Hidden layers L of the network behind a neural tangent kernel.
+        Number L of hidden layers of the network that defines a neural tangent kernel.
     degree : int, optional
         Number of factors of a tensor product.
     r : float, optional
         Exponent of the Lr norm.
     feature_bound : float, optional
-        Largest absolute value of a feature before the division by the root of their number, by default 1:
-        a cosine and sine pair, as a complex exponential.
+        Largest absolute value of a feature before the division by the square root of the number of features. Default 1,
+        which holds for pairs of cosine and sine, read as a complex exponential.
     source, capacity, compatibility : float, optional
         Exponents r, gamma and rho of the survey's Assumptions 8, 5 and 6.
     decay : {"exponential", "polynomial", "harmonic"}, optional
-        How the eigenvalues of K fall, the survey's Assumption 4.
+        Decay of the eigenvalues of K, as in the survey's Assumption 4.
     decay_rate : float, optional
-        Its c or t, by default 1.
+        Parameter c (exponential) or t (polynomial) of the decay, by default 1.
 
     Returns
     -------
     RequiredFeatures
-        ``value``, and the formula, source and assumptions behind it; ``str`` of it is a readable account.
+        The number ``value``, with its formula, source and assumptions; ``str`` gives a readable description.
 
     Raises
     ------
     TypeError
-        If the bound needs an argument that is missing, or does not take one that is given.
+        If an argument that the bound needs is missing, or an argument that it does not accept is given.
     ValueError
         If the bound is unknown, an argument is out of range, or the number overflows.
 
     Notes
     -----
-    **Error.** Bounds hold for every data set and are far above what data need: expect the measured error at
-    ``value`` to be several times smaller. With ``exact_constants=False`` the source gives an order only; the
-    constant is then taken as 1, and the number is good for comparing settings, not as a guarantee.
+    **Error.** Bounds hold for every data set and are far above what typical data need: expect the measured error at
+    ``value`` to be several times smaller than epsilon. With ``exact_constants=False`` the source gives only an order of
+    magnitude. The constant is then taken as 1, and the number serves to compare settings but is not a guarantee.
 
     **Cost.** None.
 
-    **Differs from the source.** The constants are those that the proofs give. Where a source prints others,
-    ``bound.printed`` holds its formula and the reason, and ``printed`` its number: Theorems 2 to 4 of Han et al. and
-    6 and 7 of Zandieh et al. print half of what their proofs need. The branch ``rank(X)^2`` of the latter's Theorems
-    3 and 7 is not offered: it is false for small alpha. The survey regularises by ``n lambda``; here alpha = n
-    lambda. Theorem 2's ``lambda = n^(1/(2r+gamma))`` is read with a negative exponent, and the exponents of n that
-    Table 4 lost for Rudi and Rosasco's Theorems 2 and 3 come from Theorem 2, of which they are cases.
+    **Differs from the source.** The constants are those that the proofs give. If a source prints other constants,
+    ``bound.printed`` holds the printed formula and the reason for the difference, and ``printed`` the printed formula's
+    number. Theorems 2 to 4 of Han et al. and 6 and 7 of Zandieh et al. print half of what their proofs need. The
+    alternative ``rank(X)^2`` in Theorems 3 and 7 of Zandieh et al. is not offered because it is false for small alpha.
+    The survey's regularisation ``n lambda`` is alpha here. The survey's Theorem 2 prints ``lambda =
+    n^(1/(2r+gamma))``; the exponent must be negative. Table 4 omits the exponents of n for Theorems 2 and 3 of Rudi and
+    Rosasco; they are taken from the survey's Theorem 2, of which both are special cases.
 
     References
     ----------
@@ -223,7 +225,7 @@ def required_features(
 
 
 def _counted(found: Widths) -> tuple[int, dict[str, int]]:
-    """The number of features as a whole number, and the widths of the parts where there are several."""
+    """Return the number of features, rounded up, and the widths of the parts of a map with several parts."""
     if not isinstance(found, dict):
         return _whole(found), {}
     widths = {name: _whole(width) for name, width in found.items()}

@@ -1,4 +1,4 @@
-"""Ternary functions with the Gaussian moments of another activation."""
+"""Ternary functions whose Gaussian moments match those of another activation."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from scipy.special import ndtr
 from phimap._validation import check_real
 from phimap.theory.moments import GaussianMoments, gaussian_moments
 
-# Thresholds beyond this number of standard deviations are never crossed.
+# Largest threshold in standard deviations; values beyond practically never occur.
 _LARGEST = 8.0
-# Steps of the first search for a d0; a root or a minimum is then refined to rounding.
+# Grid points of the first search for the threshold with a given d0; roots and minima are then refined.
 _GRID = 400
-# Moments that miss by less than this share of the variance are matched.
+# Moments with an error below this share of the variance count as matched.
 _MATCHED = 1e-8
-# Below this share of the variance a linear term is rounding.
+# A linear term below this share of the variance counts as zero.
 _NEGLIGIBLE = 1e-10
 
 
 class Ternary(NamedTuple):
-    """The function ``height * (1 if t > upper, -1 if t < lower, else 0)``; with equal thresholds it is never 0.
+    """The function ``height * (1 if t > upper, -1 if t < lower, else 0)``.
+
+    If both thresholds are equal, t at the threshold gives -height, so the function is never 0.
 
     Attributes
     ----------
     lower, upper : float
-        Thresholds, ``lower <= upper``; -inf below leaves the values 0 and `height`.
+        Thresholds, ``lower <= upper``; with ``lower = -inf`` the only values are 0 and `height`.
     height : float
+        Absolute value of the function where it is not 0.
 
     Notes
     -----
@@ -37,7 +40,7 @@ class Ternary(NamedTuple):
     tau d1`` with ``P+ = P(t > upper)``, ``P- = P(t < lower)``.
 
     **Differs from the source in** these formulas: Equations 10 and 27 and the ternary row of Table 1 of Ali, Liao,
-    Couillet (2022) do not hold.
+    Couillet (2022) are wrong.
     """
 
     lower: float
@@ -46,22 +49,22 @@ class Ternary(NamedTuple):
 
     @property
     def is_binary(self) -> bool:
-        """Whether the function takes two values only, so that one bit holds it."""
+        """Whether the function has only two values, so that one bit stores a value."""
         return self.lower == self.upper or self.lower == -np.inf
 
     def __call__(self, t: Any) -> np.ndarray:
-        """Values at `t`, an array of any shape."""
+        """Return the values at `t`, an array of any shape."""
         t = np.asarray(t, dtype=np.float64)
         below = t <= self.lower if self.lower == self.upper else t < self.lower
         return self.height * ((t > self.upper).astype(np.float64) - below)
 
     def moments(self, tau: float) -> GaussianMoments:
-        """Gaussian moments under N(0, tau), in closed form."""
+        """Return the Gaussian moments under N(0, tau), in closed form."""
         return GaussianMoments(*(self.height**2 * _unit_moments(*self[:2], check_real("tau", tau, above=0.0))))
 
 
 def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
-    """Thresholds and height of a ternary function whose moments d1 and d2 are those of a target.
+    """Find the ternary function whose moments d1 and d2 equal those of a target.
 
     Parameters
     ----------
@@ -70,7 +73,8 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
     tau : float
         Variance of the function's argument: the mean squared norm of the data.
     levels : {2, 3}, default=3
-        Two takes equal thresholds, ``height * sign(t - threshold)``, for which one bit does.
+        Number of values of the function. Two values mean equal thresholds, ``height * sign(t - threshold)``, stored in
+        one bit.
 
     Returns
     -------
@@ -84,18 +88,20 @@ def ternary_thresholds(target: Any, tau: float, *, levels: int = 3) -> Ternary:
     Warns
     -----
     UserWarning
-        If no ternary function has both moments: this is so for even functions, of which d1 is 0. The one returned
-        then has the least error in ``(d0, tau d1, 2 tau^2 d2)``, named in the warning relative to the variance.
+        If no ternary function has both moments, for example if the target is even, with d1 = 0. The returned function
+        then has the least error in ``(d0, tau d1, 2 tau^2 d2)``; the warning reports the error relative to the
+        variance.
 
     Notes
     -----
-    In units of standard deviations, u of the thresholds and g the standard density, d1 and d2 fix ``height (g(u+) +
-    g(u-))`` and the mean of u- and u+ under the weights g: ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. That leaves one
-    degree of freedom, spent on the nearest d0, and of several such on the least height. For the Gaussian kernel d0 is
-    matched, too, from about tau = 2 on.
+    Let u+ and u- be the thresholds in standard deviations and g the standard normal density. d1 and d2 determine
+    ``height (g(u+) + g(u-))`` and the mean of u- and u+ with weights g(u-) and g(u+), which is
+    ``tau (4 d2 / d1)^(1/2) / tau^(1/2)``. One degree of freedom remains. It is chosen to bring d0 nearest to the
+    target's d0, and among equally near solutions to have the least height. For the Gaussian kernel d0 is matched
+    exactly from about tau = 2 on.
 
-    **Differs from the source in** the height. With height 1, as published, the moments of the Gaussian kernel have
-    no match from tau = 1 on.
+    **Differs from the source in** the height, which is 1 in the publication. With height 1 the moments of the Gaussian
+    kernel cannot be matched from tau = 1 on.
 
     References
     ----------
@@ -132,13 +138,16 @@ def check_two_or_three(name: str, value: Any) -> None:
 
 
 def check_varies(variance: float, tau: float) -> None:
-    """Raise ValueError where a target of this variance under N(0, tau) is constant."""
+    """Raise ValueError if the target, whose variance under N(0, tau) is `variance`, is constant."""
     if not variance > 0:
         raise ValueError(f"`target` must not be constant, got variance {variance} at tau={tau}.")
 
 
 def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
-    """Distances of the thresholds above and below their mean, in standard deviations, with the nearest d0."""
+    """Return the distances of both thresholds from their weighted mean for which the moment is nearest to `d0`.
+
+    Returns the distance of the upper threshold, then of the lower one, in standard deviations.
+    """
     from scipy.optimize import brentq, minimize_scalar
 
     grid = np.concatenate([[0.0], np.geomspace(1e-4, _LARGEST, _GRID)])
@@ -168,9 +177,9 @@ def _nearest(mean: float, linear: float, d0: float) -> tuple[float, float]:
 
 
 def _below(mean: float, above: np.ndarray, far: bool) -> np.ndarray:
-    """Distance q of the lower threshold for which ``q g(mean - q) = above g(mean + above)``, by bisection.
+    """Return the distance q of the lower threshold with ``q g(mean - q) = above g(mean + above)``, by bisection.
 
-    The left side rises up to some q and falls beyond: there is a near and a far solution.
+    The left side increases up to some q and decreases beyond it, so there are two solutions; `far` selects the larger.
     """
     peak = (mean + (mean**2 + 4) ** 0.5) / 2
     with np.errstate(divide="ignore"):
@@ -186,7 +195,7 @@ def _below(mean: float, above: np.ndarray, far: bool) -> np.ndarray:
 
 
 def _best(wanted: GaussianMoments, tau: float, levels: int) -> Ternary:
-    """The ternary function with the least error in all three moments; warns."""
+    """Return the ternary function with the least error in all three moments; warn if the error is not negligible."""
     from scipy.optimize import minimize
 
     weights = np.array([1.0, tau, 2 * tau**2])
@@ -194,7 +203,7 @@ def _best(wanted: GaussianMoments, tau: float, levels: int) -> Ternary:
     variance = wanted.d0 + tau * wanted.d1
 
     def fit(thresholds: np.ndarray) -> tuple[float, float]:
-        """Error and squared height, in which the moments are linear."""
+        """Return the error and the optimal squared height; the moments are linear in the squared height."""
         lower, upper = np.sort(np.resize(thresholds, 2)) * tau**0.5
         unit = weights * _unit_moments(lower, upper, tau)
         squared = max(float(unit @ target / (unit @ unit)), 0.0)
@@ -220,7 +229,7 @@ def _best(wanted: GaussianMoments, tau: float, levels: int) -> Ternary:
 
 
 def _unit_moments(lower: float, upper: float, tau: float) -> np.ndarray:
-    """d0, d1 and d2 for height 1."""
+    """Return d0, d1 and d2 of a ternary function of height 1."""
     standardised = np.array([lower, upper]) / tau**0.5
     densities = _density(standardised)
     d1 = densities.sum() ** 2 / tau
@@ -229,7 +238,7 @@ def _unit_moments(lower: float, upper: float, tau: float) -> np.ndarray:
 
 
 def _spread(lower: Any, upper: Any) -> Any:
-    """Variance of the ternary function of height 1 of a standard Gaussian."""
+    """Return the variance of a ternary function of height 1 under N(0, 1); thresholds in standard deviations."""
     above, below = ndtr(-upper), ndtr(lower)
     return above + below - (above - below) ** 2
 

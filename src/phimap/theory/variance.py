@@ -1,4 +1,4 @@
-"""Variance and bias of estimates of the Gaussian kernel: the survey's Section 3.1 as functions."""
+"""Variance and bias of random-feature estimates of the Gaussian kernel, as in the survey's Section 3.1."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy.special import hyp1f1
 
 from phimap._validation import check_choice, check_integer
 
-#: tau squared, number of directions, columns or None -> values of the shape of tau squared.
+#: Maps tau squared, the number of directions s and the number of columns d to values of the shape of tau squared.
 Formula = Callable[[np.ndarray, int, int], np.ndarray]
 
 
 @dataclass(frozen=True)
 class _Estimator:
-    """One row of the table in `estimator_variance`."""
+    """Formulas of one method, a row of the table in `estimator_variance`; `needs_d` if they depend on d."""
 
     variance: Formula | None
     bias: Formula
@@ -30,13 +30,13 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     Parameters
     ----------
     method : str
-        A row of the table below.
+        Name of a row of the table below.
     tau : float or array-like
-        Distances of the points in length scales, ``|x - y| / length_scale``, at least 0.
+        Distances between the points in length scales, ``|x - y| / length_scale``, at least 0.
     s : int
-        Number of directions: half the width of paired features, the width of features with an offset.
+        Number of directions: half the number of paired features, or the number of features with an offset.
     d : int, optional
-        Columns of the data; needed where the table says so.
+        Number of columns of the data; required for the methods marked (d) in the table.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     Raises
     ------
     ValueError
-        If the method has no formula, tau is negative or not finite, s or d is below 1, or d is missing.
+        If the method has no formula, tau is negative or not finite, s or d is below 1, or a required d is missing.
 
     Notes
     -----
@@ -62,25 +62,26 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
     ``"fastfood"``               ``V + 6 tau^4 (E + tau^2 / 3) / s``      upper bound [cos, sin]
     ============================ ======================================== =========== ===========================
 
-    p counts the ordered pairs of different directions in one block, ``b d (d - 1) + r (r - 1)`` for s = b d + r.
-    The norm of ``w_i +- w_j`` is chi-distributed with 2 d degrees of freedom, its direction is uniform: the
-    covariance of such a pair is F - E, to order 1/d ``-E tau^4 / (2 d)``.
+    p is the number of ordered pairs of different directions within the same block, ``b d (d - 1) + r (r - 1)`` for s =
+    b d + r. The norm of ``w_i +- w_j`` is chi-distributed with 2 d degrees of freedom and its direction is uniform, so
+    the covariance of such a pair is F - E, which is ``-E tau^4 / (2 d)`` to order 1/d.
 
     Normalised features: the estimate is the quotient ``mean(f g) / sqrt(mean(f^2) mean(g^2))`` with ``f = sqrt(2)
-    cos(w.x + b)``, and the delta method gives the variance to an error of order ``s^-2``. b is uniform, so neither the
-    norms of x and y nor d enter. Normalising pairs changes nothing: their norm is 1.
+    cos(w.x + b)`` and ``g = sqrt(2) cos(w.y + b)``. The delta method gives the variance with an error of order
+    ``s^-2``. Since b is uniform, the variance depends neither on the norms of x and y nor on d. Normalising pairs
+    changes nothing, because their norm is 1.
 
     SORF, ROM, the P-model, circulant directions and quasi-Monte Carlo have no formula in tau, s and d. For SORF
-    `estimator_bias` has a bound. Rows of a circulant block have the covariance ``E (cosh(c_ij) - 1)``, c_ij
-    being the autocorrelation of (x - y) / length_scale at lag i - j: it depends on the direction of x - y.
+    `estimator_bias` gives a bound. Rows of a circulant block have the covariance ``E (cosh(c_ij) - 1)``, where c_ij is
+    the autocorrelation of (x - y) / length_scale at lag i - j; it depends on the direction of x - y.
 
-    **Error.** The kinds above; F is evaluated to about 1e-13.
+    **Error.** See "kind" in the table; F is evaluated with an error of about 1e-13.
 
-    **Differs from the source in** four points. The survey's variance of NRFF subtracts from the variance of
-    [cos, sin], and is negative for small tau; what Li (2017) subtracts from is that of offsets. Its ratio for ORF holds
-    for one block, s <= d; beyond, s - 1 becomes p / s. Circulant directions do not have the variance of independent
-    ones: the covariances above are positive, and for x - y in a random direction double it at small tau. SORF's
-    6 tau / sqrt(d) bounds a bias.
+    **Differs from the source in** four points. The survey's variance of NRFF is a difference from the variance of
+    [cos, sin], which is negative for small tau; in Li (2017) it is a difference from the variance with offsets. The
+    survey's ratio for ORF holds for one block, s <= d; for more, s - 1 becomes p / s. Circulant directions do not have
+    the variance of independent directions: the covariances above are positive, and for x - y in a random direction they
+    double the variance at small tau. SORF's 6 tau / sqrt(d) is a bound on a bias.
 
     References
     ----------
@@ -107,29 +108,29 @@ def estimator_variance(method: str, tau: Any, s: int, d: int | None = None) -> A
 
 
 def estimator_bias(method: str, tau: Any, s: int, d: int | None = None) -> Any:
-    """Mean error of a random-feature estimate of the Gaussian kernel, or a bound on its absolute value.
+    """Bias of a random-feature estimate of the Gaussian kernel, or a bound on the absolute value of the bias.
 
     Parameters
     ----------
     method : str
         A method of `estimator_variance`, or ``"sorf"``, which needs d.
     tau : float or array-like
-        Distances of the points in length scales.
+        Distances between the points in length scales.
     s : int
         Number of directions.
     d : int, optional
-        Columns of the data, padded to a power of two for SORF.
+        Number of columns of the data; for SORF after padding to a power of two.
 
     Returns
     -------
     float or ndarray of the shape of tau
-        0 for unbiased estimates; ``-exp(-tau^2 / 2) (1 - exp(-2 tau^2)) / (8 s)`` for ``"gaussian-normalized"``, to
-        leading order in 1/s; the bound ``6 tau / sqrt(d)`` of the absolute value for ``"sorf"``.
+        0 for unbiased estimates. For ``"gaussian-normalized"``, ``-exp(-tau^2 / 2) (1 - exp(-2 tau^2)) / (8 s)`` to
+        leading order in 1/s. For ``"sorf"``, the bound ``6 tau / sqrt(d)`` on the absolute value.
 
     Raises
     ------
     ValueError
-        As `estimator_variance`.
+        Under the same conditions as in `estimator_variance`.
 
     References
     ----------
@@ -149,7 +150,7 @@ def _evaluate(what: str, method: str, tau: Any, s: int, d: int | None) -> Any:
     known = {name: one for name, one in _ESTIMATORS.items() if getattr(one, what) is not None}
     estimator = known[check_choice("method", method, tuple(known))]
     distances = np.asarray(tau, dtype=np.float64)
-    # The test is not "below", so that what is not a number fails, too.
+    # Written as "not >=" so that NaN fails the test as well.
     if not (np.isfinite(distances).all() and (distances >= 0).all()):
         raise ValueError(f"`tau` must be finite distances of at least 0, got {tau!r}.")
     s = check_integer("s", s, least=1)
@@ -172,13 +173,13 @@ def _offset(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
 
 
 def _normalized(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
-    # U - E (3 - E^2) / 4 with 1 - E as a factor, twice: nothing cancels at small tau.
+    # U - E (3 - E^2) / (4 s), with the factor (1 - E)^2 taken out so that nothing cancels at small tau.
     rest = -np.expm1(-tau2)
     return rest**2 * (1 + np.exp(-tau2) / 4) / s
 
 
 def _in_blocks(independent: Formula) -> Formula:
-    """That of independent directions, with the covariances in orthogonal blocks of d."""
+    """Add the covariances within orthogonal blocks of d directions to the variance of independent directions."""
 
     def variance(tau2: np.ndarray, s: int, d: int) -> np.ndarray:
         blocks, rest = divmod(s, d)

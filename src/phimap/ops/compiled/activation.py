@@ -1,4 +1,4 @@
-"""Rectified powers and tabulated functions of a tile of projections, in one pass."""
+"""Rectified powers and tabulated functions of a tile of projections, computed in one pass."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from phimap.ops.compiled.jit import compiled
 
 @compiled
 def rectify(projected, order, scale, out, first):
-    """Write ``scale * (P > 0) * P**order`` to columns of `out` from `first`.
+    """Write ``scale * (P > 0) * P**order`` to the columns of `out` from `first` on, P being `projected`.
 
-    projected (n, k), scale (k,) and out (n, m) of one floating dtype, rows contiguous; order is 0, 1 or 2.
-    Overwrites `out`. A negative infinity gives zero; NaN stays NaN for orders 1 and 2 and gives zero for order 0.
+    projected (n, k), scale (k,) and out (n, m) have one floating dtype and contiguous rows; order is 0, 1 or 2.
+    Negative infinity gives zero; NaN stays NaN for orders 1 and 2 and gives zero for order 0.
     """
     n, k = projected.shape
     zero = projected.dtype.type(0)
     for i in range(n):
         row = projected[i]
         target = out[i, first : first + k]
-        # One loop for each order: a choice inside the loop would be made once an element.
+        # One loop for each order: a test inside the loop would run for every element.
         if order == 0:
             for j in range(k):
                 target[j] = scale[j] if row[j] > zero else zero
@@ -36,8 +36,8 @@ def rectify(projected, order, scale, out, first):
 def interpolate(projected, table, reach, scale, out, first):
     """Write ``scale * f(P)`` to columns of `out` from `first`, f linear between table entries on ``[-reach, reach]``.
 
-    projected (n, k), table (t + 1,), scale (k,), out (n, m) and the number reach of one floating dtype, rows
-    contiguous. Overwrites `out`. Beyond the table f is constant, and NaN is met by its first entry.
+    projected P (n, k), table (t + 1,), scale (k,), out (n, m) and the number reach have one floating dtype and
+    contiguous rows. Outside ``[-reach, reach]`` f is constant; f(NaN) is the first entry of the table.
     """
     n, k = projected.shape
     last = table.shape[0] - 1

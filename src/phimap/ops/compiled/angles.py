@@ -1,6 +1,7 @@
-"""Angles in [0, pi / 2] from root(1 - cos) and root(1 + cos), in vectors.
+"""Angles in [0, pi / 2] computed from sqrt(1 - cos) and sqrt(1 + cos), in vectors.
 
-The angle over root(1 - cos) is smooth in root(1 + cos), and the angle keeps all digits that its chord has.
+The quotient of the angle and sqrt(1 - cos) is a smooth function of sqrt(1 + cos). Multiplying it by sqrt(1 - cos)
+gives small angles to full relative accuracy.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from phimap.ops.compiled.jit import inlined
 from phimap.ops.compiled.vectors import multiply, multiply_add, spread, subtract
 
-# The quotient's polynomial through Chebyshev nodes of [1, root 2], computed with 40 digits, in powers of root(1 + cos)
-# less the middle. Its error falls 25-fold a degree.
+# The polynomial that interpolates the quotient at Chebyshev nodes of [1, sqrt(2)], computed with 40 digits, in powers
+# of sqrt(1 + cos) - _MIDDLE. Each further degree reduces its error 25-fold.
 _MIDDLE = 1.2071067811865475
 _SERIES = (
     1.4875646807009635,
@@ -34,9 +35,9 @@ def _line(u, k):
 
 @inlined
 def acute_angle(short, long):
-    """Angles of which these vectors hold ``root(1 - cos)``, at most 1, and ``root(1 + cos)``."""
+    """Return the angles with ``short = sqrt(1 - cos)``, at most 1, and ``long = sqrt(1 + cos)``."""
     u = subtract(long, spread(long, _MIDDLE))
-    # Six lines, three cubics: their chains of operations run side by side.
+    # Three cubics of two lines each: independent operations, which the processor overlaps.
     square = multiply(u, u)
     fourth = multiply(square, square)
     low = multiply_add(_line(u, 2), square, _line(u, 0))

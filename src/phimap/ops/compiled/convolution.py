@@ -1,13 +1,13 @@
 """Cyclic convolutions of rows with given generators, by Fourier transforms of several rows at once.
 
-As many rows as a vector has lanes go through the stages together, one in each lane, so that every step acts on whole
-vectors whatever the length, an even product of 2, 3 and 5. A row x of N real numbers is read as ``x[2 j] + i x[2 j +
-1]``, M = N / 2 complex ones. With Z their transform, that of a convolution is ``A_k Z_k + B_k conj(Z_{-k})``, where A
-and B come from the generator: no transform of real rows has to be made of Z.
+A group of rows, one for each lane of a vector, is transformed together, so that every step acts on whole vectors. The
+length may be any even product of powers of 2, 3 and 5. A row x of N real numbers is read as N / 2 complex numbers
+``x[2 j] + i x[2 j + 1]``. If Z is their transform, the transform of a convolution is ``A_k Z_k + B_k conj(Z_{-k})``,
+where A and B depend only on the generator. The transform of the real row is therefore not needed.
 
-A forward stage splits sequences of n numbers into R of m = n / R (decimation in frequency); the inverse undoes the
-stages one by one, the last first. Frequencies stay in the order in which the forward stages leave them, in which A
-and B are given: nothing is sorted.
+A forward stage splits a sequence of n numbers into R sequences of m = n / R (decimation in frequency). The inverse
+undoes the stages in reverse order. Frequencies are not sorted: A and B are stored in the order in which the forward
+stages leave the frequencies.
 
 References
 ----------
@@ -40,17 +40,18 @@ from phimap.ops.compiled.vectors import (
 
 @dataclass(frozen=True)
 class WinogradStages:
-    """The stages of transforms of one length.
+    """The stages of Fourier transforms of one length.
 
     Attributes
     ----------
     radices : ndarray of intp
+        Radix R of each stage.
     twiddles : ndarray of floats
-        For each stage, for each of its m steps, real and imaginary parts of the R - 1 factors.
+        For each stage and each of its m steps, the real and imaginary parts of the R - 1 twiddle factors.
     order : ndarray of intp, shape (length,)
         Frequencies in the order in which the forward stages leave them.
     opposite : ndarray of intp, shape (length,)
-        For each place in that order, the place of the negative frequency.
+        For each position in `order`, the position of the negative frequency.
     """
 
     radices: np.ndarray
@@ -61,7 +62,7 @@ class WinogradStages:
 
 @lru_cache(maxsize=16)
 def stages_of(length: int, dtype: np.dtype) -> WinogradStages:
-    """Plan the stages of complex transforms of a length that is a product of 2, 3 and 5."""
+    """Plan the stages of complex transforms whose length is a product of powers of 2, 3 and 5."""
     radices, rest = [], length
     for radix in (4, 2, 3, 5):
         while rest % radix == 0:
@@ -83,12 +84,12 @@ def stages_of(length: int, dtype: np.dtype) -> WinogradStages:
 
 
 def lane_transforms(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarray:
-    """Transforms of the rows of `X` (n, d) times `factors` (d,), padded with zeros to `length`: for `convolutions`.
+    """Transform the rows of `X` (n, d) times `factors` (d,), padded with zeros to `length`, for `convolutions`.
 
-    `length` is an even product of 2, 3 and 5. Returns (groups, lanes length): for each frequency the real parts of a
-    group of rows, then the imaginary parts.
+    `length` is an even product of powers of 2, 3 and 5. Row g of the result (groups, lanes length) holds, for each
+    frequency, the real parts of the g-th group of rows, then their imaginary parts.
     """
-    # Compiled code checks no bounds; a damaged model file may name any length.
+    # Compiled code does not check bounds; a damaged model file may contain any length.
     if length % 2 or X.shape[1] > length:
         raise ValueError(f"`generators` must have an even length of {X.shape[1]} or more, got {length}. Fit again.")
     lanes = BYTES // X.itemsize
@@ -101,10 +102,10 @@ def lane_transforms(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarr
 def convolutions(
     transformed: np.ndarray, generators: np.ndarray, offset: int, scale: np.ndarray, out: np.ndarray
 ) -> None:
-    """Set `out` (n, s) to scale (s,) times entries of cyclic convolutions, those of each generator in turn.
+    """Set `out` (n, s) to `scale` (s,) times cyclic convolutions of n rows, generator by generator.
 
-    `transformed` is what `lane_transforms` made of n rows, generators (B, length); of each convolution the entries from
-    `offset` on are used, s in all. O(n B length log(length)); scratch of one group.
+    `transformed` is the result of `lane_transforms` for the n rows; generators is (B, length). Of each convolution only
+    the entries from `offset` on are used, s in total. Time O(n B length log(length)); scratch for one group of rows.
     """
     n_generators, length = generators.shape
     if not 0 <= offset < length or out.shape[1] > n_generators * (length - offset) or scale.shape != out.shape[1:]:
@@ -120,7 +121,7 @@ def convolutions(
 
 @compiled
 def _lane_transforms(X, factors, radices, twiddles, transformed):
-    """Fill `transformed` as `lane_transforms` says."""
+    """Compute the result of `lane_transforms` in `transformed`."""
     n, d = X.shape
     lanes = lanes_of(X)
     flat = X.reshape(-1)
@@ -141,7 +142,7 @@ def _lane_transforms(X, factors, radices, twiddles, transformed):
 
 @compiled
 def _convolutions(transformed, parts, opposite, offset, scale, radices, twiddles, out):
-    """Fill `out` as `convolutions` says; parts (B, length / 2, 4)."""
+    """Compute the result of `convolutions` in `out`; parts (B, length / 2, 4) holds A and B of all generators."""
     n, s = out.shape
     n_generators, half, _ = parts.shape
     lanes = lanes_of(out)
@@ -167,7 +168,7 @@ def _convolutions(transformed, parts, opposite, offset, scale, radices, twiddles
 
 @compiled
 def _multiply_transforms(transformed, parts, opposite, values):
-    """Set values to the transforms of a group's convolutions with one generator, parts (length / 2, 4)."""
+    """Set `values` to the transforms of a group's convolutions with the generator of `parts` (length / 2, 4)."""
     lanes = lanes_of(values)
     for k in range(parts.shape[0]):
         i, j = 2 * lanes * k, 2 * lanes * opposite[k]
@@ -199,10 +200,10 @@ def forward(x, radices, twiddles):
 
 @compiled
 def inverse(x, radices, twiddles):
-    """Undo `forward`, but for the factor of the length.
+    """Apply the inverse of `forward` times the length.
 
-    Where real and imaginary parts change places, a forward transform is an inverse one: the steps read and write
-    them so.
+    A forward transform of numbers with exchanged real and imaginary parts is an inverse transform, so the steps
+    exchange the parts when they read and write.
     """
     lanes = lanes_of(x)
     length = x.shape[0] // (2 * lanes)

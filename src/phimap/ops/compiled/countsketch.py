@@ -1,4 +1,4 @@
-"""Scatter and gather of coordinates: the parts of a sketch that BLAS does not have."""
+"""Scatter and gather of coordinates: the operations of a sketch that BLAS does not provide."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from phimap.ops.compiled.jit import compiled
 
-# Indices are made unsigned, which spares numba the test for negative ones: the loops then take half as long.
+# Indices are cast to unsigned integers: numba then omits the test for negative indices, which halves the time.
 
 
 @compiled
 def countsketch_dense(X, buckets, signs, out):
     """Set ``out[i, c]`` to the sum of ``signs[j, l] * X[i, j]`` over the (j, l) with ``buckets[j, l] = c``.
 
-    X (n, d), signs (d, k) and out (n, m) of one floating dtype; buckets intp (d, k) with entries below m.
-    Overwrites `out`. O(n (d k + m)).
+    X (n, d), signs (d, k) and out (n, m) have one floating dtype; buckets is intp (d, k) with entries below m.
+    Time O(n (d k + m)).
     """
     n, d = X.shape
     k = np.uintp(buckets.shape[1])
@@ -29,10 +29,10 @@ def countsketch_dense(X, buckets, signs, out):
 
 @compiled
 def countsketch_csr(data, indices, indptr, buckets, signs, out):
-    """Do as `countsketch_dense` for the CSR matrix with these arrays, duplicates and any order allowed.
+    """Compute `countsketch_dense` of a CSR matrix; duplicate and unsorted column indices are allowed.
 
-    data (nnz,), signs (d, k) and out (n, m) of one floating dtype; indices (nnz,) and indptr (n + 1,) int32 or
-    int64; buckets intp (d, k). Overwrites `out`. O(nnz k + n m). False where a bucket is not below m.
+    data (nnz,), signs (d, k) and out (n, m) have one floating dtype; indices (nnz,) and indptr (n + 1,) are int32 or
+    int64; buckets is intp (d, k). Returns False if a bucket is not below m. Time O(nnz k + n m).
     """
     width = np.uintp(out.shape[1])
     k = np.uintp(buckets.shape[1])
@@ -52,10 +52,10 @@ def countsketch_csr(data, indices, indptr, buckets, signs, out):
 
 @compiled
 def gather_product(A, columns_a, B, columns_b, scale, out, first):
-    """Write ``scale * A[:, columns_a] * B[:, columns_b]`` to the columns of `out` from `first`.
+    """Write ``scale * A[:, columns_a] * B[:, columns_b]`` to the columns of `out` from `first` on.
 
-    A (n or 1, p), B (n or 1, q), out (n, m) and the scalar scale of one floating dtype; columns_a, columns_b intp (k,)
-    with ``first + k <= m``.
+    A (n or 1, p), B (n or 1, q), out (n, m) and the scalar scale have one floating dtype; columns_a and columns_b are
+    intp (k,), with ``first + k <= m``.
     """
     k = columns_a.shape[0]
     for i in range(out.shape[0]):

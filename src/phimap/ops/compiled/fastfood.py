@@ -1,4 +1,4 @@
-"""Pairs of Walsh-Hadamard transforms with a permutation and gains between them."""
+"""Pairs of Walsh-Hadamard transforms with a permutation and a diagonal matrix of gains between them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def fastfood_blocks(
 ) -> None:
     """Apply blocks ``H diag(gains_b) P_b H diag(signs_b)`` to rows padded with zeros to the width p.
 
-    X (n, d), gains (B, p), scale (s,) and out (n, s) of one floating dtype; signs int8 (B, p), permutations intp
-    (B, p) with entries below p, d <= p a power of two and s <= B p. H is unnormalised and ``(P y)[j]`` is
-    ``y[permutation[j]]``. ``out[:, c]`` is ``scale[c]`` times column c of the blocks set side by side. Overwrites
-    `out`. O(n B p log p); scratch of two blocks, or of twice `TOGETHER` numbers.
+    X (n, d), gains (B, p), scale (s,) and out (n, s) have one floating dtype; signs is int8 (B, p), permutations intp
+    (B, p) with entries below p. The width p >= d is a power of two, and s <= B p. H is unnormalised and ``(P_b y)[j]``
+    is ``y[permutations[b, j]]``. ``out[:, c]`` is ``scale[c]`` times column c of the blocks' results side by side. Time
+    O(n B p log p); scratch for two blocks or twice `TOGETHER` numbers, whichever is larger.
     """
     n_blocks, width = signs.shape
     together = max(1, TOGETHER // width)
@@ -29,7 +29,7 @@ def fastfood_blocks(
 
 @compiled
 def _fastfood_blocks(X, flips, permutations, gains, scale, first, out):
-    """Write the results of blocks that lie side by side, flips (w,), to columns of `out` from `first` on."""
+    """Write the results of several blocks to the columns of `out` from `first` on; flips (w,) holds all their signs."""
     n_blocks, width = permutations.shape
     values, permuted = np.empty(flips.shape[0], X.dtype), np.zeros(flips.shape[0], X.dtype)
     for i in range(X.shape[0]):
@@ -44,6 +44,6 @@ def _fastfood_blocks(X, flips, permutations, gains, scale, first, out):
 
 @compiled
 def _permute(values, permutation, gains, results):
-    """Set results (p,) to gains times the values at the places of the permutation."""
+    """Set ``results[j]`` to ``gains[j] * values[permutation[j]]`` for all j."""
     for j in range(results.shape[0]):
         results[j] = gains[j] * values[permutation[j]]

@@ -1,8 +1,9 @@
-"""Kernels of networks of units ``max(t, 0) + slope min(t, 0)`` from angles: all layers in one pass over vectors.
+"""Kernels of wide networks with activation ``max(t, 0) + slope min(t, 0)``: all layers in one pass over the angles.
 
-A pair of unit rows at the angle t is kept as ``short = root(1 - cos t)`` and ``long = root(1 + cos t)``. Their product
-is ``sin t``, half of the difference of their squares is ``cos t``, and `acute_angle` gives t: a layer takes two roots
-and one polynomial. The complement ``1 - kappa(t)`` is formed without the 1, so that small angles keep their digits.
+A pair of unit rows at angle t is represented by ``short = sqrt(1 - cos t)`` and ``long = sqrt(1 + cos t)``. Their
+product is ``sin t``, half the difference of their squares is ``cos t``, and `acute_angle` gives t. A layer thus takes
+two square roots and one polynomial. ``1 - kappa(t)`` is computed without forming kappa(t), so that small angles keep
+their relative accuracy.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ from phimap.ops.compiled.vectors import (
 
 @inlined
 def _parts(short, long):
-    """The cosines, the angles and their supplements of pairs."""
+    """Return the cosines, angles and supplements of the angles of pairs of rows."""
     one, half_turn, is_acute = spread(short, 1.0), spread(short, math.pi), subtract(long, short)
     acute = acute_angle(choose(is_acute, short, long), choose(is_acute, long, short))
     obtuse = subtract(half_turn, acute)
-    # From the shorter of both, the cosine of equal rows is 1 to the bit.
+    # Computed from the shorter of the two, the cosine of equal rows is exactly 1.
     cosine = choose(is_acute, subtract(one, multiply(short, short)), subtract(multiply(long, long), one))
     return cosine, choose(is_acute, acute, obtuse), choose(is_acute, obtuse, acute)
 
 
 @inlined
 def _next(short, long, cosine, angle, supplement, fold):
-    """`short` and `long` behind a layer."""
+    """Return `short` and `long` after a layer."""
     zero = spread(short, 0.0)
     if fold == 1.0:
-        # The absolute value does not tell x from -x.
+        # The absolute value maps x and -x to the same output.
         is_acute = subtract(long, short)
         cosine = choose(is_acute, cosine, subtract(zero, cosine))
         angle = choose(is_acute, angle, supplement)
         short, long = choose(is_acute, short, long), choose(is_acute, long, short)
-    # (t cos t - sin t) / pi, the complement of kappa1 less that of the cosine.
+    # 1 - kappa(t) = 1 - cos t + 2 fold (t cos t - sin t) / pi.
     excess = multiply_subtract(angle, cosine, multiply(short, long))
     complement = multiply_add(excess, spread(short, 2.0 * fold / math.pi), multiply(short, short))
     complement = choose(complement, complement, zero)
@@ -62,7 +63,7 @@ def _next(short, long, cosine, angle, supplement, fold):
 def _fill(angles, fold, depth, is_tangent, out):
     lanes = lanes_of_long(angles)
     for start in range(0, angles.size, lanes):
-        # The last vector begins within the one before, and writes the same there.
+        # The last vector may overlap the one before, and then writes the same values there.
         place = min(start, angles.size - lanes)
         angle = load_long(angles, place)
         zero, per_turn = spread(angle, 0.0), spread(angle, 1.0 / math.pi)
@@ -83,9 +84,10 @@ def _fill(angles, fold, depth, is_tangent, out):
 
 
 def folded_layers(angles: np.ndarray, fold: float, depth: int, is_tangent: bool) -> np.ndarray:
-    """``K_L`` of unit rows at these angles where `is_tangent`, else ``Sigma_L``, an array of the same shape and dtype.
+    """Return ``K_L`` of unit rows at these angles if `is_tangent`, else ``Sigma_L``.
 
-    `fold` is 0.5 for the ReLU: see the primitive. O(depth) operations an entry.
+    The result has the shape and dtype of `angles`. `fold` is 0.5 for the ReLU: see the primitive `folded_layers`.
+    O(depth) operations for each entry.
     """
     flat = np.ascontiguousarray(angles).reshape(-1)
     wide = np.pad(flat, (0, max(0, LONG_BYTES // flat.itemsize - flat.size)))

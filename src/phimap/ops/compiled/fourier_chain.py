@@ -1,4 +1,4 @@
-"""Products of many transforms, sampled at independent frequencies."""
+"""Products of several Fourier transforms, sampled at independent frequencies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from phimap.ops.compiled.jit import compiled
 
 @compiled
 def fourier_chain(transformed, rows, orientations, scale, out, first):
-    """Write the parts of ``scale * prod_l transformed[:, l, rows[l]]``: the real ones, then the imaginary ones.
+    """Write the real parts of ``scale * prod_l transformed[:, l, rows[l]]``, then the imaginary parts.
 
-    Entries whose orientation is -1 are conjugated first. transformed (n, J, p) complex; rows intp (j, k) with j at most
-    J and entries below p; orientations int8 (j, k), 1 or -1; out (n, m) and the scalar scale of the real dtype.
-    Overwrites the 2 k columns of `out` from `first` on. O(n j k).
+    Entries with orientation -1 are conjugated first. transformed (n, J, p) is complex; rows is intp (j, k), with j at
+    most J and entries below p; orientations is int8 (j, k), 1 or -1; out (n, m) and the scalar scale have the real
+    dtype. Writes the 2 k columns of `out` from `first` on. Time O(n j k).
     """
     j, k = rows.shape
     for i in range(out.shape[0]):

@@ -1,7 +1,7 @@
-"""Pairs of Fourier transforms with random phases, as many rows at once as a vector has lanes.
+"""Pairs of Fourier transforms with random phases; one row for each lane of a vector is processed at a time.
 
-The first transform leaves its frequencies in the order of its stages, which the phases and places after it take into
-account; the second is an inverse one, which ends in natural order.
+The first transform does not sort its frequencies: phases and positions are permuted to match their order. The second
+transform is an inverse one, whose results are in natural order.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ def fourier_points(
     scale: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Set `out` (r, s) to scale (s,) times the parts of ``F_n^* P_b D_b1 F_h D_b2`` of the rows of X times factors.
+    """Apply blocks ``F_n^* P_b D_b1 F_h D_b2`` to the rows of X times factors, and write the parts to `out` (r, s).
 
-    Shapes as in `primitives.fourier_blocks`; h and n are products of 2, 3 and 5. O(r s log(n)); scratch of one group of
-    rows.
+    The real and imaginary parts alternate and are multiplied by scale (s,). Shapes are those of
+    `primitives.fourier_blocks`; h and n are products of powers of 2, 3 and 5. Time O(r s log(n)); scratch for one
+    group of rows.
     """
     n_blocks, half = frequencies.shape
-    # Compiled code checks no bounds; a damaged model file may name any place or length.
+    # Compiled code does not check bounds; a damaged model file may contain any index or length.
     whole = phases.shape == (n_blocks, 2, half, 2) and factors.shape == X.shape[1:] and X.shape[1] <= 2 * half
     if (
         not whole
@@ -38,7 +39,7 @@ def fourier_points(
     ):
         raise ValueError("`frequencies`, `phases` and `scale` must belong together. Fit the map again.")
     first, second = stages_of(half, X.dtype), stages_of(n_points, X.dtype)
-    # Where the second transform expects each frequency, in the order in which the first leaves them.
+    # The second transform's input position of each frequency, in the order in which the first leaves the frequencies.
     places = np.argsort(second.order)[frequencies[:, first.order]]
     inner = np.ascontiguousarray(phases[:, 0, first.order])
     _fourier_points(
@@ -51,7 +52,7 @@ def fourier_points(
 def _fourier_points(
     X, factors, outer, inner, places, n_points, scale, out, radices_1, twiddles_1, radices_2, twiddles_2
 ):
-    """Fill `out` as `fourier_points` says; outer and inner (B, h, 2), places (B, h)."""
+    """Compute the result of `fourier_points` in `out`; outer and inner are (B, h, 2), places is (B, h)."""
     n, d = X.shape
     s = out.shape[1]
     n_blocks, half = places.shape

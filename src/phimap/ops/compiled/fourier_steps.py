@@ -1,10 +1,10 @@
 """Steps of Fourier transforms on sequences of complex vectors, in place.
 
-A sequence x holds each entry as a vector of real parts and one of imaginary parts. A forward step of radix R
-transforms the entries i, i + m, ..., i + (R - 1) m and multiplies all but the first by factors, R - 1 pairs of
-`twiddles` from t on. An inverse step multiplies by their conjugates and transforms back, unnormalised: it is a
-forward step on real and imaginary parts that changed places, its factors first. Where all factors are 1, `twiddles` is
-None.
+A sequence x stores each entry as a vector of real parts followed by a vector of imaginary parts. A forward step of
+radix R transforms the entries i, i + m, ..., i + (R - 1) m and multiplies all but the first by twiddle factors, R - 1
+pairs of `twiddles` from t on. An inverse step multiplies by the conjugate factors and applies the unnormalised inverse
+transform. It is computed as a forward step on exchanged real and imaginary parts with the factors applied first. If all
+factors are 1, `twiddles` is None.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from phimap.ops.compiled.vectors import (
     subtract,
 )
 
-# Real and imaginary parts of roots of unity of order 3 and 5, and of the square of the latter.
+# sin(2 pi / 3), and cosines and sines of 2 pi / 5 and 4 pi / 5.
 _HEIGHT = 0.8660254037844386
 _COS_1, _COS_2 = 0.30901699437494742, -0.80901699437494742
 _SIN_1, _SIN_2 = 0.95105651629515357, 0.58778525229247313
@@ -31,13 +31,13 @@ _SIN_1, _SIN_2 = 0.95105651629515357, 0.58778525229247313
 
 @inlined
 def times(a, p, b, q):
-    """``(a + i p) (b + i q)``."""
+    """Return the parts of ``(a + i p) (b + i q)``."""
     return multiply_subtract(a, b, multiply(p, q)), multiply_add(a, q, multiply(p, b))
 
 
 @inlined
 def _get(x, i):
-    """Real and imaginary parts of entry i."""
+    """Return the real and imaginary parts of entry i."""
     lanes = lanes_of(x)
     return load(x, 2 * lanes * i), load(x, 2 * lanes * i + lanes)
 
@@ -52,7 +52,7 @@ def _put(x, i, a, p):
 
 @inlined
 def _put_turned(x, i, a, p, twiddles, t):
-    """Set entry i to a + i p times a factor."""
+    """Set entry i to a + i p times the twiddle factor at t."""
     if twiddles is None:
         _put(x, i, a, p)
         return
@@ -62,7 +62,7 @@ def _put_turned(x, i, a, p, twiddles, t):
 
 @inlined
 def _get_turned(x, i, twiddles, t):
-    """Entry i with its parts changed about, times a factor."""
+    """Return entry i with real and imaginary parts exchanged, times the twiddle factor at t."""
     p, a = _get(x, i)
     if twiddles is None:
         return a, p
@@ -71,19 +71,19 @@ def _get_turned(x, i, twiddles, t):
 
 @inlined
 def _two(a, p, b, q):
-    """The transform of two numbers, a + i p and b + i q."""
+    """Return the transform of the two numbers a + i p and b + i q."""
     return add(a, b), add(p, q), subtract(a, b), subtract(p, q)
 
 
 @inlined
 def _turned_pair(a, p, b, q):
-    """``(a + i p) - i (b + i q)`` and ``(a + i p) + i (b + i q)``."""
+    """Return the parts of ``(a + i p) - i (b + i q)`` and ``(a + i p) + i (b + i q)``."""
     return add(a, q), subtract(p, b), subtract(a, q), add(p, b)
 
 
 @inlined
 def _three(a, p, b, q, c, r):
-    """The transform of three numbers."""
+    """Return the transform of three numbers, given as real and imaginary parts in turn."""
     b, q, c, r = _two(b, q, c, r)
     half, height = spread(a, -0.5), spread(a, _HEIGHT)
     middle, middle_imag = multiply_add(half, b, a), multiply_add(half, q, p)
@@ -93,7 +93,7 @@ def _three(a, p, b, q, c, r):
 
 @inlined
 def _four(a, p, b, q, c, r, d, s):
-    """The transform of four numbers."""
+    """Return the transform of four numbers, given as real and imaginary parts in turn."""
     a, p, c, r = _two(a, p, c, r)
     b, q, d, s = _two(b, q, d, s)
     zero, zero_imag, two, two_imag = _two(a, p, b, q)
@@ -103,7 +103,7 @@ def _four(a, p, b, q, c, r, d, s):
 
 @inlined
 def _five(a, p, b, q, c, r, d, s, e, t):
-    """The transform of five numbers."""
+    """Return the transform of five numbers, given as real and imaginary parts in turn."""
     b, q, e, t = _two(b, q, e, t)
     c, r, d, s = _two(c, r, d, s)
     cos_1, cos_2, sin_1, sin_2 = spread(a, _COS_1), spread(a, _COS_2), spread(a, _SIN_1), spread(a, _SIN_2)
@@ -225,7 +225,7 @@ def _inverse_5(x, i, m, twiddles, t):
 
 @inlined
 def forward_step(x, i, m, radix, twiddles, t):
-    """Forward step of a radix."""
+    """Apply the forward step of a radix."""
     if radix == 4:
         _forward_4(x, i, m, twiddles, t)
     elif radix == 2:
@@ -238,7 +238,7 @@ def forward_step(x, i, m, radix, twiddles, t):
 
 @inlined
 def inverse_step(x, i, m, radix, twiddles, t):
-    """Inverse step of a radix."""
+    """Apply the inverse step of a radix."""
     if radix == 4:
         _inverse_4(x, i, m, twiddles, t)
     elif radix == 2:

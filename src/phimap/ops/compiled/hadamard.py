@@ -1,13 +1,13 @@
-"""Walsh-Hadamard transforms of rows, and chains of them with random signs.
+"""Walsh-Hadamard transforms of rows, and chains of such transforms with random signs.
 
-The transform of a row of width 2^k is k stages of butterflies ``(a, b) -> (a + b, a - b)``, between places 1, 2, 4,
-... apart. Rows lie one after the other in a flat array. The stages of the shortest strides take eight vectors that
-follow each other, a tile, through as many stages as fit it, within vectors first and then between them. The others
-take eight vectors that are a stride apart through three stages at once. So 4,096 numbers of float32 are read and
-written three times for twelve stages, from the nearest cache. Rows narrower than a tile are transformed several at
-once, as they lie.
+The transform of a row of width 2^k consists of k stages of butterflies ``(a, b) -> (a + b, a - b)`` between entries 1,
+2, 4, ... apart (the stride). Rows are stored one after the other in a flat array. A tile of eight contiguous vectors is
+loaded once for all stages whose stride is shorter than the tile: first the stages within a vector, then those between
+vectors. Longer strides are processed three stages at a time, on eight vectors that are a stride apart. Thus 4,096
+float32 numbers are read and written three times for twelve stages, from the L1 cache. Rows narrower than a tile are
+transformed several at a time.
 
-A row is computed by the same operations wherever it stands, so that results do not depend on how rows are cut.
+The operations on a row do not depend on its position, so results do not depend on how rows are split into blocks.
 
 References
 ----------
@@ -32,13 +32,13 @@ from phimap.ops.compiled.vectors import (
     within_8,
 )
 
-# Numbers transformed together, where rows are narrower: 16 kB of float32, half of the nearest cache.
+# Narrow blocks are transformed together, up to this many numbers: 16 kB of float32, half of a common L1 cache.
 TOGETHER = 4096
 
 
 @inlined
 def _between_two(a, b, c, d, e, f, g, h):
-    """One stage between eight vectors, neighbours first."""
+    """Apply one stage of butterflies to the pairs (a, b), (c, d), (e, f) and (g, h) of vectors."""
     a, b = butterfly(a, b)
     c, d = butterfly(c, d)
     e, f = butterfly(e, f)
@@ -48,7 +48,7 @@ def _between_two(a, b, c, d, e, f, g, h):
 
 @inlined
 def _load_eight(x, i, step):
-    """Eight vectors of `x` from `i` on, `step` apart."""
+    """Load eight vectors of `x` from `i` on, `step` apart."""
     i_upper = i + 4 * step
     a, b, c, d = load(x, i), load(x, i + step), load(x, i + 2 * step), load(x, i + 3 * step)
     e, f, g = load(x, i_upper), load(x, i_upper + step), load(x, i_upper + 2 * step)
@@ -71,9 +71,9 @@ def _store_eight(x, i, step, a, b, c, d, e, f, g, h):
 
 @inlined
 def _tile(x, signs, i, j, width):
-    """Flip the signs of eight vectors of `x` from `i` on, then apply the stages of rows of `width` that fit them.
+    """Multiply a tile of eight vectors of `x` from `i` on by signs, then apply all stages of rows of `width` within it.
 
-    `signs` is an int8 array, of which those from `j` on belong to the tile, or None.
+    `signs` is None or an int8 array, whose entries from `j` on belong to the tile.
     """
     lanes = lanes_of(x)
     a, b, c, d, e, f, g, h = _load_eight(x, i, lanes)
@@ -106,7 +106,7 @@ def _tile(x, signs, i, j, width):
 
 @inlined
 def _three_stages(x, i, stride):
-    """Apply the stages of `stride` and twice and four times as much to eight vectors of `x`."""
+    """Apply the stages of strides `stride`, ``2 stride`` and ``4 stride`` to eight vectors of `x`."""
     a, b, c, d, e, f, g, h = _load_eight(x, i, stride)
     a, b, c, d, e, f, g, h = _between_two(a, b, c, d, e, f, g, h)
     a, c, b, d, e, g, f, h = _between_two(a, c, b, d, e, g, f, h)
@@ -116,7 +116,7 @@ def _three_stages(x, i, stride):
 
 @inlined
 def _two_stages(x, i, stride):
-    """Apply the stages of `stride` and twice as much to four vectors of `x`."""
+    """Apply the stages of strides `stride` and ``2 stride`` to four vectors of `x`."""
     a, b = butterfly(load(x, i), load(x, i + stride))
     c, d = butterfly(load(x, i + 2 * stride), load(x, i + 3 * stride))
     a, c = butterfly(a, c)
@@ -129,7 +129,7 @@ def _two_stages(x, i, stride):
 
 @inlined
 def _one_stage(x, i, stride):
-    """Apply the stage of `stride` to two vectors of `x`."""
+    """Apply the stage of stride `stride` to two vectors of `x`."""
     a, b = butterfly(load(x, i), load(x, i + stride))
     store(x, i, a)
     store(x, i + stride, b)
@@ -137,10 +137,10 @@ def _one_stage(x, i, stride):
 
 @compiled
 def transform(x, signs, first, last, width):
-    """Transform rows of `width` that lie one after the other in `x`, from `first` up to `last`, in place.
+    """Transform the contiguous rows of `width` in ``x[first:last]`` in place.
 
-    Their signs are flipped before: `signs` int8 (at least last - first,), or None. ``last - first`` is a multiple of
-    the width and of the tile, eight vectors.
+    The entries are first multiplied by `signs`, int8 (at least last - first,), or None for no signs. ``last - first``
+    is a multiple of the width and of the tile, eight vectors.
     """
     lanes = lanes_of(x)
     tile = 8 * lanes
@@ -153,7 +153,7 @@ def transform(x, signs, first, last, width):
         for i in range(row, stop, tile):
             _tile(x, signs, i, i - first, tile)
         stride = tile
-        # Four stages that remain are two passes of two.
+        # If four stages remain, two passes of two stages follow instead of passes of three and one.
         while 8 * stride <= width and 16 * stride != width:
             for start in range(row, stop, 8 * stride):
                 for i in range(start, start + stride, lanes):
@@ -171,13 +171,13 @@ def transform(x, signs, first, last, width):
 
 @compiled
 def fwht(X):
-    """Replace every row of X by its Walsh-Hadamard transform, in Sylvester's order, unnormalised.
+    """Replace every row of X by its unnormalised Walsh-Hadamard transform, in Sylvester's order.
 
-    X (n, d) float32 or float64, C-contiguous, d a power of two. Overwrites `X`. O(n d log d); scratch of one tile.
+    X (n, d) is float32 or float64 and C-contiguous; d is a power of two. Time O(n d log d); scratch for one tile.
     """
     flat = X.reshape(-1)
     tile = 8 * lanes_of(X)
-    # Rows narrower than a tile may end within one.
+    # If rows are narrower than a tile, the last tile may be incomplete.
     whole = flat.shape[0] - flat.shape[0] % tile
     transform(flat, None, 0, whole, X.shape[1])
     if whole < flat.shape[0]:
@@ -190,9 +190,9 @@ def fwht(X):
 def hadamard_blocks(X: np.ndarray, signs: np.ndarray, scale: np.ndarray, out: np.ndarray) -> None:
     """Apply blocks ``H D_{b,0} ... H D_{b,t-1}``, the last factor first, to rows padded with zeros to the width p.
 
-    X (n, d), scale (s,) and out (n, s) of one floating dtype; signs int8 (B, t, p), d <= p a power of two, t >= 1
-    and s <= B p. ``out[:, c]`` is ``scale[c]`` times column c of the blocks set side by side. Overwrites `out`.
-    O(n B t p log p); scratch of one block, or of `TOGETHER` numbers.
+    X (n, d), scale (s,) and out (n, s) have one floating dtype; signs is int8 (B, t, p) with t >= 1. The width p >= d
+    is a power of two, and s <= B p. ``out[:, c]`` is ``scale[c]`` times column c of the blocks' results side by side.
+    Time O(n B t p log p); scratch for one block or `TOGETHER` numbers, whichever is larger.
     """
     n_blocks, _, width = signs.shape
     together = max(1, TOGETHER // width)
@@ -203,7 +203,7 @@ def hadamard_blocks(X: np.ndarray, signs: np.ndarray, scale: np.ndarray, out: np
 
 
 def flat_rows(parts: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Rows (t, B p) of parts (t, B, p), each filled up with zeros to a multiple of a tile of `dtype`."""
+    """Flatten parts (t, B, p) to rows (t, B p), each padded with zeros to a multiple of a tile of `dtype`."""
     rows = parts.reshape(parts.shape[0], -1)
     tile = 8 * BYTES // dtype.itemsize
     missing = -rows.shape[1] % tile
@@ -212,7 +212,7 @@ def flat_rows(parts: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 @compiled
 def _hadamard_blocks(X, factors, width, scale, first, out):
-    """Write the results of blocks that lie side by side, factors (t, w), to columns of `out` from `first` on."""
+    """Write the results of several blocks to the columns of `out` from `first` on; factors (t, w) holds their signs."""
     values = np.empty(factors.shape[1], X.dtype)
     for i in range(X.shape[0]):
         repeat(X[i], width, values)
@@ -223,7 +223,7 @@ def _hadamard_blocks(X, factors, width, scale, first, out):
 
 @compiled
 def repeat(x, width, values):
-    """Fill values with x (d,), padded with zeros to `width`, over and over."""
+    """Fill `values` with copies of x (d,), each padded with zeros to `width`."""
     d = x.shape[0]
     for start in range(0, values.shape[0] - width + 1, width):
         row = values[start : start + width]
@@ -235,6 +235,6 @@ def repeat(x, width, values):
 
 @compiled
 def write_scaled(values, scale, results):
-    """Set results (w,) to scale (w,) times the first of values."""
+    """Set results (w,) to scale (w,) times the first w entries of `values`."""
     for c in range(scale.shape[0]):
         results[c] = scale[c] * values[c]

@@ -1,4 +1,4 @@
-"""Vectors of integers for compiled kernels: masked, shifted, rotated and added to arrays; bits of comparisons."""
+"""Operations on vectors of integers for compiled loops: masks, shifts, rotations, sums; comparisons as bits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _zero_like(_, vector):
 
 
 def _compared(operation: str) -> Any:
-    """The operation that compares 64 entries of two contiguous arrays of floats, as the bits of a word."""
+    """Return the operation that compares 64 entries of two contiguous arrays of floats and gives a word of 64 bits."""
 
     def compared(_, values, i, limits, j):
         def generate(context, builder, signature, arguments):
@@ -71,17 +71,17 @@ def _compared(operation: str) -> Any:
     return intrinsic(compared)
 
 
-#: ``masked(vector, mask)``, ``shifted(vector, bits)``: integers with the bits of `mask` alone, or shifted to the right.
+#: ``masked(vector, mask)``: bitwise "and" with `mask`; ``shifted(vector, bits)``: logical shift to the right.
 masked: Any = intrinsic(_masked)
 shifted: Any = intrinsic(_shifted)
-#: ``rotated(vector, bits)``: integers rotated to the right.
+#: ``rotated(vector, bits)``: rotation of every integer to the right by `bits`.
 rotated: Any = intrinsic(_rotated)
-#: ``accumulate(array, index, vector)``: add integers to those of an array, of that dtype or a shorter one.
+#: ``accumulate(array, index, vector)``: add a vector to an array's integers from `index` on, which may be shorter.
 accumulate: Any = intrinsic(_accumulate)
-#: ``zero_like(vector)``: zeros.
+#: ``zero_like(vector)``: a vector of zeros with the type of `vector`.
 zero_like: Any = intrinsic(_zero_like)
-#: ``above(values, i, limits, j)``, ``below``, ``at_most``: bit k is set where value i + k is above limit j + k, below
-#: it, or not above it; of flat arrays of one dtype.
+#: ``above(values, i, limits, j)``, ``below``, ``at_most``: bit k is set if value i + k is above, below, or at most
+#: limit j + k. Both arrays are flat and of the same dtype.
 above: Any = _compared(">")
 below: Any = _compared("<")
 at_most: Any = _compared("<=")

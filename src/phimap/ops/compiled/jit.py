@@ -1,4 +1,4 @@
-"""How loops are compiled: their options, and the files that keep them for the next process."""
+"""Compilation of loops with numba: options, and the files that cache compiled code between processes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from numba.core.caching import (
 
 _DIGEST_BYTES = 32
 
-#: For small functions that become part of those that call them.
+#: Decorator for small functions that are inlined into their callers.
 inlined = njit(nogil=True, forceinline=True)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a loop when it is first called; the code is kept for the next process where a folder can be written."""
+    """Compile a loop at its first call; the code is cached for later processes if a folder is writable."""
     dispatcher = njit(nogil=True, error_model="numpy")(function)
     dispatcher._cache = _cache_of(function)  # pyright: ignore[reportAttributeAccessIssue]
     return dispatcher
 
 
 class Kept(NamedTuple):
-    """Where compiled code is kept, of how many loops, and whether that of others would be."""
+    """The cache folder (or None), the number of loops cached, and whether further loops can be cached."""
 
     folder: Path | None
     n_loops: int
@@ -43,7 +43,7 @@ class Kept(NamedTuple):
 
 
 def kept() -> Kept:
-    """What later processes need not compile."""
+    """Return which compiled code is cached for later processes."""
     cache = _cache_of(kept)
     if isinstance(cache, NullCache):
         return Kept(None, 0, can_grow=False)
@@ -52,7 +52,7 @@ def kept() -> Kept:
 
 
 class CheckedFiles(IndexDataCacheFile):
-    """Files of compiled code that end with their checksum; those that do not are removed and made again."""
+    """Files of compiled code that end with a checksum; a file with a wrong checksum is deleted and written anew."""
 
     def _load_index(self) -> Any:
         return super()._load_index() if self._whole(self._index_path) else {}
@@ -60,7 +60,7 @@ class CheckedFiles(IndexDataCacheFile):
     def _load_data(self, name: str) -> Any:
         path = self._data_path(name)
         if not self._whole(path):
-            # The caller takes this file for none, compiles, and writes it again.
+            # The caller treats the file as missing: it compiles the loop and writes the file again.
             raise FileNotFoundError(path)
         return super()._load_data(name)
 
@@ -84,7 +84,7 @@ class CheckedFiles(IndexDataCacheFile):
 
 
 class PackageFolder(InTreeCacheLocator):
-    """The package's folder, also where it cannot be written: whoever installed it may have compiled for others."""
+    """The package's folder, also if it is read-only: the user who installed the package may have cached code there."""
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> PackageFolder | None:
@@ -92,13 +92,13 @@ class PackageFolder(InTreeCacheLocator):
 
 
 class Places(CompileResultCacheImpl):
-    """Where code is kept: in the folder that the user names, the package's, the user's; else nothing is added."""
+    """Cache folders in order of preference: NUMBA_CACHE_DIR, the package's, the user's, the package's read-only."""
 
     _locator_classes = (UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator, PackageFolder)
 
 
 class CheckedCache(FunctionCache):
-    """The cache of one function, of which a full disk or a folder that cannot be written costs time alone."""
+    """The cache of one function; with a full disk or a read-only folder, code is compiled but not cached."""
 
     _impl_class = Places
 
@@ -107,7 +107,7 @@ class CheckedCache(FunctionCache):
         self.locator = self._impl.locator
         self.folders = [Path(self._cache_path)]
         if isinstance(self.locator, UserWideCacheLocator):
-            # Beside the user's own code, that of a package whose folder is another user's.
+            # The package's folder may be read-only for this user, but its cached code can be read.
             self.folders.append(Path(PackageFolder(function, function.__code__.co_filename).get_cache_path()))
         self._cache_file, *self._others = (
             CheckedFiles(cache_path=str(folder), filename_base=self._impl.filename_base, source_stamp=_source_stamp())
@@ -131,7 +131,10 @@ class CheckedCache(FunctionCache):
 
 @cache
 def _source_stamp() -> bytes:
-    """What tells whether code must be compiled anew: loops contain the functions of other files of this folder."""
+    """Return a hash of all files of this folder, since loops inline functions of other files.
+
+    Cached code with another hash is compiled again.
+    """
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
@@ -142,13 +145,13 @@ def _cache_of(function: Callable[..., Any]) -> Any:
     try:
         return CheckedCache(function)
     except RuntimeError:
-        # How numba says that it has found no folder.
+        # numba raises RuntimeError if it finds no writable folder.
         _tell("neither the package's folder nor one of the user can be written")
         return NullCache()
 
 
 def _tell(reason: str) -> None:
-    """Warn, once a process, that compiled code is not kept."""
+    """Warn, once in a process, that compiled code is not cached."""
     if not _told:
         _told.append(reason)
         warnings.warn(

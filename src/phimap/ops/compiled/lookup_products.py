@@ -1,13 +1,13 @@
-"""Inner products of rows of bits, or of signs and zeros, by tables of sums.
+"""Inner products of rows of bits, or of signs and zeros, by table lookup.
 
-A code of a byte holds eight bits of a row, or four signs or zeros. For 96 rows of the first factor and a code's
-place, a table has for every code that a row of the second factor may have there the inner products of both: 2,304
-products of bits, or 1,152 of signs and zeros, take three loads and five other operations on vectors of 64 bytes.
+A one-byte code holds eight bits of a row, or four signs or zeros. For 96 rows of the first factor and each position of
+a code, a table holds the inner products of these rows with every possible code of the second factor. Three loads and
+five other operations on vectors of 64 bytes then give 2,304 products of bits, or 1,152 of signs and zeros.
 
-Partial products are from 0 to 8, those of signs and zeros being raised by 1 each. They are fields of 5 bits, 12 to a
-lane of 64: three add up without a carry. Then the fields of even number are masked out and added apart, which leaves
-10 bits to each. What all fields sum to less the even ones are the odd ones. After every `_WORDS` words of a plane the
-sums are spread to fields of 20 bits. All of it is exact.
+Inner products with one code lie between 0 and 8; those of four signs and zeros, from -4 to 4, are raised by 4. They are
+stored in fields of 5 bits, 12 to a lane of 64 bits, and three of them add up without a carry. Longer sums are kept in
+fields of 10 bits: fields of even number are masked and summed separately, and the odd ones are the total minus the even
+ones. After every `_WORDS` words of a plane the sums are spread to fields of 20 bits. All operations are exact.
 
 References
 ----------
@@ -23,38 +23,39 @@ from phimap.ops.compiled.integer_vectors import accumulate, masked, rotated, shi
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, load_long, store, subtract
 
-# Rows of the first factor that share tables, each a field of a lane: 96.
+# 12 fields of each of 8 lanes: the tables hold products for 96 rows of the first factor.
 _FIELDS, _LANES = 12, 8
-# Words of a plane whose products are summed in fields of 10 bits: at most 3 * 16 * 8 = 384, of 511 in the uppermost.
+# Words of a plane whose products are summed in fields of 10 bits. The sum is at most 3 * 16 * 8 = 384, and the
+# uppermost field, which has only 9 bits, holds up to 511.
 _WORDS = 3
-# Groups of words whose sums fit 20 bits.
+# Groups of words whose sums fit in 20 bits.
 _GROUPS = (2**20 - 1) // 384
-# Rows of the second factor that are written at a time: their counts stay in the nearest cache.
+# Rows of the second factor whose results are written at a time: their counts stay in the L1 cache.
 _TILE = 32
-# Entries of a table, and codes of a group of words: of bits, and of signs and zeros.
+# Entries of a table, and codes in a group of words: first for bits, then for signs and zeros.
 _BITS, _SIGNS = (256, 8 * _WORDS), (81, 16 * _WORDS)
 _EVEN = np.uint64(sum(31 << 5 * field for field in range(0, _FIELDS, 2)))
 _SPREAD = np.uint64(sum(1023 << 20 * field for field in range(_FIELDS // 4)))
 _FOURS = np.uint64(sum(4 << 5 * field for field in range(_FIELDS)))
 _LOWER_HALVES = np.uint64(0x0F0F0F0F0F0F0F0F)
 _ONES = np.uint64(0x0101010101010101)
-# Where bit f of a word is after the word of field k was rotated to the left by 5 k.
+# `_PLACES[k, f]` masks bit f of a word that was rotated to the left by 5 k.
 _PLACES = np.array([[1 << (5 * field + f) % 64 for f in range(64)] for field in range(_FIELDS)], dtype=np.uint64)
 
 
 def n_groups(n_words: int) -> int:
-    """Groups of `_WORDS` words that hold a row of `n_words`."""
+    """Return how many groups of `_WORDS` words hold a row of `n_words` words."""
     return -(-n_words // _WORDS)
 
 
 def words_of_codes(are_signs: bool) -> int:
-    """Words that hold the codes of a group of words."""
+    """Return how many words hold the codes of one row and one group of words."""
     return (_SIGNS if are_signs else _BITS)[1] // 8
 
 
 @inlined
 def _ternary_codes(bits):
-    """Eight bytes from four bits b each in their lower halves: ``b_0 + 3 b_1 + 9 b_2 + 27 b_3``."""
+    """Replace each of eight bytes, whose lower four bits are b, by ``b_0 + 3 b_1 + 9 b_2 + 27 b_3``."""
     second, third, fourth = (
         (bits >> np.uint64(1)) & _ONES,
         (bits >> np.uint64(2)) & _ONES,
@@ -67,8 +68,9 @@ def _ternary_codes(bits):
 def write_codes(plane, negative, are_signs, out):
     """Set out uint64 (n_groups, n, words_of_codes) to the codes of rows of bits, or of signs and zeros.
 
-    plane uint64 (n, w) has the bits, or those of what is not zero, negative (n, w) those of what is negative. A sign
-    is the digit 1 or 2 of base 3. Of a word, the codes of the lower halves of its bytes come first.
+    plane uint64 (n, w) holds the bits. For signs and zeros, `plane` marks the entries that are not zero and negative
+    (n, w) the negative ones; 1 is then the base-3 digit 1, and -1 the digit 2. A word has two codes for each of its
+    bytes: first those of all lower halves, then those of all upper halves.
     """
     lower, upper = _LOWER_HALVES, np.uint64(4)
     for group in range(out.shape[0]):
@@ -87,7 +89,7 @@ def write_codes(plane, negative, are_signs, out):
 
 @inlined
 def _turn(plane, k, turned):
-    """Write word k of up to 96 rows, that of field f being rotated to the left by 5 f; rows beyond are 0."""
+    """Write word k of up to 96 rows to `turned`, rotated to the left by 5 times the row's field; missing rows are 0."""
     turned[:] = 0
     if k < plane.shape[1]:
         for i in range(plane.shape[0]):
@@ -97,7 +99,7 @@ def _turn(plane, k, turned):
 
 @inlined
 def _gathered(turned, f):
-    """Bit f of all rows: one of each field, 5 bits apart, in the lane of each."""
+    """Return bit f of all 96 rows in one vector; in each lane the bits of the fields are 5 bits apart."""
     bits = masked(load_long(turned, 0), _PLACES[0, f])
     for field in range(1, _FIELDS):
         bits = add(bits, masked(load_long(turned, _LANES * field), _PLACES[field, f]))
@@ -106,7 +108,7 @@ def _gathered(turned, f):
 
 @inlined
 def _write_tables(rows, tables, first, n_bits, are_signs):
-    """Write the table of one code from entry `first` on, from what the rows have at its bits."""
+    """Write the table of one code position from entry `first` on; `rows` holds the rows' values at its bits."""
     start = _LANES * first
     for lane in range(_LANES):
         tables[start + lane] = _FOURS if are_signs else np.uint64(0)
@@ -123,7 +125,7 @@ def _write_tables(rows, tables, first, n_bits, are_signs):
 
 @inlined
 def _write_group(plane, negative, group, are_signs, n_entries, turned, turned_negative, rows, tables):
-    """Write the tables of all codes of a group of words, in the order of the codes."""
+    """Write the tables of all code positions of a group of words, in the order of the codes."""
     table = 0
     n_bits = 4 if are_signs else 8
     for k in range(_WORDS * group, _WORDS * group + _WORDS):
@@ -145,14 +147,17 @@ def _write_group(plane, negative, group, are_signs, n_entries, turned, turned_ne
 
 @inlined
 def _place_of(codes, at, first):
-    """Where the entry of code `at` is, in tables whose table for it begins with entry `first`."""
-    # Numba compares a signed index with zero each time.
+    """Return the position of the entry for code ``codes[at]`` in `tables`; its table begins with entry `first`."""
+    # Unsigned, because numba tests signed indices for negative values.
     return _LANES * (first + np.intp(codes[np.uint64(at)]))
 
 
 @inlined
 def _add_group(tables, codes, at, n_entries, n_codes, sums, target):
-    """Add the products of all rows with one other, whose codes are from `at` on, to `sums` from `target` on."""
+    """Add the inner products of all 96 rows with one row of the second factor to `sums` from `target` on.
+
+    The codes of that row begin at ``codes[at]``.
+    """
     even = zero_like(load_long(tables, 0))
     total = even
     for place in range(0, n_codes, 3):
@@ -170,13 +175,13 @@ def _add_group(tables, codes, at, n_entries, n_codes, sums, target):
 
 @inlined
 def _add_spread(fields, sums, target):
-    """Add every second of the fields of 10 bits to as many of 20 bits."""
+    """Add every second field of 10 bits to the fields of 20 bits in `sums` from `target` on."""
     store(sums, target, add(load_long(sums, target), masked(fields, _SPREAD)))
 
 
 @inlined
 def _add_counts(sums, raised, counts):
-    """Add the sums of fields to counts, flat (n, 96), less what their products were raised by."""
+    """Add the sums in fields, minus `raised`, to counts, flat (n, 96)."""
     for j in range(counts.size // (_FIELDS * _LANES)):
         for field in range(_FIELDS):
             sums_of_four = load_long(sums, 4 * _LANES * j + _LANES * (field % 4))
@@ -188,11 +193,11 @@ def _add_counts(sums, raised, counts):
 
 @compiled
 def lookup_products(plane, negative, codes, first, are_signs, counts):
-    """Set counts int32 (n, 96) to inner products of rows `first` on of the second factor with those of the first.
+    """Set counts int32 (n, 96) to the inner products of n rows of the second factor with the r rows of the first.
 
-    plane uint64 (r, w), of at most 96 rows, has the bits, or those of what is not zero, negative (r, w) those of
-    what is negative; `codes` are those of the second factor (`write_codes`), C-contiguous. Columns of counts beyond r
-    are 0.
+    plane and negative, uint64 (r, w) with r at most 96, are the planes of the first factor as in `write_codes`. `codes`
+    (C-contiguous) are the codes of the second factor, of which the rows from `first` on are used. Columns of counts
+    from r on are 0.
     """
     n_groups, n, n_words = codes.shape[0], counts.shape[0], codes.shape[2]
     n_entries, n_codes = _SIGNS if are_signs else _BITS
@@ -227,7 +232,7 @@ def write_affine(counts, weight, left, right, scale, out):
 
 @compiled
 def write_both(counts, weight, left, right, scale, out, image):
-    """Do as `write_affine`, and set image (n, r) to the transpose; where they overlap both write the same."""
+    """Apply `write_affine` and set image (n, r) to the transpose of out; both write equal values where they overlap."""
     block = np.empty((_TILE, _FIELDS * _LANES), out.dtype)
     for top in range(0, out.shape[1], _TILE):
         n = min(_TILE, out.shape[1] - top)

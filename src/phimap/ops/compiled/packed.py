@@ -1,4 +1,4 @@
-"""Numbers of a few bits in bit planes: comparisons to bits, bits to numbers, transposition, rounding by chance."""
+"""Numbers of a few bits in bit planes: packing comparisons, unpacking, transposition, hashing and rounding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phimap.ops.compiled.jit import compiled, inlined
 
 @intrinsic
 def _count(typing_context, word):
-    """Ones among the bits of a uint64."""
+    """Return the number of ones among the bits of a uint64."""
 
     def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
@@ -21,11 +21,12 @@ def _count(typing_context, word):
 
 @compiled
 def pack_ternary(projected, lower, upper, closed, planes, first):
-    """Set bits for columns `first` on: in the first plane where a value is above `upper` or below `lower`, else not.
+    """Set the bits of the k columns from `first` on where a value is above `upper` or below `lower`.
 
-    projected (r, k), lower and upper (k,) of one floating dtype, all C-contiguous; planes uint64 (q, r, w) zero there.
-    With two planes the second has the values below. With one plane `lower` is not looked at, and bits are set above
-    `upper`. `closed` counts a value equal to `lower` as below.
+    projected (r, k), lower and upper (k,) have one floating dtype and are C-contiguous. planes uint64 (q, r, w) must be
+    zero in these columns. Of two planes, the first marks values above `upper` or below `lower`, the second those below
+    `lower`. With one plane, bits are set above `upper`, and `lower` is ignored. If `closed`, a value equal to `lower`
+    counts as below.
     """
     n, width = projected.shape
     flat = projected.reshape(-1)
@@ -52,7 +53,7 @@ def pack_ternary(projected, lower, upper, closed, planes, first):
 
 @inlined
 def _compared(values, lower, upper, closed, shift):
-    """Bits from `shift` on of which values are above `upper`, and of which below `lower`."""
+    """Return two words whose bits from `shift` on mark the values above `upper` and the values below `lower`."""
     is_above, is_below = np.uint64(0), np.uint64(0)
     for b in range(values.shape[0]):
         place = np.uint64(shift + b)
@@ -63,7 +64,7 @@ def _compared(values, lower, upper, closed, shift):
 
 @compiled
 def pack_codes(codes, planes):
-    """Set bit k of the codes uint8 (r, m) in plane k: planes uint64 (q, r, w) are overwritten."""
+    """Write bit k of codes uint8 (r, m) to plane k of planes uint64 (q, r, w), for all k."""
     for k in range(planes.shape[0]):
         for i in range(codes.shape[0]):
             for word in range(planes.shape[2]):
@@ -75,7 +76,7 @@ def pack_codes(codes, planes):
 
 @compiled
 def unpack(planes, weights, offset, first, out):
-    """Set out (r, k) to ``offset + sum_q weights[q] * bit`` of columns `first`, a multiple of 64, to ``first + k``."""
+    """Set out (r, k) to ``offset + sum_q weights[q] * bit_q`` for the k columns from `first`, a multiple of 64."""
     one = np.uint64(1)
     for i in range(out.shape[0]):
         for left in range(0, out.shape[1], 64):
@@ -92,7 +93,7 @@ def unpack(planes, weights, offset, first, out):
 
 @compiled
 def ones(planes, out):
-    """Set out float64 (r,) to the number of ones in the rows of a plane uint64 (r, w)."""
+    """Set out float64 (r,) to the number of ones in each row of planes uint64 (r, w), a single plane."""
     for i in range(planes.shape[0]):
         total = np.uint64(0)
         for k in range(planes.shape[1]):
@@ -102,9 +103,10 @@ def ones(planes, out):
 
 @compiled
 def transpose(plane, out):
-    """Transpose bits: plane uint64 (n, w) to out (64 w or fewer, ceil(n / 64)), 64 x 64 bits at a time.
+    """Transpose the bits of plane uint64 (n, w) to out (64 w or fewer, ceil(n / 64)), in blocks of 64 x 64 bits.
 
-    Each block is transposed by exchanging quarters of ever smaller squares (Warren, Hacker's Delight, Section 7-3).
+    A block is transposed by exchanging its off-diagonal quarters, then those of each quarter, and so on (Warren,
+    Hacker's Delight, Section 7-3).
     """
     block = np.empty(64, np.uint64)
     for group in range(out.shape[1]):
@@ -137,9 +139,10 @@ def _mixed(state):
 
 @compiled
 def hash_dense(X, out):
-    """Set out uint64 (n,) to sums over the entries of X float64 (n, d), C-contiguous, of a hash of value and column.
+    """Set out uint64 (n,) to a hash of each row of X float64 (n, d), C-contiguous.
 
-    A zero adds nothing, so that rows stored sparse have the same sums.
+    Hashes of value and column are summed over the row's entries. Zeros add nothing, so that a sparse row has the same
+    hash.
     """
     bits = X.view(np.uint64)
     for i in range(X.shape[0]):
@@ -152,7 +155,7 @@ def hash_dense(X, out):
 
 @compiled
 def hash_csr(data, indices, indptr, out):
-    """Set out as `hash_dense` does, from the parts of a CSR matrix, data being float64."""
+    """Set out to the hashes of `hash_dense` for the rows of a CSR matrix with float64 data."""
     bits = data.view(np.uint64)
     for i in range(out.shape[0]):
         total = np.uint64(0)
@@ -164,7 +167,7 @@ def hash_csr(data, indices, indptr, out):
 
 @compiled
 def nearest_codes(Z, peak, last, codes):
-    """Write codes uint8 (r, m) of the nearest points to Z (r, m), from 0, which is -peak, to last, which is peak."""
+    """Round Z (r, m) to the nearest codes uint8 (r, m); code 0 represents -peak and code `last` represents peak."""
     factor = 0.5 * last / peak
     for i in range(Z.shape[0]):
         for j in range(Z.shape[1]):
@@ -174,7 +177,10 @@ def nearest_codes(Z, peak, last, codes):
 
 @compiled
 def round_codes(Z, keys, dither, peak, last, codes):
-    """Round Z (r, m) to codes uint8 (r, m) from 0, which is -peak, to last, which is peak; keys (r,), dither (m,)."""
+    """Round Z (r, m) stochastically to codes uint8 (r, m); code 0 represents -peak and code `last` represents peak.
+
+    The random number of an entry is a hash of ``keys[i]`` and ``dither[j]``; keys is uint64 (r,), dither uint64 (m,).
+    """
     factor = 0.5 * last / peak
     for i in range(Z.shape[0]):
         for j in range(Z.shape[1]):

@@ -1,12 +1,11 @@
-"""The convolutional neural tangent kernel of pairs of images, by displacement.
+"""The convolutional neural tangent kernel of pairs of images, summed displacement by displacement.
 
-Windows move both pixels of a pair by the same shift, so pixel pairs ``(p, p + delta)`` of one displacement delta never
-meet those of another: for each displacement the whole recursion runs on one plane, the overlap of one image with the
-other moved by delta, and a sum over equal shifts is an ordinary box sum there. A plane of a small image fits in the
-nearest cache.
+A convolution shifts both pixels of a pair equally, so pixel pairs ``(p, p + delta)`` of different displacements delta
+do not interact. For each displacement the whole recursion runs on one plane, the overlap of one image with the other
+shifted by delta. A sum over equal shifts is a box sum on that plane. A plane of a small image fits in the L1 cache.
 
-As many pairs of images as a vector has lanes are worked on at a time, a lane each: a shift by a pixel is one by a
-whole vector, however narrow the plane.
+One pair of images for each lane of a vector is processed at a time. A shift by a pixel is then a shift by a whole
+vector, even if the plane is narrow.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from phimap.ops.compiled.vectors import (
     subtract,
 )
 
-# Cosines of equal patches differ from 1 by the rounding of their sums, a few eps each for products, sums and roots.
+# Cosines within this of 1 count as 1: those of equal patches differ from 1 by rounding of products, sums and roots.
 _PARALLEL = 64 * np.finfo(np.float64).eps
 
 
 @inlined
 def _duals(x, fold):
-    """``pi kappa1`` and ``pi kappa0`` of a vector of cosines, for units with this share of the absolute value."""
+    """Return ``pi kappa1`` and ``pi kappa0`` of a vector of cosines, for ``sqrt(1 - fold) t + sqrt(fold) |t|``."""
     zero, one = spread(x, 0.0), spread(x, 1.0)
     size = magnitude(x)
     rest = subtract(one, size)
@@ -55,7 +54,7 @@ def _duals(x, fold):
 
 @inlined
 def _down(plane, first, n_rows, pitch, sums, start):
-    """Set `sums` from `start` on to the sum of `n_rows` rows of a plane, `pitch` numbers each."""
+    """Set `sums` from `start` on to the sum of `n_rows` rows of a plane, of `pitch` numbers each, from `first` on."""
     lanes = lanes_of_long(plane)
     for k in range(0, pitch, lanes):
         total = load_long(plane, first + k)
@@ -68,10 +67,10 @@ def _down(plane, first, n_rows, pitch, sums, start):
 
 @inlined
 def _across(sums, middle, radius):
-    """The sum of the vectors up to `radius` from `middle`."""
+    """Return the sum of the vectors at most `radius` vectors from `middle`."""
     lanes = lanes_of_long(sums)
     total = load_long(sums, middle)
-    # The usual radius, without a loop.
+    # The terms of a radius of 1, the most common one, need no loop.
     if radius > 0:
         total = add(total, add(load_long(sums, middle - lanes), load_long(sums, middle + lanes)))
     for b in range(2, radius + 1):
@@ -81,12 +80,13 @@ def _across(sums, middle, radius):
 
 @compiled
 def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out):
-    """Set ``out[k]`` to the sum over pixel pairs of P_L of images ``X[pairs[k, 0]]`` and ``Y[pairs[k, 1]]``.
+    """Set ``out[k]`` to the sum of P_L over all pixel pairs of images ``X[pairs[k, 0]]`` and ``Y[pairs[k, 1]]``.
 
-    X (n, c, h, w) and Y (m, c, h, w) float64, C-contiguous; inverse_x (n, L, h, w) and inverse_y (m, L, h, w): roots
-    of the reciprocal of N_1, ..., N_L, 0 where N is 0; pairs intp (r, 2), out (r,). Only pairs of equal pixels count
-    where `flat`. `fold` is 0.5 for the ReLU: see the primitive. Overwrites `out`. O(h^2 w^2 (L q + c)) operations a
-    pair, O(h w (L q + c)) where flat; scratch of O(h w (L + c)) numbers an image.
+    X (n, c, h, w) and Y (m, c, h, w) are float64 and C-contiguous. inverse_x (n, L, h, w) and inverse_y (m, L, h, w)
+    hold ``1 / sqrt(N_l)`` for l = 1, ..., L, and 0 where N_l is 0; N_l and P_L are defined in `phimap.kernels.CNTK`.
+    pairs is intp (r, 2), out (r,). If `flat`, only pairs of equal pixels are summed. `fold` is 0.5 for the ReLU: see
+    the primitive `pixel_pairs`. O(h^2 w^2 (L q + c)) operations for a pair of images with filters of q x q pixels,
+    O(h w (L q + c)) if flat; scratch of O(h w (L + c)) numbers for each image.
     """
     _, _, height, width = X.shape
     depth = inverse_x.shape[1]
@@ -102,7 +102,7 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out)
     chosen_x, chosen_y = np.full((2, lanes), -1)
     for start in range(0, pairs.shape[0], lanes):
         end = min(start + lanes, pairs.shape[0])
-        # Lanes to spare repeat the last pair.
+        # Unused lanes repeat the last pair.
         group = pairs[np.minimum(np.arange(start, start + lanes), end - 1)]
         _pack(rows_x, group[:, 0], chosen_x, packed_x)
         _pack(rows_y, group[:, 1], chosen_y, packed_y)
@@ -116,7 +116,7 @@ def pixel_pairs(X, Y, inverse_x, inverse_y, filter_size, flat, fold, pairs, out)
 
 @compiled
 def _rows(images, inverse, factor):
-    """For each image a row: the image (c, h, w), then for each layer inverse roots (h, w) and `factor` times roots."""
+    """Return one row for each image: the image (c, h, w), then `inverse` (h, w) and `factor` / `inverse` by layer."""
     n, channels, height, width = images.shape
     depth = inverse.shape[1]
     rows = np.empty((n, channels + 2 * depth, height, width))
@@ -133,7 +133,7 @@ def _rows(images, inverse, factor):
 
 @compiled
 def _pack(rows, wanted, chosen, out):
-    """Write the wanted rows to `out`, one a lane, unless they are the ones `chosen` says it holds."""
+    """Write the rows with indices `wanted` to `out`, one in each lane; `chosen` records the rows that `out` holds."""
     if np.array_equal(wanted, chosen):
         return
     chosen[:] = wanted
@@ -145,9 +145,9 @@ def _pack(rows, wanted, chosen, out):
 
 @compiled
 def _plane(x, y, shape, depth, radius, shift, factor, fold, planes, all_sums, totals):
-    """Add the sums of P_L over pixels p of the images x and p + shift of the images y, both inside.
+    """Add to totals (lanes,) the sum of P_L over pixel pairs p of image x and p + shift of image y, both inside.
 
-    x and y are what `_pack` wrote for images of that shape; totals (lanes,) is added to.
+    x and y are results of `_pack` for images of the given shape (c, h, w).
     """
     channels, height, width = shape
     down, right = shift

@@ -1,4 +1,4 @@
-"""Sums of powers of cosines whose coefficients are products."""
+"""Power series in cosines whose coefficients are products."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from phimap.ops.compiled.jit import compiled
 
 @compiled
 def power_sums(left, right, cosine, out):
-    """Set `out` (r, h, w) to ``sum_k left_k right_k cosine^k`` of left, right (r, h, w, K), any strides.
+    """Set `out` (r, h, w) to ``sum_k left_k right_k cosine^k`` for left and right (r, h, w, K) with any strides.
 
-    Overwrites `out`. O(r h w K) operations. Four chains of multiplications by the cosine's fourth power run side by
-    side: one alone would wait for itself.
+    O(r h w K) operations. The series is split into four independent Horner recursions in the cosine's fourth power,
+    because each step of a single recursion would wait for the result of the step before.
     """
     n_rows, height, width, n_terms = left.shape
     whole = n_terms - n_terms % 4
@@ -21,7 +21,7 @@ def power_sums(left, right, cosine, out):
                 square = c * c
                 fourth = square * square
                 first = second = third = last = c - c
-                # The terms beyond a multiple of four stand before the first chain, as its highest power.
+                # The terms after the last multiple of four begin the first recursion, as its highest power.
                 for k in range(n_terms - 1, whole - 1, -1):
                     first = first * c + of_left[k] * of_right[k]
                 for k in range(whole - 4, -1, -4):

@@ -1,4 +1,4 @@
-"""Products with matrices of ones, minus ones and zeros: of few entries by additions, of many by tables of sums."""
+"""Products with matrices of entries 1, -1 and 0: sparse ones by additions, dense ones by tables of signed sums."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from phimap.ops.base import TERNARY_PLACES
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import add, broadcast, lanes_of, lanes_of_long, load_long, store, subtract, transpose
 
-# Inputs whose signed sums are in one table, and the number of these.
+# Number of inputs whose signed sums one table holds, and number of these sums.
 CODED = len(TERNARY_PLACES)
 N_CODES = 3**CODED
-# Tables that are in use together: with vectors of 64 bytes 83 KB, some of an L2 cache.
+# Tables in use at a time: 83 KB with vectors of 64 bytes, a part of the L2 cache.
 _TABLES = 16
-# Rows transposed together, so that an addition is one of whole vectors: with two registers of eight floats the columns
-# of some hundred inputs stay in the nearest caches, and two chains of additions run side by side.
+# Rows transposed at a time, so that an addition acts on whole vectors. With 16 rows, two registers of eight floats, the
+# columns of some hundred inputs stay in the L1 and L2 caches, and two independent additions overlap.
 _GROUP = 16
-# Results put aside before they are written to their rows, whole cache lines at a time.
+# Results collected before they are written to their rows, so that whole cache lines are written.
 _RESULTS = 32
 
 
 @compiled
 def signed_sums(X, indices, bounds, out):
-    """Set ``out[:, c]`` to a sum of columns of `X` less a sum of others.
+    """Set ``out[:, c]`` to a sum of columns of `X` minus a sum of other columns.
 
-    X (n, d) and out (n, s) of one floating dtype; indices int32 (nnz,) from 0 to d - 1; bounds intp (2 s + 1,), from
-    0 to nnz, not decreasing. Added for c are the columns ``indices[bounds[2 c]:bounds[2 c + 1]]``, subtracted those
-    from there to ``bounds[2 c + 2]``. Overwrites `out`. O(n nnz) additions; scratch of `_GROUP` rows.
+    X (n, d) and out (n, s) have one floating dtype; indices is int32 (nnz,) with entries from 0 to d - 1; bounds is
+    intp (2 s + 1,), non-decreasing from 0 to nnz. For result c the columns ``indices[bounds[2 c]:bounds[2 c + 1]]`` are
+    added and ``indices[bounds[2 c + 1]:bounds[2 c + 2]]`` subtracted. O(n nnz) additions; scratch for `_GROUP` rows.
     """
     n, d = X.shape
     group, totals = np.zeros((d, _GROUP), X.dtype), np.empty((_RESULTS, _GROUP), X.dtype)
@@ -51,12 +51,12 @@ def signed_sums(X, indices, bounds, out):
 
 @compiled
 def ternary_products(X, codes, out):
-    """Set out (n, s) to the product of X (n, d) with the transpose of a matrix of ones, minus ones and zeros.
+    """Set out (n, s) to the product of X (n, d) and the transpose of a matrix (s, d) with entries 1, -1 and 0.
 
-    X (n, d) and out of one floating dtype, out C-contiguous, codes uint8 (s, 2 k) below `N_CODES`, ``d <= 8 k``: entry
-    ``[c, p]`` has in base 3 the entries of row c of that matrix from column 4 p on, the lowest digit being the first, 1
-    for 1 and 2 for -1. Columns from d on are 0. Overwrites `out`. All signed sums of 4 inputs stand in a table, for as
-    many rows of X as a vector has lanes: O(n s d / 4) additions.
+    X and out have one floating dtype; out is C-contiguous. Entry ``[c, p]`` of codes, uint8 (s, 2 k) with values below
+    `N_CODES` and ``d <= 8 k``, encodes columns 4 p to 4 p + 3 of row c of the matrix as base-3 digits, the lowest digit
+    first: digit 1 means 1, digit 2 means -1. Columns from d on are 0. A table holds all signed sums of 4 inputs, for
+    one row of X in each lane of a vector: O(n s d / 4) additions.
     """
     n, d = X.shape
     s, n_places = codes.shape
@@ -87,7 +87,7 @@ def ternary_products(X, codes, out):
 
 @inlined
 def _write_rows(totals, lanes, out):
-    """Set out (n, s) to the transpose of totals, flat (s, lanes): squares of vectors where there are whole ones."""
+    """Set out (n, s) to the transpose of totals, flat (s, lanes), in square blocks of vectors as far as possible."""
     n, s = out.shape
     size = lanes_of(out)
     whole = s // size * size if n == lanes else 0
@@ -102,7 +102,7 @@ def _write_rows(totals, lanes, out):
 
 @inlined
 def _write_signed_sums(group, j, tables, first, lanes):
-    """Write all sums of inputs j to j + 3 with signs or zeros, from entry `first` on, whose first stays 0."""
+    """Write all signed sums of inputs j to j + 3 to `tables` from entry `first` on, which is 0 and remains so."""
     size = 1
     for bit in range(CODED):
         row = load_long(group, lanes * (j + bit))
@@ -115,9 +115,9 @@ def _write_signed_sums(group, j, tables, first, lanes):
 
 @intrinsic
 def _add_rows(typing_context, group, indices, start, middle, stop, total):
-    """Set total (`_GROUP`,) to the rows of group that indices name from start, less those from middle to stop.
+    """Set total (`_GROUP`,) to the sum of rows ``indices[start:middle]`` of group minus rows ``indices[middle:stop]``.
 
-    Written in LLVM's vectors because compiled loops keep the total in memory: here it stays in registers.
+    Written with LLVM vectors to keep the total in registers; an ordinary compiled loop keeps the total in memory.
     """
 
     def generate(context, builder, signature, arguments):
@@ -133,7 +133,7 @@ def _add_rows(typing_context, group, indices, start, middle, stop, total):
                 row = builder.zext(builder.load(builder.gep(names, [entry])), position)
                 offset = builder.mul(row, ir.Constant(position, _GROUP))
                 place = builder.bitcast(builder.gep(rows, [offset]), vector.as_pointer())
-                # NumPy aligns to the item, not to the vector.
+                # NumPy aligns arrays to the item size, not to the vector size.
                 values = builder.load(place, align=4)
                 builder.store(operation(builder.load(accumulator), values), accumulator)
 

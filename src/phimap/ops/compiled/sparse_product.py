@@ -1,4 +1,4 @@
-"""Products with matrices of a few numbers a row."""
+"""Products with sparse matrices that have a few entries in each row."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from phimap.ops.compiled.jit import compiled
 def sparse_product(X, columns, entries, out):
     """Set ``out[i, c]`` to the sum over l of ``entries[l, c] * X[i, columns[l, c]]``.
 
-    X (n, d), entries (q, s) and out (n, s) of one floating dtype; columns intp (q, s) from 0 to d - 1. Overwrites
-    `out`. O(n s q). Sums of up to three are written out: results that are read again take several times as long.
+    X (n, d), entries (q, s) and out (n, s) have one floating dtype; columns is intp (q, s) with entries from 0 to
+    d - 1. Time O(n s q). The first three terms of a sum are added in one expression, since adding to `out` term by term
+    takes several times as long.
     """
     q = columns.shape[0]
     first, second, third = columns[0], columns[min(1, q - 1)], columns[min(2, q - 1)]

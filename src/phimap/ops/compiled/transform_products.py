@@ -1,13 +1,13 @@
-"""Fourier transforms of real rows and sampled products of them, as many rows at once as a vector has lanes.
+"""Fourier transforms of real rows and sampled products of them; one row for each lane of a vector at a time.
 
-Whatever column is read or written, the entries of a group of rows lie side by side in a vector: drawn frequencies cost
-no gathers. A row x of even length N is transformed as ``x[2 j] + i x[2 j + 1]``, N / 2 complex numbers Z, of which the
-N / 2 + 1 entries that a real row has are
+For every frequency, the entries of a group of rows are contiguous and form a vector, so reading random frequencies
+needs no gather instructions. A row x of even length N is read as N / 2 complex numbers ``x[2 j] + i x[2 j + 1]``. If Z
+is their transform, the N / 2 + 1 Fourier coefficients of the real row are
 
-    X_k = E_k + w^k O_k,   E_k = (Z_k + conj(Z_{-k})) / 2,   O_k = (Z_k - conj(Z_{-k})) / 2i,   w = exp(-2 pi i / N);
+    X_k = E_k + w^k O_k,   E_k = (Z_k + conj(Z_{-k})) / 2,   O_k = (Z_k - conj(Z_{-k})) / 2i,   w = exp(-2 pi i / N).
 
-a row of odd length as N complex numbers. Products are left by pairs of features, a real and an imaginary part: just
-what the next transform reads, so that they need never be written as rows.
+A row of odd length is read as N complex numbers. A product gives a pair of features, its real and imaginary part. The
+next transform reads the features as such pairs, so that they need not be written as rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from phimap.ops.compiled.fourier_steps import times
 from phimap.ops.compiled.jit import compiled, inlined
 from phimap.ops.compiled.vectors import BYTES, add, broadcast, lanes_of, load, multiply, store, subtract, transpose
 
-# Features of a group that are computed before they are written to their rows.
+# Number of features of a group of rows that are computed before they are written to the rows.
 _TOGETHER = 256
 
 
@@ -36,10 +36,10 @@ class LaneTransforms:
     Attributes
     ----------
     values : ndarray of shape (groups, 2 lanes (length // 2 + 1))
-        For each frequency up to half the length the real parts of a group of rows, then the imaginary parts. A
-        single row fills a whole group.
+        For each frequency up to half the length, the real parts of a group of rows, then the imaginary parts. A
+        single row is copied to every lane of its group.
     shape : tuple of int
-        Rows, and frequencies.
+        Number of rows and number of frequencies.
     """
 
     values: np.ndarray
@@ -48,18 +48,19 @@ class LaneTransforms:
 
 @dataclass(frozen=True)
 class _RealTransform:
-    """How rows of one length are transformed.
+    """The plan for transforming real rows of one length.
 
     Attributes
     ----------
     stages : Stages
+        Stages of the complex transform.
     step : int
-        Vectors from one entry of a row to the next: 1 where two of them make a complex number, 2 where they are its
-        real part.
+        Distance of consecutive entries of a row, in vectors: 1 if two entries form a complex number (even length), 2 if
+        each entry is the real part of one (odd length).
     places : ndarray of intp
-        Where the stages leave the frequencies.
+        Position at which the stages leave each frequency.
     turns : ndarray of shape (n, 2)
-        Half the real and imaginary parts of ``w^k``; none where rows have odd length.
+        Half the real and imaginary parts of ``w^k``; empty if rows have odd length.
     """
 
     stages: WinogradStages
@@ -79,9 +80,10 @@ def _real_transform(length: int, dtype: np.dtype) -> _RealTransform:
 
 
 def transforms(X: Any, signs: np.ndarray) -> LaneTransforms:
-    """Transforms of the rows of `X` (r, d), dense or CSR, times ``signs[:d]``, padded with zeros to the length.
+    """Transform the rows of `X` (r, d), dense or CSR, times ``signs[:d]``, padded with zeros to `length`.
 
-    `signs` is int8 (length,), `length` a product of 2, 3 and 5. O(r length log(length)); scratch of one group.
+    `signs` is int8 (length,), with `length` a product of powers of 2, 3 and 5. Time O(r length log(length)); scratch
+    for one group of rows.
     """
     if X.shape[1] > signs.shape[0]:
         raise ValueError(f"`signs` must have {X.shape[1]} entries or more, got {signs.shape[0]}. Fit the map again.")
@@ -99,7 +101,7 @@ def product_transforms(
     B: LaneTransforms, columns_b: np.ndarray, orientations_b: np.ndarray,
     scale: float, signs: np.ndarray,
 ) -> LaneTransforms:  # fmt: skip
-    """The `transforms` of what `write_product` writes, without writing it."""
+    """Return the `transforms` of the features that `write_product` would write, without writing them."""
     _check_samples(columns_a, orientations_a, columns_b, orientations_b)
     if 2 * columns_a.shape[0] > signs.shape[0]:
         raise ValueError("`signs` must have an entry for each part of a product. Fit the map again.")
@@ -117,10 +119,10 @@ def write_product(
     B: LaneTransforms, columns_b: np.ndarray, orientations_b: np.ndarray,
     scale: float, out: np.ndarray, first: int,
 ) -> None:  # fmt: skip
-    """Write the parts of ``scale * A[:, columns_a] * B[:, columns_b]``, each real part before its imaginary.
+    """Write ``scale * A[:, columns_a] * B[:, columns_b]`` with real and imaginary parts alternating.
 
-    Entries whose orientation is -1 are conjugated first; of A and B one may have a single row. Columns are intp (k,),
-    orientations int8 (k,), 1 or -1. Overwrites 2 k columns of `out` (r, m) from `first` on. O(r k).
+    Entries with orientation -1 are conjugated first; A or B may have a single row. Columns are intp (k,), orientations
+    int8 (k,), 1 or -1. Writes 2 k columns of `out` (r, m) from `first` on. Time O(r k).
     """
     _check_samples(columns_a, orientations_a, columns_b, orientations_b)
     if first + 2 * columns_a.shape[0] > out.shape[1]:
@@ -137,13 +139,13 @@ def _check_samples(*arrays: np.ndarray) -> None:
 
 
 def _check_inside(inside: bool) -> None:
-    # Compiled code checks no bounds by itself; a damaged model file may name any place.
+    # Compiled code checks the columns but cannot raise this error; a damaged model file may contain any index.
     if not inside:
         raise ValueError("`rows` must hold frequencies of the transforms. Fit the map again.")
 
 
 def _prepared(n_rows: int, signs: np.ndarray, dtype: np.dtype) -> tuple[LaneTransforms, _RealTransform, np.ndarray]:
-    """Transforms to be filled, how, and the signs as numbers."""
+    """Return uninitialised transforms, the plan for computing them, and the signs in the floating dtype."""
     lanes = BYTES // dtype.itemsize
     n_frequencies = signs.shape[0] // 2 + 1
     values = np.empty((-(-n_rows // lanes), 2 * lanes * n_frequencies), dtype)
@@ -152,7 +154,7 @@ def _prepared(n_rows: int, signs: np.ndarray, dtype: np.dtype) -> tuple[LaneTran
 
 @compiled
 def _dense_transforms(X, factors, step, radices, twiddles, places, turns, transformed):
-    """Fill `transformed` as `transforms` says, of dense X."""
+    """Compute the result of `transforms` for dense X in `transformed`."""
     n, d = X.shape
     lanes = lanes_of(X)
     flat = X.reshape(-1)
@@ -176,7 +178,7 @@ def _dense_transforms(X, factors, step, radices, twiddles, places, turns, transf
 
 @compiled
 def _csr_transforms(data, indices, indptr, factors, step, radices, twiddles, places, turns, transformed):
-    """Fill `transformed` as `transforms` says, of a CSR matrix; duplicates and any order are allowed."""
+    """Compute the result of `transforms` for a CSR matrix, whose column indices may be duplicate or unsorted."""
     n = indptr.shape[0] - 1
     lanes = lanes_of(data)
     values = np.empty(2 * lanes * places.shape[0], data.dtype)
@@ -199,7 +201,7 @@ def _product_transforms(
     A, columns_a, orientations_a, B, columns_b, orientations_b, scale,
     factors, step, radices, twiddles, places, turns, transformed,
 ):  # fmt: skip
-    """Fill `transformed` as `product_transforms` says; False where a column lies outside."""
+    """Compute the result of `product_transforms` in `transformed`; return False if a column is out of bounds."""
     lanes = lanes_of(transformed)
     k = columns_a.shape[0]
     values = np.empty(2 * lanes * places.shape[0], transformed.dtype)
@@ -224,7 +226,7 @@ def _product_transforms(
 
 @compiled
 def _write_product(A, columns_a, orientations_a, B, columns_b, orientations_b, scale, out, first):
-    """Write as `write_product` says; False where a column lies outside."""
+    """Compute the result of `write_product` in `out`; return False if a column is out of bounds."""
     n, m = out.shape
     lanes = lanes_of(out)
     k = columns_a.shape[0]
@@ -257,7 +259,7 @@ def _write_product(A, columns_a, orientations_a, B, columns_b, orientations_b, s
 
 @inlined
 def _product(a, i, orientation_a, b, j, orientation_b, scale):
-    """Parts of ``scale`` times the entries at i and j, each conjugated where its orientation is -1."""
+    """Return the parts of ``scale * a_i * b_j``, where an entry with orientation -1 is conjugated first."""
     lanes = lanes_of(a)
     x, p = multiply(load(a, i), broadcast(scale)), multiply(load(a, i + lanes), broadcast(scale * orientation_a))
     y, q = load(b, j), multiply(load(b, j + lanes), broadcast(type(scale)(orientation_b)))
@@ -266,14 +268,14 @@ def _product(a, i, orientation_a, b, j, orientation_b, scale):
 
 @compiled
 def _fill(values):
-    """Give the first row of a group, which serves all others, to every lane."""
+    """Copy the first row of a group to every lane."""
     for i in range(0, values.shape[0], lanes_of(values)):
         store(values, i, broadcast(values[i]))
 
 
 @compiled
 def _take_apart(values, places, turns, result):
-    """Set result to what the transformed values of a group, in the order of the stages, say of real rows."""
+    """Set `result` to the Fourier coefficients of real rows, from the complex transform in the order of the stages."""
     lanes = lanes_of(values)
     half = places.shape[0]
     if turns.shape[0] == 0:

@@ -1,25 +1,25 @@
-"""Cosines and sines of a tile of projections, in one pass that the compiler turns into vector instructions.
+"""Cosines and sines of a tile of projections, computed in one pass with explicit vector instructions.
 
-Method. With q the integer nearest to 2x/pi, the remainder ``r = x - q pi/2`` lies within pi/4. Two polynomials
-give ``cos r`` and ``sin r``, and the last two bits of q say which of them, with which sign, is ``cos x``. Nothing
-branches, so each step acts on a whole vector of elements, and is written as such: whether a compiler turns a loop
-over elements into vectors changes with its version.
+Method. With q the integer nearest to 2x/pi, the remainder ``r = x - q pi/2`` satisfies |r| <= pi/4. Two polynomials
+give ``cos r`` and ``sin r``; the last two bits of q determine which of them is ``cos x``, and its sign. There are no
+branches, so each step acts on a whole vector of elements. The vectors are explicit because compiler versions differ in
+which loops they vectorise.
 
-Range reduction (Cody and Waite). pi/2 is cut into three parts: rounded to a multiple of 2^-a, the rest rounded to
-a multiple of 2^-b, and what then remains in working precision. The first two products ``q * part`` and the
-differences taken with them are exact; only the last subtraction rounds.
+Range reduction (Cody and Waite). pi/2 is split into three parts: pi/2 rounded to a multiple of 2^-a, the remainder
+rounded to a multiple of 2^-b, and the rest in working precision. The products of q with the first two parts and the
+subtractions of these products are exact; only the last subtraction rounds.
 
-- float32, a = 10, b = 21: exact for |q| < 2^13; the parts meet pi/2 to 5.4e-15.
-- float64, a = 26, b = 53: exact for |q| < 2^26; the parts meet pi/2 to 1.5e-33.
+- float32, a = 10, b = 21: exact for |q| < 2^13; the parts sum to pi/2 within 5.4e-15.
+- float64, a = 26, b = 53: exact for |q| < 2^26; the parts sum to pi/2 within 1.5e-33.
 
-`limit` is the largest |x| allowed, within those bounds. Beyond it the results mean nothing.
+`limit` returns the largest |x| allowed, which keeps q within these bounds. For larger |x| the results are meaningless.
 
 Polynomials, in z = r^2: ``sin r = r + r z S(z)`` and ``cos r = 1 - z/2 + z^2 C(z)``. S and C minimise the largest
-absolute error over |r| <= pi/4 plus the slack by which rounding may misjudge q (6e-4 in float32, 1e-7 in float64):
-a Remez exchange with 40 digits and weights r^3 and r^4, the coefficients rounded to working precision one at a
-time, lowest first, and the others fitted again. The rounded polynomials err by 1.8e-9 and 1.1e-10 in float32, by
-1.6e-18 and 4.8e-20 in float64, so that rounding is the only error that counts: for `scale` = 1 it is below 1.5e-7
-in float32 and below 3e-16 in float64.
+absolute error over |r| <= pi/4 plus a margin (6e-4 in float32, 1e-7 in float64), since rounding may give a
+neighbouring q. They come from a Remez exchange with 40 digits and weights r^3 and r^4; the coefficients were rounded
+to working precision one at a time, lowest first, and the remaining ones fitted again. The errors of the rounded
+polynomials for sine and cosine are 1.8e-9 and 1.1e-10 in float32, 1.6e-18 and 4.8e-20 in float64, so rounding errors
+dominate: for `scale` = 1 the total error is below 1.5e-7 in float32 and below 3e-16 in float64.
 
 References
 ----------
@@ -51,7 +51,7 @@ from phimap.ops.compiled.vectors import (
 
 _LIMITS = {np.dtype(np.float32): 2.0**13, np.dtype(np.float64): 2.0**26}
 
-# The parts of pi/2, then S and C with the lowest coefficient first.
+# The three parts of pi/2, then the coefficients of S and C, lowest first.
 _PARTS = {
     np.dtype(np.float32): ("0x1.92p+0", "0x1.fb8p-12", "-0x1.5dde98p-23"),
     np.dtype(np.float64): ("0x1.921fb54p+0", "0x1.10b462p-30", "-0x1.cb3b399d747f2p-55"),
@@ -81,12 +81,12 @@ _COSINE = {
 
 
 def limit(dtype: Any) -> float:
-    """Return the largest the magnitude of x for which `cos_sin` and `cos_shift` hold their error: 2^13 or 2^26."""
+    """Return the largest |x| for which the error bounds of `cos_sin` and `cos_shift` hold: 2^13 or 2^26."""
     return _LIMITS[np.dtype(dtype)]
 
 
 def _both(_, vector):
-    """The operation that takes x to (cos x, sin x, bits of the magnitude of x)."""
+    """Return the operation that maps x to cos x, sin x and the bits of the magnitude of x."""
     dtype = np.dtype(vector.dtype.name)
     nmant = np.finfo(dtype).nmant
     bits = Vector(types.Integer.from_bitwidth(vector.dtype.bitwidth, signed=True), vector.n_bytes)
@@ -110,7 +110,7 @@ def _both(_, vector):
                 value = times_plus(value, z, real(coefficient))
             return value
 
-        # Adding 1.5 * 2^(mantissa bits) leaves the nearest integer, in two's complement, in the last bits.
+        # Adding 1.5 * 2^(mantissa bits) rounds to an integer, which the last bits hold in two's complement.
         shift = real(1.5 * 2.0**nmant)
         shifted = times_plus(x, real(2 / math.pi), shift)
         q = builder.fsub(shifted, shift)
@@ -144,7 +144,7 @@ cosine_and_sine: Any = intrinsic(_both)
 
 @inlined
 def _write_at(row, shift, scale, target, half, j, peaks):
-    """Write one vector of cosines, and of sines `half` further on; return the larger of `peaks` and its magnitudes."""
+    """Write a vector of cosines and, `half` columns further, of sines; return `peaks` updated by the magnitudes."""
     x = load_long(row, j)
     if shift is not None:
         x = add(x, load_long(shift, j))
@@ -158,9 +158,9 @@ def _write_at(row, shift, scale, target, half, j, peaks):
 
 @compiled
 def _fill(projected, shift, scale, out, first, half, peak):
-    """Write cosines of projected + shift, and sines unless `half` is None; `shift` may be None.
+    """Write the cosines of projected + shift, and the sines unless `half` is None; `shift` may be None.
 
-    Writes the bits of the largest magnitude of each lane to `peak`.
+    Updates `peak`, the bits of the largest magnitude in each lane.
     """
     n, k = projected.shape
     lanes = lanes_of_long(projected)
@@ -170,7 +170,7 @@ def _fill(projected, shift, scale, out, first, half, peak):
         for j in range(0, k - lanes + 1, lanes):
             peaks = _write_at(row, shift, scale, target, half, j, peaks)
         if k % lanes:
-            # The last vector begins within the one before, and writes the same there.
+            # The last vector overlaps the one before, and writes the same values there.
             peaks = _write_at(row, shift, scale, target, half, k - lanes, peaks)
     store(peak, 0, peaks)
 
@@ -178,8 +178,8 @@ def _fill(projected, shift, scale, out, first, half, peak):
 def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: int, half: int) -> float:
     """Write ``scale * cos(P)`` to columns of `out` from `first` and ``scale * sin(P)`` from ``first + half``.
 
-    projected (n, k), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites `out`. Returns
-    the largest |P|, infinity or NaN if there is one: where it exceeds `limit` the values mean nothing.
+    projected P (n, k), scale (k,) and out (n, m) have one floating dtype and contiguous rows. Returns the largest |P|,
+    or NaN if P contains NaN. If it is not at most `limit`, the results are meaningless.
     """
     return _write(projected, None, scale, out, first, half)
 
@@ -187,8 +187,8 @@ def cos_sin(projected: np.ndarray, scale: np.ndarray, out: np.ndarray, first: in
 def cos_shift(projected: np.ndarray, shift: np.ndarray, scale: np.ndarray, out: np.ndarray, first: int) -> float:
     """Write ``scale * cos(P + shift)`` to columns of `out` from `first`.
 
-    projected (n, k), shift (k,), scale (k,) and out (n, m) of one floating dtype, rows contiguous. Overwrites
-    `out`. Returns the largest |P + shift|, as `cos_sin`.
+    projected P (n, k), shift (k,), scale (k,) and out (n, m) have one floating dtype and contiguous rows. Returns the
+    largest |P + shift|; see `cos_sin`.
     """
     return _write(projected, shift, scale, out, first, None)
 
@@ -196,16 +196,16 @@ def cos_shift(projected: np.ndarray, shift: np.ndarray, scale: np.ndarray, out: 
 def _write(
     projected: np.ndarray, shift: np.ndarray | None, scale: np.ndarray, out: np.ndarray, first: int, half: int | None
 ) -> float:
-    """Write as `cos_sin` and `cos_shift` say, without a shift for None and without sines for None."""
+    """Implement `cos_sin` (`shift` is None) and `cos_shift` (`half` is None: no sines)."""
     n, k = projected.shape
-    # Compiled code checks no bounds: a column too far would write over other memory.
+    # Compiled code does not check bounds: an index too large would overwrite other memory.
     last = first + (half or 0) + k
     if last > out.shape[1]:
         raise IndexError(f"columns up to {last} do not fit an output of {out.shape[1]} columns.")
     lanes = LONG_BYTES // projected.itemsize
     peak = np.zeros(lanes, f"i{projected.itemsize}")
     if k < lanes:
-        # A narrow tile as one vector a row.
+        # A tile narrower than a vector is padded to one vector in each row.
         results = np.empty((n, 2 * lanes), out.dtype)
         wide_shift = None if shift is None else _widened(shift, lanes)
         _fill(
@@ -226,5 +226,5 @@ def _write(
 
 
 def _widened(values: np.ndarray, width: int) -> np.ndarray:
-    """`values` with zeros added to its last axis."""
+    """Return `values` with its last axis padded with zeros to `width`."""
     return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])])

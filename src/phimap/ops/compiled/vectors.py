@@ -1,9 +1,10 @@
-"""Short vectors of floats for compiled kernels: loaded, combined and stored in registers.
+"""Short vectors of floats for compiled loops: loaded, combined and stored in registers.
 
-A compiled loop over array entries becomes vector instructions where the compiler can prove that its arrays do not
-overlap and that entries follow each other. A butterfly between eight places of one array is neither. Here such a
-kernel says itself what a vector holds. A vector has `BYTES` bytes, as the processor's registers, or `LONG_BYTES`;
-where registers are shorter, it becomes several. The results are the same to the last bit.
+A compiler turns a loop over array entries into vector instructions only if it can prove that the arrays do not
+overlap and that the entries are contiguous. For a butterfly between eight entries of one array it can prove neither.
+With the functions of this file a loop states explicitly what a vector holds. A vector has `BYTES` bytes, the size of
+the processor's registers, or `LONG_BYTES`; a vector longer than the registers takes several. Results are bitwise
+identical for all register sizes.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from numba.extending import intrinsic, models, register_model
 
 
 def _register_bytes() -> int:
-    """Bytes of the vector registers of the processor that numba compiles for."""
+    """Return the size in bytes of the vector registers of the processor that numba compiles for."""
     asked_for: str | None = config.CPU_FEATURES  # pyright: ignore[reportAttributeAccessIssue]
     features = get_host_cpu_features() if asked_for is None else asked_for
     return 64 if "+avx512f" in features.split(",") else 32
 
 
-#: Part of compiled code, which numba keeps for each set of features. Elsewhere than on x86 processors, vectors of 32
-#: bytes take several registers.
+#: Size of a vector in bytes: that of the registers on x86 processors; elsewhere a vector of 32 bytes takes several
+#: registers. It is a constant in compiled code, which numba caches separately for each set of processor features.
 BYTES = _register_bytes()
-#: One register or two, for long chains of operations: two chains run side by side.
+#: Size of a long vector in bytes: one register or two. Two hide the latency of long chains of operations.
 LONG_BYTES = 64
-# Products may be added without being rounded first, where the processor can.
+# Lets the compiler fuse a product and a sum into one instruction, without rounding the product.
 CONTRACT = ("contract",)
 
 
 class Vector(types.Type):
-    """So many bytes of one real or integer dtype."""
+    """Type of a vector of `n_bytes` bytes whose entries have one real or integer dtype."""
 
     def __init__(self, dtype: Any, n_bytes: int = BYTES):
         self.dtype = dtype
@@ -50,7 +51,7 @@ class _VectorModel(models.PrimitiveModel):
 
 
 def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any, lanes: int) -> Any:
-    """Pointer to `lanes` entries of a contiguous array, from the flat index on."""
+    """Return a pointer to `lanes` entries of a contiguous array, from flat index `index` on."""
     entry = builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
     return builder.bitcast(entry, ir.VectorType(context.get_data_type(array_type.dtype), lanes).as_pointer())
 
@@ -58,7 +59,7 @@ def place_of(context: Any, builder: Any, array_type: Any, array: Any, index: Any
 def _lanes_of(n_bytes: int) -> Any:
     def lanes_of(_, array):
         lanes = Vector(array.dtype, n_bytes).lanes
-        # A constant of the compiled code, where the item size of an array is read and divided by.
+        # A compile-time constant: computing it from the array's item size would need a division at run time.
         return types.intp(array), lambda context, *_: context.get_constant(types.intp, lanes)
 
     return intrinsic(lanes_of)
@@ -70,7 +71,7 @@ def _load(n_bytes: int) -> Any:
 
         def generate(context, builder, signature, arguments):
             place = place_of(context, builder, signature.args[0], arguments[0], arguments[1], vector.lanes)
-            # NumPy aligns to the item, not to the vector.
+            # NumPy aligns arrays to the item size, not to the vector size.
             return builder.load(place, align=array.dtype.bitwidth // 8)
 
         return vector(array, types.intp), generate
@@ -139,7 +140,7 @@ def _multiply_subtract(_, a, b, c):
 
 
 def fill(builder: Any, vector: Any, scalar: Any) -> Any:
-    """A vector, of this type of LLVM, of one scalar."""
+    """Return a vector of the LLVM type `vector` whose entries all equal `scalar`."""
     single = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None))
 
@@ -162,7 +163,7 @@ def _spread(_, vector, value):
 
 
 def _unary(name: str) -> Any:
-    """The operation on the entries of a vector of floats that LLVM calls by that name."""
+    """Return the entrywise operation on vectors of floats with this LLVM intrinsic's name."""
 
     def unary(_, vector):
         def generate(context, builder, signature, arguments):
@@ -206,7 +207,7 @@ def _transpose(_, source, i, step, before, target, j, target_step, after):
 
         rows = [builder.load(place, align=1) for place in places(signature.args[0], source_array, first, distance)]
         rows = [builder.fmul(row, early) for row in rows]
-        # Bit by bit, rows and lanes exchange that bit of their numbers.
+        # A transpose exchanges row and lane numbers; each pass exchanges one bit of them.
         for bit in (1, 2, 4, 8):
             if bit >= vector.lanes:
                 break
@@ -227,7 +228,10 @@ def _transpose(_, source, i, step, before, target, j, target_step, after):
 
 
 def _within(stride: int) -> Any:
-    """The operation that takes lanes i and i + stride to their sum and difference; none where lanes are fewer."""
+    """Return the operation that replaces lanes i and i + stride by their sum and difference.
+
+    It does nothing if the vector has at most `stride` lanes.
+    """
 
     def within(_, vector):
         def generate(context, builder, signature, arguments):
@@ -238,7 +242,7 @@ def _within(stride: int) -> Any:
             partners = ir.Constant(ir.VectorType(ir.IntType(32), vector.lanes), [lane ^ stride for lane in lanes])
             swapped = builder.shuffle_vector(values, values, partners)
             signs = ir.Constant(context.get_value_type(vector), [-1.0 if lane & stride else 1.0 for lane in lanes])
-            # A product with 1 or -1 is exact, so that contraction to one instruction changes no bit.
+            # A product with 1 or -1 is exact, so fusing product and sum does not change the result.
             return builder.fadd(builder.fmul(values, signs, flags=CONTRACT), swapped, flags=CONTRACT)
 
         return vector(vector), generate
@@ -246,40 +250,43 @@ def _within(stride: int) -> Any:
     return intrinsic(within)
 
 
-#: ``lanes_of(array)``: how many of its entries make a vector.
+#: ``lanes_of(array)``: number of entries of the array's dtype in a vector.
 lanes_of: Any = _lanes_of(BYTES)
-#: ``load(array, index)``: the vector of a contiguous array, flat, from `index` on.
+#: ``load(array, index)``: the vector of entries from `index` on of a flat, contiguous array.
 load: Any = _load(BYTES)
-#: The same for vectors of `LONG_BYTES`.
+#: `lanes_of` and `load` for vectors of `LONG_BYTES`.
 lanes_of_long: Any = _lanes_of(LONG_BYTES)
 load_long: Any = _load(LONG_BYTES)
-#: ``store(array, index, vector)``: write it there.
+#: ``store(array, index, vector)``: write a vector to a flat, contiguous array from `index` on.
 store: Any = intrinsic(_store)
-#: ``flip(vector, signs, index)``: its product with as many int8 signs from `index` on.
+#: ``flip(vector, signs, index)``: the entrywise product of a vector and the int8 signs from `index` on.
 flip: Any = intrinsic(_flip)
 #: ``add(a, b)``, ``subtract(a, b)``: sums and differences; ``multiply(a, b)``: products of floats.
 add: Any = intrinsic(_add)
 subtract: Any = intrinsic(_subtract)
 multiply: Any = intrinsic(_multiply)
-#: ``multiply_add(a, b, c)``, ``multiply_subtract(a, b, c)``: ``a b + c`` and ``a b - c``, rounded once or twice.
+#: ``multiply_add(a, b, c)``, ``multiply_subtract(a, b, c)``: ``a b + c`` and ``a b - c``; rounded once if the processor
+#: has fused instructions, else twice.
 multiply_add: Any = intrinsic(_multiply_add)
 multiply_subtract: Any = intrinsic(_multiply_subtract)
-#: ``broadcast(scalar)``: a vector of one number; ``spread(vector, number)``: one of the kind of `vector`.
+#: ``broadcast(scalar)``: a vector whose entries all equal a scalar, in the scalar's dtype; ``spread(vector, number)``:
+#: a vector whose entries all equal a number, with the type of `vector`.
 broadcast: Any = intrinsic(_broadcast)
 spread: Any = intrinsic(_spread)
-#: ``larger(a, b)``: the larger of signed integers.
+#: ``larger(a, b)``: the entrywise maximum of signed integers.
 larger: Any = intrinsic(_larger)
 #: ``root(vector)``, ``magnitude(vector)``: square roots and absolute values of floats.
 root: Any = _unary("llvm.sqrt")
 magnitude: Any = _unary("llvm.fabs")
-#: ``choose(vector, a, b)``: entries of a where the vector is positive, of b elsewhere.
+#: ``choose(vector, a, b)``: the entries of a where the vector is positive, of b elsewhere.
 choose: Any = intrinsic(_choose)
 #: ``butterfly(a, b)``: ``(a + b, a - b)``.
 butterfly: Any = intrinsic(_butterfly)
-#: ``transpose(source, i, step, before, target, j, target_step, after)``: write the transpose of the square of the
-#: vectors from i on, step apart, to places from j on, target_step apart, with two vectors as factors before and after.
+#: ``transpose(source, i, step, before, target, j, target_step, after)``: transpose a square block. Its rows are the
+#: vectors of `source` at i, i + step, ..., each multiplied by the vector `before`. The rows of the transpose, each
+#: multiplied by the vector `after`, are written to `target` at j, j + target_step, ...
 transpose: Any = intrinsic(_transpose)
-#: ``within_k(vector)``: butterflies between lanes k apart.
+#: ``within_k(vector)``: butterflies between lanes of one vector that are k apart.
 within_1: Any = _within(1)
 within_2: Any = _within(2)
 within_4: Any = _within(4)

@@ -1,4 +1,4 @@
-"""Windows of pixels: direct sums of the features in them, the leading ones as they are and the rest folded."""
+"""Features of the pixels in windows of images: the leading features are concatenated, the rest are folded."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from phimap.ops.compiled.jit import compiled
 def windows(F, height, width, first, filter_size, exact, signs, folded, out):
     """Set row k of `out` to the window around pixel ``first + k`` of images of height x width pixels.
 
-    F (n height width, d) and out (r, q^2 exact + folded) of one floating dtype, signs (q^2, d - exact) of it too. The
-    first `exact` features of the q^2 pixels stand side by side, zeros for pixels outside; feature j of the others is
-    added to column ``j mod folded`` of the rest with ``signs[s, j]`` for shift s. Overwrites `out`. O(r q^2 d).
+    F (n height width, d), out (r, q^2 exact + folded) and signs (q^2, d - exact) have one floating dtype, with q =
+    `filter_size`. Pixels outside the image have zero features. The first q^2 exact columns hold the first `exact`
+    features of every pixel of the window, concatenated. Of the remaining features, feature j of the s-th pixel, times
+    ``signs[s, j]``, is added to column ``j mod folded`` of the last `folded` columns. Time O(r q^2 d).
     """
     radius = filter_size // 2
     start = filter_size * filter_size * exact

@@ -1,4 +1,4 @@
 """Fused operations, one in each file.
 
-A file has the contract, a generic body in core operations, and what a backend does better.
+A file has the contract, a generic body in core operations, and the faster overrides of backends.
 """

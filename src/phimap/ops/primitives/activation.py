@@ -1,4 +1,4 @@
-"""Activations of projections, scaled and written: rectified powers, tables of values, and functions by name."""
+"""Write scaled activations of projections: rectified powers, tabulated functions, and functions by name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def rectify(ops: Ops, projected: Array, order: int, scale: Array, out: Array, first: int) -> None:
-    """Write ``scale * (projected > 0) * projected**order`` (r, k), of order 0, 1 or 2, to columns from `first`.
+    """Write ``scale * (projected > 0) * projected**order`` (r, k) to `out` from column `first`.
 
-    `scale` (k,) has one entry a column.
+    `order` is 0, 1 or 2; `scale` (k,) has one entry for each column.
     """
     values = projected > 0 if order == 0 else projected.clip(min=0)
     ops.multiply(values**2 if order == 2 else values, scale, out[:, first : first + projected.shape[1]])
@@ -23,9 +23,10 @@ def rectify(ops: Ops, projected: Array, order: int, scale: Array, out: Array, fi
 
 @primitive
 def interpolate(ops: Ops, projected: Array, table: Array, reach: float, scale: Array, out: Array, first: int) -> None:
-    """Write ``scale * f(projected)`` (r, k) for f given by a table over ``[-reach, reach]`` to columns from `first`.
+    """Write ``scale * f(projected)`` (r, k), with f given by a table over ``[-reach, reach]``, to `out` from `first`.
 
-    f is linear between the entries of `table` (t + 1,) and constant beyond; `scale` (k,) has one entry a column.
+    f is linear between the entries of `table` (t + 1,), which are equally spaced, and constant outside the table.
+    `scale` (k,) has one entry for each column.
     """
     last = table.shape[0] - 1
     places = ((projected + reach) * (0.5 * last / reach)).clip(0, last)
@@ -39,15 +40,16 @@ def interpolate(ops: Ops, projected: Array, table: Array, reach: float, scale: A
 def activate(
     ops: Ops, projected: Array, activation: str | Callable[[Array], Array], scale: Array, out: Array, first: int
 ) -> None:
-    """Write ``scale * activation(projected)`` (r, k) to columns from `first`; `scale` (k,) has one entry a column.
+    """Write ``scale * activation(projected)`` (r, k) to `out` from column `first`.
 
-    `activation` is a name of `phimap.ops.activations` or a function of arrays.
+    `activation` is a name listed in `phimap.ops.activations` or a function of arrays. `scale` (k,) has one entry for
+    each column.
     """
     if isinstance(activation, str) and activation in RECTIFIED:
         rectify(ops, projected, RECTIFIED[activation], scale, out, first)
         return
     function = ops.activations[activation] if isinstance(activation, str) else activation
-    # An overflow is found in the features, and reported there.
+    # No warning here: the caller tests the features for overflow and reports it.
     with np.errstate(over="ignore", invalid="ignore"):
         values = function(projected)
         if getattr(values, "shape", None) != projected.shape:
@@ -59,7 +61,7 @@ def activate(
 
 
 def check_block(projected: Array, scale: Array, out: Array, first: int) -> None:
-    """Raise where a compiled loop would read or write out of bounds: it does so where it is told to."""
+    """Raise if a compiled loop, which does not check bounds, would read or write out of bounds."""
     if scale.shape[0] < projected.shape[1] or first + projected.shape[1] > out.shape[1]:
         raise ValueError("`scale` and `out` must have an entry for each projection. Fit the map again.")
 

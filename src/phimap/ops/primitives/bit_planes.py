@@ -1,4 +1,4 @@
-"""Numbers of a few bits in bit planes, 64 columns to a word, on the host: unpacked, transposed, counted."""
+"""Operations on numbers of a few bits in bit planes, 64 columns to a word, on the host: unpack, transpose, count."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.ops.primitive import host_primitive
 
 @host_primitive
 def unpack(ops: Ops, planes: np.ndarray, weights: np.ndarray, offset: Any, first: int, out: np.ndarray) -> None:
-    """Set `out` (r, k) to ``offset + sum_q weights[q] * bit_q`` of columns `first`, a multiple of 64, and following.
+    """Set `out` (r, k) to ``offset + sum_q weights[q] * bit_q`` for the k columns from `first`, a multiple of 64.
 
-    `planes` is uint64 (q, r, w), `weights` (q,) and the number `offset` of the dtype of `out`.
+    `planes` is uint64 (q, r, w). `weights` (q,) and the number `offset` have the dtype of `out`.
     """
     out[...] = offset
     for plane, weight in zip(planes, weights, strict=True):
@@ -31,7 +31,7 @@ def transpose_bits(ops: Ops, plane: np.ndarray, out: np.ndarray) -> None:
 
 @host_primitive
 def count_ones(ops: Ops, plane: np.ndarray) -> np.ndarray:
-    """Count the ones in the rows of `plane`, uint64 (r, w): float64 (r,)."""
+    """Return the number of ones in each row of `plane`, uint64 (r, w), as float64 (r,)."""
     return _bits(plane).sum(axis=1, dtype=np.float64)
 
 
@@ -59,5 +59,5 @@ def _(ops: Ops, plane: np.ndarray) -> np.ndarray:
 
 
 def _bits(plane: np.ndarray) -> np.ndarray:
-    """The bits uint8 (r, 64 w) of a plane."""
+    """Return the bits of a plane, uint64 (r, w), as uint8 (r, 64 w)."""
     return np.unpackbits(np.ascontiguousarray(plane, "<u8").view(np.uint8), axis=1, bitorder="little")

@@ -10,16 +10,16 @@ from phimap.ops.base import Ops
 from phimap.ops.primitive import host_primitive
 from phimap.ops.primitives.bit_planes import unpack
 
-#: Rows of the first factor of inner products that are multiplied at a time.
+#: Maximum number of rows of the first factor that one call multiplies.
 PRODUCT_ROWS = 96
 
 
 @host_primitive
 def coded(ops: Ops, planes: Sequence[np.ndarray]) -> np.ndarray:
-    """Code rows as the second factor of `write_products`: no more bytes than the planes, but for padding.
+    """Encode rows as the second factor of `write_products`; apart from padding this takes as much memory as the planes.
 
-    `planes` are uint64 (n, w): one of bits, or two of what is not zero and of what is negative. The result is the
-    backend's own.
+    `planes` holds uint64 arrays (n, w): one for bits, or two for signs and zeros, of which the first marks entries
+    that are not zero and the second negative ones. The format of the result depends on the backend.
     """
     return np.stack(planes)
 
@@ -34,11 +34,12 @@ def write_products(
     out: np.ndarray,
     image: np.ndarray | None = None,
 ) -> None:
-    """Write to `out` (r, n) what `affine` makes of the inner products of rows with rows `first` on of coded ones.
+    """Write an affine function of inner products of rows to `out` (r, n).
 
-    `planes` of at most `PRODUCT_ROWS` rows; `codes` of `coded`. With affine (w, left, right, s), left (r,) and right
-    (n,), the inner product c, which is exact, becomes ``(w c + left + right) s``. `image` (n, r) is set to the
-    transpose.
+    `planes` holds at most `PRODUCT_ROWS` rows, the first factor. `codes`, a result of `coded`, is the second factor,
+    of which the n rows from `first` on are used. The inner product c is exact. With `affine` = (w, left, right, s),
+    left (r,) and right (n,), c is written as ``(w c + left + right) s``. If `image` (n, r) is given, it is set to the
+    transpose of `out`.
     """
     weight, left, right, scale = affine
     products = _numbers(ops, planes) @ _numbers(ops, codes[:, first : first + out.shape[1]]).T
@@ -78,7 +79,7 @@ def _(
 
 
 def _numbers(ops: Ops, planes: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-    """The bits, or the signs and zeros, that planes (q, n, w) stand for: float64 (n, 64 w)."""
+    """Return the bits, or the signs and zeros, that planes (q, n, w) represent, as float64 (n, 64 w)."""
     planes = np.asarray(planes)
     out = np.empty((planes.shape[1], 64 * planes.shape[2]))
     unpack.generic(ops, planes, np.array([1.0, -2.0])[: len(planes)], 0.0, 0, out)

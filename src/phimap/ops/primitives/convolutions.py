@@ -10,17 +10,17 @@ from phimap.ops.primitive import primitive
 def convolution_transforms(ops: Ops, X: Array, factors: Array, length: int) -> Array:
     """Transform the rows of `X` (r, d) times `factors` (d,), padded with zeros to `length`, for `convolutions`.
 
-    `X` is dense, `length` an even product of 2, 3 and 5. The result is the backend's own.
+    `X` is dense, `length` even and a product of powers of 2, 3 and 5. The format of the result depends on the backend.
     """
     return ops.rfft(X * factors, length)
 
 
 @primitive
 def convolutions(ops: Ops, transformed: Array, rows: int, generators: Array, offset: int, scale: Array) -> Array:
-    """Convolve rows cyclically with generators (B, length), side by side and scaled: (`rows`, s).
+    """Return scaled cyclic convolutions of rows with generators (B, length), side by side: (`rows`, s).
 
-    `transformed` is what `convolution_transforms` made of as many rows; of each convolution the entries from `offset`
-    on are used, `scale` is (s,) with s <= B (length - offset).
+    `transformed` is the result of `convolution_transforms` for `rows` rows. Of each convolution only the entries from
+    `offset` on are used. `scale` is (s,) with s <= B (length - offset).
     """
     n_generators, length = generators.shape
     values = ops.irfft(transformed[:, None, :] * ops.rfft(generators), length)[:, :, offset:]
@@ -31,7 +31,7 @@ def convolutions(ops: Ops, transformed: Array, rows: int, generators: Array, off
 def _(ops: Ops, X: Array, factors: Array, length: int) -> Array:
     from phimap.ops.compiled.convolution import lane_transforms
 
-    # The compiled loop reads where it is told to.
+    # The compiled loop does not check bounds.
     if not X.shape[1] == factors.shape[0] <= length:
         raise ValueError("`factors` must be one for each column, and no more than `length`. Fit the map again.")
     return lane_transforms(ops.contiguous(X), factors, length)
@@ -41,7 +41,7 @@ def _(ops: Ops, X: Array, factors: Array, length: int) -> Array:
 def _(ops: Ops, transformed: Array, rows: int, generators: Array, offset: int, scale: Array) -> Array:
     from phimap.ops.compiled import convolution
 
-    # The compiled loop reads and writes where it is told to.
+    # The compiled loop does not check bounds.
     n_generators, length = generators.shape
     if not 0 <= offset < length or scale.shape[0] > n_generators * (length - offset):
         raise ValueError("`generators` must have an entry from `offset` on for each of `scale`. Fit the map again.")

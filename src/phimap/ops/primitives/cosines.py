@@ -9,9 +9,9 @@ from phimap.ops.primitives.activation import check_block
 
 @primitive
 def cos_sin(ops: Ops, projected: Array, scale: Array, out: Array, first: int, half: int) -> None:
-    """Write ``scale * cos(projected)`` to columns from `first`, ``scale * sin`` to those from ``first + half``.
+    """Write ``scale * cos(projected)`` to `out` from column `first`, ``scale * sin`` from column ``first + half``.
 
-    `projected` is (r, k), `scale` (k,) has one entry a column.
+    `projected` is (r, k); `scale` (k,) has one entry for each column.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def cos_sin(ops: Ops, projected: Array, scale: Array, out: Array, first: int, ha
 
 @primitive
 def cos_shift(ops: Ops, projected: Array, shift: Array, scale: Array, out: Array, first: int) -> None:
-    """Write ``scale * cos(projected + shift)`` (r, k) to columns from `first`; `shift` and `scale` are (k,).
+    """Write ``scale * cos(projected + shift)`` (r, k) to `out` from column `first`; `shift` and `scale` are (k,).
 
     Raises
     ------

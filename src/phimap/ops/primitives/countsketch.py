@@ -1,4 +1,4 @@
-"""Coordinates added into buckets."""
+"""CountSketch: add coordinates into buckets with signs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from phimap.ops.primitive import primitive
 def countsketch(ops: Ops, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
     """Add coordinates into `width` buckets: column ``buckets[j, l]`` gets ``signs[j, l] X[:, j]`` for all j and l.
 
-    `X` (r, d) is dense or CSR, `buckets` intp (d, k) and `signs` (d, k). Written to columns `first` on of `out`.
+    `X` (r, d) is dense or CSR, `buckets` is intp (d, k), `signs` is (d, k). The result is written to `out` from column
+    `first` on.
     """
     X, columns = ops.dense(X), out[:, first : first + width]
     columns[...] = 0
@@ -22,11 +23,11 @@ def countsketch(ops: Ops, X: Array, buckets: Array, signs: Array, width: int, ou
 def _(ops: Ops, X: Array, buckets: Array, signs: Array, width: int, out: Array, first: int = 0) -> None:
     from phimap.ops.compiled.countsketch import countsketch_csr, countsketch_dense
 
-    # The compiled loop writes where it is told to; a damaged model file may name any place.
+    # The compiled loop does not check bounds; a damaged model file may contain any index.
     inside = buckets.shape == signs.shape and buckets.shape[0] == X.shape[1]
     columns = out[:, first : first + width]
     if inside and ops.is_sparse(X):
-        # It looks for itself: entries may be few, and buckets a million.
+        # The CSR loop checks the buckets it uses: there may be a million buckets and few entries.
         inside = countsketch_csr(X.data, X.indices, X.indptr, buckets, signs, columns)
     elif inside:
         inside = buckets.min() >= 0 and buckets.max() < width

@@ -1,4 +1,4 @@
-"""Pairs of Walsh-Hadamard transforms, with a permutation and gains between them."""
+"""Pairs of Walsh-Hadamard transforms, with a permutation and a diagonal matrix of gains between them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def fastfood_blocks(ops: Ops, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
-    """Apply blocks of two Walsh-Hadamard transforms to rows: (r, s).
+    """Apply blocks of two Walsh-Hadamard transforms to the rows of dense `X` (r, d): (r, s).
 
-    `X` (r, d) dense, `signs` int8, `permutations` intp and `gains` (B, p), `scale` (s,) with s <= B p. Block b maps x,
-    padded to p, by ``H diag(gains[b]) P_b H diag(signs[b])``, H unnormalised and ``(P_b y)[j] = y[permutations[b,
-    j]]``; the first s of the B p results are scaled.
+    `signs` (int8), `permutations` (intp) and `gains` are (B, p); `scale` is (s,) with s <= B p. Block b multiplies a
+    row, padded with zeros to p, by ``H diag(gains[b]) P_b H diag(signs[b])``, where H is unnormalised and
+    ``(P_b y)[j] = y[permutations[b, j]]``. The first s of the B p results, times `scale`, are returned.
     """
     rows, (n_blocks, width) = X.shape[0], signs.shape
     Y = ops.fwht(ops.pad_signed(X, signs).reshape(rows * n_blocks, width)).reshape(rows, n_blocks * width)
@@ -26,7 +26,7 @@ def fastfood_blocks(ops: Ops, X: Array, signs: Array, permutations: Array, gains
 def _(ops: Ops, X: Array, signs: Array, permutations: Array, gains: Array, scale: Array) -> Array:
     from phimap.ops.compiled import fastfood
 
-    # The compiled loop reads where it is told to; a damaged model file may name any place.
+    # The compiled loop does not check bounds; a damaged model file may contain any index.
     n_blocks, width = signs.shape
     if permutations.shape != signs.shape or gains.shape != signs.shape:
         raise ValueError("`signs`, `permutations` and `gains` must have one shape. Fit the map again.")

@@ -10,13 +10,15 @@ from phimap.ops.primitive import primitive
 def fourier_blocks(
     ops: Ops, X: Array, factors: Array, phases: Array, frequencies: Array, n_points: int, scale: Array
 ) -> Array:
-    """Apply blocks of two Fourier transforms to rows: (r, s).
+    """Apply blocks of two Fourier transforms to the rows of dense `X` (r, d): (r, s).
 
-    `X` (r, d) dense times `factors` (d,), padded to 2 h, holds h complex numbers a row, real and imaginary parts in
-    turn, and so do `phases` (B, 2, h, 2); `frequencies` intp (B, h) lie below n = `n_points`, `scale` is (s,) with
-    s <= 2 B n; h and n are products of 2, 3 and 5. Block b maps z to ``F_n^* P_b diag(phases[b, 0]) F_h diag(phases[b,
-    1]) z``, F unnormalised, where P_b adds entry l to zeros at ``frequencies[b, l]``; the first s of the real and
-    imaginary parts, in turn, are scaled.
+    Each row times `factors` (d,), padded with zeros to 2 h, is read as a vector z of h complex numbers, whose real and
+    imaginary parts alternate. Block b maps z to ``F_n^* P_b diag(phases[b, 0]) F_h diag(phases[b, 1]) z``, F
+    unnormalised, where P_b adds entry l to position ``frequencies[b, l]`` of a zero vector of length n = `n_points`.
+    The first s of the results' alternating real and imaginary parts, times `scale`, are returned.
+
+    `phases` (B, 2, h, 2) holds real and imaginary parts, `frequencies` is intp (B, h) with entries below n, `scale` is
+    (s,) with s <= 2 B n; h and n are products of powers of 2, 3 and 5.
     """
     (rows, d), (n_blocks, half) = X.shape, frequencies.shape
     padded = ops.empty((rows, 2 * half))
@@ -35,7 +37,7 @@ def fourier_blocks(
 def _(ops: Ops, X: Array, factors: Array, phases: Array, frequencies: Array, n_points: int, scale: Array) -> Array:
     from phimap.ops.compiled.fourier_points import fourier_points
 
-    # The compiled loop reads and writes where it is told to.
+    # The compiled loop does not check bounds.
     n_blocks, half = frequencies.shape
     if not X.shape[1] == factors.shape[0] <= 2 * half or phases.shape != (n_blocks, 2, half, 2):
         raise ValueError("`factors` and `phases` must be those of a padded row. Fit the map again.")

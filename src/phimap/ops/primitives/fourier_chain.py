@@ -1,4 +1,4 @@
-"""Products of entries of several Fourier transforms of one row."""
+"""Products of entries of several Fourier transforms of the same row."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def signed_transforms(ops: Ops, X: Array, signs: Array) -> Array:
-    """Fourier transforms of `X` (r, d) dense under several sign patterns: complex (r, J, L // 2 + 1).
+    """Return the Fourier transforms of dense `X` (r, d) times several sign patterns: complex (r, J, L // 2 + 1).
 
-    `signs` is int8 (J, L): pattern j transforms x times ``signs[j, :d]``, padded with zeros to L.
+    `signs` is int8 (J, L). Transform j is that of ``X * signs[j, :d]``, padded with zeros to length L.
     """
-    # An overflow is found in the features, and reported there.
+    # No warning here: the caller tests the features for overflow and reports it.
     with np.errstate(over="ignore", invalid="ignore"):
         return ops.rfft(ops.pad_signed(X, signs))
 
@@ -23,11 +23,11 @@ def signed_transforms(ops: Ops, X: Array, signs: Array) -> Array:
 def fourier_chain(
     ops: Ops, transformed: Array, rows: Array, orientations: Array, scale: float, out: Array, first: int
 ) -> None:
-    """Write products of entries of the first j transforms of each row, as real numbers.
+    """Write the real and imaginary parts of products of entries of the first j transforms of each row.
 
-    ``scale * prod_l transformed[:, l, rows[l]]`` (r, k) for `transformed` complex (r, J, p), `rows` intp and
-    `orientations` int8 (j, k), which is -1 where the entry is conjugated first: the real parts to columns `first` to
-    ``first + k``, the imaginary parts to the next k.
+    The products are ``scale * prod_l transformed[:, l, rows[l]]`` (r, k) for complex `transformed` (r, J, p), `rows`
+    intp (j, k) and `orientations` int8 (j, k). Entries with orientation -1 are conjugated first. The real parts are
+    written to the k columns of `out` from `first` on, the imaginary parts to the next k columns.
     """
     product: Array = scale
     for factor in range(rows.shape[0]):
@@ -41,7 +41,7 @@ def fourier_chain(
 def _(ops: Ops, transformed: Array, rows: Array, orientations: Array, scale: float, out: Array, first: int) -> None:
     from phimap.ops.compiled import fourier_chain
 
-    # The compiled loop reads and writes where it is told to; a damaged model file may name any place.
+    # The compiled loop does not check bounds; a damaged model file may contain any index.
     inside = rows.min(initial=0) >= 0 and rows.max(initial=0) < transformed.shape[2]
     if not inside or rows.shape[0] > transformed.shape[1] or rows.shape != orientations.shape:
         raise ValueError("`rows` must hold frequencies of the transforms. Fit the map again.")

@@ -1,4 +1,4 @@
-"""Sampled products of Fourier transforms of two sets of rows: the steps of a sketch of tensor products."""
+"""Products of sampled Fourier coefficients of two sets of rows: the steps of a sketch of tensor products."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from phimap.ops.base import Array, Ops
 from phimap.ops.primitive import primitive
 from phimap.ops.primitives.gather_product import check_columns
 
-# The factors are A, columns_a and orientations_a, then B, columns_b and orientations_b, then the scale.
+# In order: A, columns_a, orientations_a, B, columns_b, orientations_b, scale.
 Samples = tuple[Array, Array, Array, Array, Array, Array, float]
 
 
 @primitive
 def product_factor(ops: Ops, X: Array, signs: Array) -> Array:
-    """Fourier transforms of the rows of `X` (r, d), dense or CSR, times ``signs[:d]``, padded to the signs' length.
+    """Return the Fourier transforms of the rows of `X` (r, d), dense or CSR, times ``signs[:d]``, zero-padded to L.
 
-    `signs` is int8 (L,), L a product of 2, 3 and 5. The result is the backend's own, of shape (r, L // 2 + 1): what
-    `fourier_product` and `next_product_factor` multiply.
+    `signs` is int8 (L,), with L a product of powers of 2, 3 and 5. The result of shape (r, L // 2 + 1), whose format
+    depends on the backend, is a factor for `fourier_product` and `next_product_factor`.
     """
     return ops.rfft(ops.pad_signed(X, signs))
 
 
 @primitive
 def fourier_product(ops: Ops, samples: Samples, out: Array, first: int = 0) -> None:
-    """Write products of entries of Fourier transforms from `product_factor`, as real numbers.
+    """Write the real and imaginary parts of products of Fourier coefficients from `product_factor`.
 
-    ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k), where entries of A and B are conjugated first if their
-    orientation, int8 (k,), is -1 and not if it is 1; written to 2 k columns of `out` from `first` on: the real and
-    imaginary part of the first product, then of the second. Of A and B one may have a single row, which serves all.
+    The products are ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k). Entries of A and B are conjugated first if
+    their orientation, int8 (k,), is -1 and not if it is 1. The 2 k columns of `out` from `first` on hold the real and
+    the imaginary part of the first product, then of the second, and so on. A or B may have a single row, which is
+    multiplied with every row of the other factor.
     """
     A, columns_a, orientations_a, B, columns_b, orientations_b, scale = samples
     a = ops.oriented(ops.columns(A, columns_a), orientations_a, scale)
@@ -37,7 +38,7 @@ def fourier_product(ops: Ops, samples: Samples, out: Array, first: int = 0) -> N
 
 @primitive
 def next_product_factor(ops: Ops, samples: Samples, signs: Array) -> Array:
-    """Return the `product_factor` of what `fourier_product` writes, which need not be written."""
+    """Return the `product_factor` of the features that `fourier_product` would write, which need not be formed."""
     A, columns, _, B, *_ = samples
     features = ops.empty((max(A.shape[0], B.shape[0]), 2 * columns.shape[0]))
     fourier_product.generic(ops, samples, features)
@@ -74,7 +75,7 @@ def _(ops: Ops, samples: Samples, signs: Array) -> Array:
 
 
 def _check(samples: Samples) -> None:
-    """Raise where the compiled loop would read out of bounds: it reads where it is told to."""
+    """Raise if the compiled loop, which does not check bounds, would read out of bounds."""
     A, columns_a, orientations_a, B, columns_b, orientations_b, _ = samples
     if not columns_a.shape == columns_b.shape == orientations_a.shape == orientations_b.shape:
         raise ValueError("`columns` and `orientations` must be as many for both factors. Fit the map again.")

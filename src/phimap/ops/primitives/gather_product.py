@@ -1,4 +1,4 @@
-"""Products of chosen columns of two arrays."""
+"""Products of selected columns of two arrays."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from phimap.ops.primitive import primitive
 def gather_product(
     ops: Ops, A: Array, columns_a: Array, B: Array, columns_b: Array, scale: float, out: Array, first: int = 0
 ) -> None:
-    """Write ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k) to columns `first` on of `out`.
+    """Write ``scale * A[:, columns_a] * B[:, columns_b]`` (r, k) to `out` from column `first` on.
 
-    Of `A` and `B` one may have a single row, which serves all; the columns are intp (k,).
+    `A` or `B` may have a single row, which is multiplied with every row of the other array. The columns are intp (k,).
     """
     a, b = ops.columns(A, columns_a) * scale, ops.columns(B, columns_b)
     ops.multiply(a, b, out[:, first : first + columns_a.shape[0]])
 
 
 def check_columns(columns: np.ndarray, width: int) -> None:
-    """Raise unless all are columns of an array of that width."""
+    """Raise unless all `columns` are valid indices for an array of `width` columns."""
     if columns.min(initial=0) < 0 or columns.max(initial=0) >= width:
         raise ValueError(f"`columns` must be below {width}. Fit the map again.")
 
@@ -32,7 +32,7 @@ def _(
 ) -> None:
     from phimap.ops.compiled import countsketch
 
-    # The compiled loop reads and writes where it is told to.
+    # The compiled loop does not check bounds.
     check_columns(columns_a, A.shape[1])
     check_columns(columns_b, B.shape[1])
     if columns_a.shape != columns_b.shape or first + columns_a.shape[0] > out.shape[1]:

@@ -8,10 +8,11 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def hadamard_blocks(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
-    """Apply blocks of signs and Walsh-Hadamard transforms to rows: (r, s).
+    """Apply blocks of random signs and Walsh-Hadamard transforms to the rows of dense `X` (r, d): (r, s).
 
-    `X` (r, d) dense, `signs` int8 (B, t, p), `scale` (s,) with s <= B p. Block b maps x, padded to p, by
-    ``H D_{b,0} ... H D_{b,t-1}`` (H unnormalised, the last factor first); the first s of the B p results are scaled.
+    `signs` is int8 (B, t, p), `scale` is (s,) with s <= B p. Block b multiplies a row, padded with zeros to p, by
+    ``H D_{b,0} ... H D_{b,t-1}`` (H unnormalised, ``D_{b,j} = diag(signs[b, j])``, the last factor applied first).
+    The first s of the B p results, times `scale`, are returned.
     """
     n_blocks, n_factors, width = signs.shape
     rows = X.shape[0]
@@ -27,7 +28,7 @@ def hadamard_blocks(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
 def _(ops: Ops, X: Array, signs: Array, scale: Array) -> Array:
     from phimap.ops.compiled import hadamard
 
-    # The compiled loop reads and writes where it is told to.
+    # The compiled loop does not check bounds.
     n_blocks, _, width = signs.shape
     if X.shape[1] > width or width & (width - 1) or scale.shape[0] > n_blocks * width:
         raise ValueError("`signs` must be of blocks that hold a row and all results. Fit the map again.")

@@ -12,5 +12,8 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def kernel_matrix(ops: Ops, kernel: Callable[..., np.ndarray], X: Array, landmarks: Array) -> Array:
-    """Exact kernel values (r, l) between the rows of `X`, dense or CSR, and `landmarks` (l, d), by host code."""
+    """Return exact kernel values (r, l) between the rows of `X`, dense or CSR, and `landmarks` (l, d).
+
+    `kernel` runs on the host.
+    """
     return ops.constant(kernel(ops.to_host(X), ops.to_host(landmarks)))

@@ -1,4 +1,4 @@
-"""The convolutional neural tangent kernel of pairs of images, by displacement."""
+"""The convolutional neural tangent kernel of pairs of images, summed displacement by displacement."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def pixel_pairs(
     fold: float,
     pairs: np.ndarray,
 ) -> np.ndarray:
-    """Sums over pixel pairs of the convolutional tangent kernel, float64 (r,) on the host.
+    """Return the convolutional tangent kernel summed over pixel pairs, for r pairs of images: float64 (r,) on the host.
 
-    `X` (n, c, h, w) and `Y` (m, c, h, w) are images, `pairs` intp (r, 2) names one of each. `inverse_x` (n, L, h, w)
-    and `inverse_y` hold the reciprocal roots of N_1, ..., N_L, 0 where N is 0. Only pairs of equal pixels count where
-    `flat`. The units are the root of ``1 - fold`` times t and that of `fold` times ``|t|``: 0.5 is the ReLU.
+    `X` (n, c, h, w) and `Y` (m, c, h, w) are images; row k of `pairs`, intp (r, 2), selects one image of each.
+    `inverse_x` (n, L, h, w) and `inverse_y` (m, L, h, w) hold ``1 / sqrt(N_l)`` for l = 1, ..., L, and 0 where N_l is
+    0; N_l and P_L are defined in `phimap.kernels.CNTK`. If `flat`, only pairs of equal pixels are summed. The
+    activation is ``sqrt(1 - fold) t + sqrt(fold) |t|``; `fold` = 0.5 is the ReLU.
     """
     height, width = X.shape[2:]
     reach_y, reach_x = (0, 0) if flat else (height - 1, width - 1)
@@ -65,14 +66,14 @@ def _(
 
 
 def _overlap(size: int, shift: int) -> slice:
-    """Where on an axis pixels p have p + shift inside too."""
+    """Return the slice of pixels p along an axis for which p + shift is also inside the image."""
     return slice(max(0, -shift), size - max(0, shift))
 
 
 def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int, fold: float) -> Array:
-    """P_L on planes: relu (r, h, w) holds G_0, inverse (r, L, h, w)."""
+    """Return planes P_L (r, h, w), whose sum is the kernel, from `relu` = G_0 (r, h, w) and `inverse` (r, L, h, w)."""
     factor = 1.0 / (math.pi * filter_size**2)
-    # Cosines of equal patches differ from 1 by the rounding of their sums.
+    # Rounding of their sums moves the cosines of equal patches away from 1 by at most this.
     parallel = 64 * float(np.finfo(ops.dtype).eps)
     depth, linear = inverse.shape[1], math.pi * (1 - 2 * fold)
     roots, inside = ops.reciprocal(inverse) * factor, ops.floating(inverse > 0) * factor
@@ -82,7 +83,7 @@ def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int, fold: fl
         size = abs(cosine)
         remainder = 1 - size
         remainder = remainder * (remainder > parallel)
-        # The chord gives the angle, since arccos would lose digits.
+        # The angle is computed from the chord, since arccos loses digits near 1.
         acute = 2 * ops.arcsin((0.5 * remainder) ** 0.5)
         supplement = acute + (cosine > 0) * (math.pi - 2 * acute)
         step = (2 * fold * supplement + linear) * inside[:, layer]
@@ -95,13 +96,13 @@ def _recursion(ops: Ops, relu: Array, inverse: Array, filter_size: int, fold: fl
 
 
 def _box(planes: Array, filter_size: int) -> Array:
-    """Sums over windows of planes (r, h, w)."""
+    """Return the sums over square windows around every pixel of planes (r, h, w)."""
     for axis in (1, 2):
         size = planes.shape[axis]
         sums = 1.0 * planes
         for shift in range(1, min(filter_size // 2, size - 1) + 1):
             ahead, behind = _part(axis, slice(shift, size)), _part(axis, slice(size - shift))
-            # Views are changed in place, since an item of an array that is added to would be written twice.
+            # `sums[behind] += ...` would write the slice twice, by += and by item assignment; a view is written once.
             target = sums[behind]
             target += planes[ahead]
             target = sums[ahead]
@@ -111,5 +112,5 @@ def _box(planes: Array, filter_size: int) -> Array:
 
 
 def _part(axis: int, part: slice) -> tuple[slice, ...]:
-    """The index of a part of the rows or columns, by their axis, of planes (r, h, w)."""
+    """Return the index that selects `part` of `axis` (1 for rows, 2 for columns) of planes (r, h, w)."""
     return (slice(None),) * axis + (part,)

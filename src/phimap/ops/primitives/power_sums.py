@@ -1,4 +1,4 @@
-"""Sums of powers of cosines whose coefficients are products, for planes of pairs of pixels."""
+"""Power series in cosines whose coefficients are products, for planes of pixel pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def power_sums(ops: Ops, left: Array, right: Array, cosine: Array) -> Array:
-    """``sum_k left_k right_k cosine^k`` (r, h, w) of coefficients (r, h, w, K) on both sides, K at least 1."""
+    """Return ``sum_k left_k right_k cosine^k`` (r, h, w) for coefficients `left` and `right` (r, h, w, K), K >= 1."""
     values = left[..., -1] * right[..., -1]
     for k in range(left.shape[-1] - 2, -1, -1):
         values = values * cosine + left[..., k] * right[..., k]

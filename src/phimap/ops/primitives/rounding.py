@@ -1,4 +1,4 @@
-"""Features rounded to codes of a few bits: to the nearest, or by chance, a hash of a row and of a column."""
+"""Rounding of features to codes of a few bits, to the nearest code or stochastically, by hashes of row and column."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.ops.primitive import host_primitive
 
 @host_primitive
 def row_keys(ops: Ops, X: Array) -> np.ndarray:
-    """Hash the content of each row of `X` (r, d), dense, CSR or tensor: uint64 (r,).
+    """Return a hash of the content of each row of `X` (r, d), dense, CSR or tensor: uint64 (r,).
 
-    Equal for equal numbers, whatever the dtype that holds them, the storage or the backend.
+    Equal rows have equal hashes, regardless of dtype, storage format and backend.
     """
     values = np.ascontiguousarray(ops.dense(X), dtype=np.float64)
     hashes = _mixed(_mixed(values.view(np.uint64)) + np.arange(values.shape[1], dtype=np.uint64))
@@ -25,11 +25,12 @@ def row_keys(ops: Ops, X: Array) -> np.ndarray:
 def pack_rounded(
     ops: Ops, Z: Array, keys: np.ndarray, dither: np.ndarray, peak: float, planes: np.ndarray, rows: int = 64
 ) -> None:
-    """Round `Z` (r, m), of entries up to `peak`, to codes by chance and set their bits in `planes` (q, r, w).
+    """Round `Z` (r, m), of entries in [-peak, peak], stochastically to codes; set their bits in `planes` (q, r, w).
 
-    The q-bit code c stands for ``peak * (2 c / (2^q - 1) - 1)``; of the two nearest the upper one is taken with the
-    probability that leaves the mean as it is. Chance is a hash of the row's key in `keys`, uint64 (r,), and of the
-    column's in `dither`, uint64 (m,). An override may take `rows` rows at a time.
+    The q-bit code c represents the value ``peak * (2 c / (2^q - 1) - 1)``. An entry is rounded to one of the two
+    adjacent codes, with probabilities for which the expected value is the entry itself. The random number is a hash of
+    the row's key in `keys`, uint64 (r,), and the column's key in `dither`, uint64 (m,). An override may process `rows`
+    rows at a time.
     """
     last = 2 ** planes.shape[0] - 1
     chance = (_mixed(keys[:, None] ^ dither) >> np.uint64(11)).astype(np.int64) * 2.0**-53
@@ -40,7 +41,7 @@ def pack_rounded(
 def pack_nearest(ops: Ops, Z: Array, peak: float, planes: np.ndarray, rows: int = 64) -> None:
     """Round `Z` (r, m) to the nearest codes and set their bits in `planes` (q, r, w).
 
-    The codes are those of `pack_rounded`; what lies beyond `peak` gets the last of them.
+    The codes are those of `pack_rounded`. Entries outside [-peak, peak] get the first or last code.
     """
     _write_planes(_codes(Z, peak, 2 ** planes.shape[0] - 1, 0.5), planes)
 
@@ -74,7 +75,7 @@ def _(
 ) -> None:
     from phimap.ops.compiled.packed import round_codes
 
-    # The compiled loop reads where it is told to.
+    # The compiled loop does not check bounds.
     if dither.shape != Z.shape[1:] or keys.shape != Z.shape[:1]:
         raise ValueError("`dither` must be that of the features. Fit the map again.")
     last = 2 ** planes.shape[0] - 1
@@ -90,10 +91,10 @@ def _(ops: Ops, Z: Array, peak: float, planes: np.ndarray, rows: int = 64) -> No
 
 
 def _pack_parts(write: Callable[[slice, np.ndarray], None], Z: Array, planes: np.ndarray, rows: int) -> None:
-    """Pack what `write` makes of `rows` rows of `Z` at a time."""
+    """Pack the codes that `write` computes for `rows` rows of `Z` at a time."""
     from phimap.ops.compiled.packed import pack_codes
 
-    # The compiled loop writes where it is told to.
+    # The compiled loop does not check bounds.
     if planes.shape[1:] != (len(Z), -(-Z.shape[1] // 64)):
         raise ValueError("`planes` must be those of the features. Fit the map again.")
     codes = np.empty((min(rows, len(Z)), Z.shape[1]), np.uint8)

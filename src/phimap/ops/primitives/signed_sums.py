@@ -1,4 +1,4 @@
-"""Products with matrices of few ones and minus ones."""
+"""Products with sparse matrices whose non-zero entries are 1 and -1."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def signed_sums(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
-    """Add and subtract columns of `X` (r, d) dense: (r, s).
+    """Return signed sums (r, s) of columns of dense `X` (r, d).
 
-    Result c is the sum of the columns ``indices[bounds[2 c]:bounds[2 c + 1]]`` less that of those from there to
-    ``bounds[2 c + 2]``; `indices` is int32 (nnz,), `bounds` intp (2 s + 1,).
+    Result c is the sum of the columns ``indices[bounds[2 c]:bounds[2 c + 1]]`` minus the sum of the columns
+    ``indices[bounds[2 c + 1]:bounds[2 c + 2]]``. `indices` is int32 (nnz,), `bounds` is intp (2 s + 1,).
     """
     d, s = X.shape[1], bounds.shape[0] // 2
     pieces = np.repeat(np.arange(2 * s), np.diff(ops.to_host(bounds)))
@@ -26,7 +26,7 @@ def signed_sums(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
 def _(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
     from phimap.ops.compiled import signed_sums
 
-    # The compiled loop reads where it is told to; a damaged model file may name any place.
+    # The compiled loop does not check bounds; a damaged model file may contain any index.
     inside = not indices.size or (indices.min() >= 0 and indices.max() < X.shape[1])
     if not inside or bounds[0] != 0 or bounds[-1] != indices.size or (np.diff(bounds) < 0).any():
         raise ValueError("`indices` and `bounds` must hold columns of `X`, piece by piece. Fit the map again.")
@@ -37,7 +37,7 @@ def _(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
 
 @signed_sums.override("torch")
 def _(ops: Ops, X: Array, indices: Array, bounds: Array) -> Array:
-    # Zeros would be most of the work of the generic body's dense product.
+    # The generic body's dense product would mostly multiply zeros.
     import torch
 
     pieces = torch.arange(bounds.shape[0] - 1, device=X.device).repeat_interleave(bounds[1:] - bounds[:-1])

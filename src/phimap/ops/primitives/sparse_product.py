@@ -1,4 +1,4 @@
-"""Products with matrices of a few numbers a row."""
+"""Products with sparse matrices that have a few entries in each row."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def sparse_product(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
-    """Multiply `X` (r, d) dense by the transpose of a matrix of few entries: (r, s).
+    """Multiply dense `X` (r, d) by the transpose of a sparse matrix (s, d): (r, s).
 
-    Row c of the matrix has ``entries[l, c]`` in column ``columns[l, c]``, for all l; places may repeat, and then add
-    up. `columns` is intp (q, s), `entries` (q, s), with q at least 1.
+    Row c of the matrix has entry ``entries[l, c]`` in column ``columns[l, c]``, for all l; entries with the same column
+    add up. `columns` is intp (q, s), `entries` is (q, s), with q at least 1.
     """
     out = ops.columns(X, columns[0]) * entries[0]
     for place in range(1, columns.shape[0]):
@@ -23,10 +23,10 @@ def sparse_product(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
 def _(ops: Ops, X: Array, columns: Array, entries: Array) -> Array:
     from phimap.ops.compiled import sparse_product
 
-    # The compiled loop reads where it is told to; a damaged model file may name any place.
+    # The compiled loop does not check bounds; a damaged model file may contain any index.
     if columns.shape != entries.shape or columns.min() < 0 or columns.max() >= X.shape[1]:
         raise ValueError("`columns` must hold columns of `X`, one for each entry. Fit the map again.")
     out = ops.empty((X.shape[0], columns.shape[1]))
-    # A block of directions is a slice, whose rows the compiled loop would not see to be contiguous.
+    # A block of directions is a non-contiguous slice, for which the compiled loop would be slower.
     sparse_product.sparse_product(X, ops.contiguous(columns), ops.contiguous(entries), out)
     return out

@@ -1,4 +1,4 @@
-"""Projections turned into signs and zeros by thresholds, written dense or packed."""
+"""Projections mapped to signs and zeros by thresholds, written dense or as packed bits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from phimap.ops.primitive import host_primitive, primitive
 def write_ternary(
     ops: Ops, projected: Array, lower: Array | None, upper: Array, closed: bool, scale: float, out: Array, first: int
 ) -> None:
-    """Write `scale` where `projected` (r, k) is above `upper` (k,), ``-scale`` where below `lower`, else 0.
+    """Write `scale` where `projected` (r, k) is above `upper` (k,), ``-scale`` where it is below `lower` (k,), else 0.
 
-    Into columns `first` on of `out`. Without `lower` nothing is below; `closed` counts a value equal to it as below.
+    The result is written to `out` from column `first` on. If `lower` is None, no value is below. If `closed`, a value
+    equal to `lower` counts as below.
     """
     columns = out[:, first : first + projected.shape[1]]
     columns[...] = projected > upper
@@ -27,11 +28,11 @@ def write_ternary(
 def pack_ternary(
     ops: Ops, projected: Array, lower: Array, upper: Array, closed: bool, planes: np.ndarray, first: int
 ) -> None:
-    """Set the bits of columns `first` on of `planes`, uint64 (q, r, w), which are zero there.
+    """Set bits of `planes`, uint64 (q, r, w), for the columns from `first` on, whose bits must be zero on entry.
 
-    In the first plane where `projected` (r, k) is above `upper` (k,) or below `lower` (k,), in the second where below.
-    `closed` counts a value equal to `lower` as below. With one plane `lower` is not looked at, and bits are set above
-    `upper`.
+    With two planes, a bit of the first is set where `projected` (r, k) is above `upper` (k,) or below `lower` (k,), a
+    bit of the second where it is below `lower`. If `closed`, a value equal to `lower` counts as below. With one plane,
+    bits are set above `upper`, and `lower` is ignored.
     """
     above, below = projected > upper, projected <= lower if closed else projected < lower
     for plane, bits in zip(planes, (above | below if len(planes) == 2 else above, below), strict=False):

@@ -1,4 +1,4 @@
-"""Products with matrices of ones, minus ones and zeros."""
+"""Products with matrices whose entries are 1, -1 and 0."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from phimap.ops.primitive import primitive
 
 @primitive
 def ternary_product(ops: Ops, X: Array, codes: Array) -> Array:
-    """Multiply `X` (r, d) dense with the transpose of a matrix of ones, minus ones and zeros: (r, s).
+    """Multiply dense `X` (r, d) by the transpose of a matrix with entries 1, -1 and 0: (r, s).
 
-    Entry ``[c, p]`` of `codes`, uint8 (s, 2 k), has the entries of row c from column 4 p on as digits of base 3, the
-    lowest first: 1 is 1, 2 is -1. Columns from d on are 0.
+    Entry ``[c, p]`` of `codes`, uint8 (s, 2 k), encodes columns 4 p to 4 p + 3 of row c as base-3 digits, the lowest
+    digit first: digit 1 means 1, digit 2 means -1. Columns from d on are 0.
     """
     digits = codes[:, :, None] // ops.constant(np.array(TERNARY_PLACES, np.uint8)) % 3
     matrix = ops.floating(digits == 1) - ops.floating(digits == 2)
@@ -24,7 +24,7 @@ def ternary_product(ops: Ops, X: Array, codes: Array) -> Array:
 def _(ops: Ops, X: Array, codes: Array) -> Array:
     from phimap.ops.compiled.signed_sums import CODED, N_CODES, ternary_products
 
-    # The compiled loop reads where it is told to; a damaged model file may name any place.
+    # The compiled loop does not check bounds; a damaged model file may contain any index.
     if codes.shape[1] % 2 or X.shape[1] > CODED * codes.shape[1] or (codes.size and codes.max() >= N_CODES):
         raise ValueError(f"`codes` must be below {N_CODES}, two for every eight columns of `X`. Fit the map again.")
     out = ops.empty((X.shape[0], codes.shape[0]))

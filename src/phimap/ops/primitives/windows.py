@@ -1,4 +1,4 @@
-"""Windows of pixels of images."""
+"""Concatenated features of the pixels in windows of images."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ def windows(
     signs: Array,
     folded: int,
 ) -> Array:
-    """Direct sums of features over q x q windows, with zeros outside: (r, q^2 exact + folded).
+    """Return the features of the pixels in q x q windows, partly concatenated and partly folded.
 
-    `F` (n h w, d) holds the features of the pixels of n images of `shape` (h, w), `part` names r pixels. The first
-    `exact` features of a window's pixels stand side by side; feature j of the rest of the s-th pixel is added to
-    column ``j mod folded`` behind them, times ``signs[s, j]``, (q^2, d - exact).
+    `F` (n h w, d) holds the features of the pixels of n images of `shape` (h, w); `part` selects r pixels, the centres
+    of the windows. Pixels outside the image have zero features. Of the result (r, q^2 exact + folded), the first
+    q^2 exact columns are the first `exact` features of every pixel of the window, concatenated. The remaining features
+    are folded: feature j of the s-th pixel, times ``signs[s, j]``, is added to column ``j mod folded`` of the last
+    `folded` columns. `signs` is (q^2, d - exact).
     """
     height, width = shape
     pixels = ops.arange(F.shape[0])[part]
@@ -37,7 +39,7 @@ def windows(
         turned = source[:, exact:] * signs[shift]
         for block in range(0, n_rest, max(folded, 1)):
             piece = turned[:, block : block + folded]
-            # A view is changed in place, since an item of an array that is added to would be written twice.
+            # `rest[...] += piece` would write the slice twice, by += and by item assignment; a view is written once.
             target = rest[:, : piece.shape[1]]
             target += piece
     return out
@@ -56,7 +58,7 @@ def _(
 ) -> Array:
     from phimap.ops.compiled import windows
 
-    # The compiled loop reads where it is told to; a damaged model file may name any place.
+    # The compiled loop does not check bounds; a damaged model file may contain any index.
     n_rest = F.shape[1] - exact
     if exact < 0 or signs.shape != (filter_size**2, n_rest) or (n_rest and folded < 1):
         raise ValueError("`signs` must have one entry for each folded feature and pixel of a window. Fit again.")
