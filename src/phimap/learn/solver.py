@@ -263,6 +263,26 @@ class Solved(NamedTuple):
     sums: Any = None
 
 
+class PassesSolver(ABC):
+    """A member of the registry that solves in passes over the rows, and keeps no sums."""
+
+    #: Whether encoded targets are signs; else they are numbers.
+    takes_signs: bool
+
+    @abstractmethod
+    def memory(self, n: int | None, m: int, t: int) -> int:
+        """Bytes held at the least, a block of features not counted; `n` is None where it is not known."""
+
+    @abstractmethod
+    def solve(self, problem: Problem) -> LinearSolution:
+        """Solve a problem."""
+
+    def __call__(self, problem: Problem) -> Solved:
+        """Solve a problem, as a stage of its own."""
+        with problem.stage("passes over the features"):
+            return Solved(self.solve(problem))
+
+
 def least(alphas: np.ndarray, scores: np.ndarray) -> float:
     """The alpha at the least score, between those tried: on the cubic spline of all scores over log alpha."""
     best = int(np.argmin(scores))

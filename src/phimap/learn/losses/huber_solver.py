@@ -16,7 +16,7 @@ from phimap.learn.losses.path import Model
 from phimap.learn.losses.preparation import LossPreparation, least_memory
 from phimap.learn.losses.quasi_newton import TOLERANCE
 from phimap.learn.rows.accumulator import AnyAccumulator, WrappedAccumulator, accumulate
-from phimap.learn.solver import HeldOutScores, LinearSolution, PassSums, Problem, Stream, Sums
+from phimap.learn.solver import HeldOutScores, LinearSolution, PassesSolver, PassSums, Problem, Stream, Sums
 from phimap.learn.targets.robust_targets import RobustTargets
 from phimap.ops import single_threaded_blas
 
@@ -84,7 +84,7 @@ class _AccumulatorInUnits(WrappedAccumulator[Any]):
         super().update(rows, self._units.apply(targets), weights)
 
 
-class HuberSolver:
+class HuberSolver(PassesSolver):
     r"""The member of the registry for Huber's loss.
 
     Minimises :math:`\sum_i w_i \sigma^2 \ell(e_i / \sigma) + \tfrac{\alpha}{2} |W|^2` with e the errors, l half the
@@ -107,7 +107,7 @@ class HuberSolver:
         """Bytes held at the least, a block of features not counted."""
         return least_memory(m, t)
 
-    def __call__(self, problem: Problem) -> LinearSolution:
+    def solve(self, problem: Problem) -> LinearSolution:
         """Solve a problem whose targets are numbers."""
         prepared = LossPreparation.of(problem)
         units = _first_units(prepared)

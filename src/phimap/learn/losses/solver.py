@@ -12,7 +12,7 @@ from phimap.learn.losses.base import Loss
 from phimap.learn.losses.path import Model, Path
 from phimap.learn.losses.preparation import LossPreparation, least_memory
 from phimap.learn.losses.quasi_newton import TOLERANCE
-from phimap.learn.solver import LinearSolution, Problem
+from phimap.learn.solver import LinearSolution, PassesSolver, Problem
 
 # Where alpha is chosen, this tolerance moves the loss on new rows by a percent at most, and mostly down: on digits,
 # satimage, magic04 and letter it is 0.3 % less in the mean than at a fourth of it, which takes two to four times the
@@ -20,7 +20,7 @@ from phimap.learn.solver import LinearSolution, Problem
 _CHOSEN_TOLERANCE = 4e-2
 
 
-class LossSolver:
+class LossSolver(PassesSolver):
     """The member of the registry for a loss of signs.
 
     Parameters
@@ -37,7 +37,7 @@ class LossSolver:
         """Bytes held at the least, a block of features not counted."""
         return least_memory(m, t)
 
-    def __call__(self, problem: Problem) -> LinearSolution:
+    def solve(self, problem: Problem) -> LinearSolution:
         """Solve a problem whose targets are signs."""
         prepared = LossPreparation.of(problem)
         choice = self._choice(prepared)

@@ -23,7 +23,17 @@ from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.rows.validation import n_extreme, n_held_out
-from phimap.learn.solver import HeldOutScores, LinearSolution, Passes, Problem, Solver, Summand, Sums, solve
+from phimap.learn.solver import (
+    HeldOutScores,
+    LinearSolution,
+    Passes,
+    PassesSolver,
+    Problem,
+    Solver,
+    Summand,
+    Sums,
+    solve,
+)
 
 _TINY = np.finfo(np.float64).tiny
 # Directions of the sketch to begin with, and at the most: beyond, what is made of the sketch costs more than passes.
@@ -242,7 +252,7 @@ class _Chosen(NamedTuple):
     held_out: HeldOutScores | None = None
 
 
-class ConjugateGradientRidge:
+class ConjugateGradientRidge(PassesSolver):
     """The member of the registry: ridge regression that holds no m x m matrix."""
 
     takes_signs = False
@@ -253,7 +263,7 @@ class ConjugateGradientRidge:
         outlying = 8 * m * _OUTLYING_ARRAYS * n_extreme(n)
         return max(outlying + solver, RidgeSolver.memory(min(n, _FEW_ROWS), m))
 
-    def __call__(self, problem: Problem) -> LinearSolution:
+    def solve(self, problem: Problem) -> LinearSolution:
         """Solve a problem."""
         spare = problem.memory - self.memory(problem.n, problem.m, problem.t)
         # Held-out rows are gone through in every pass, twice.
