@@ -241,7 +241,7 @@ def _without(means: list[np.ndarray], values: np.ndarray, n_features: int) -> np
 
 
 def _with_equal_columns(means: list[np.ndarray], count: int, n_features: int) -> np.ndarray:
-    """Mean over the subsets of q = ``len(means)`` of all columns.
+    """Mean over all subsets of q = ``len(means)`` columns.
 
     `means` holds the means over subsets of 1, ..., q among `count` columns; the kernels of the other columns are 1. The
     number of the `count` columns in a random subset has a hypergeometric distribution.

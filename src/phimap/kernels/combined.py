@@ -196,7 +196,7 @@ class Scaled(CombinedKernel):
     ----------
     kernel : Kernel
     factor : float, default=1.0
-        Positive.
+        Positive factor.
 
     Notes
     -----

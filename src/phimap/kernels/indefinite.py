@@ -95,8 +95,8 @@ class Zonal(Kernel):
         for k, (p, root) in enumerate(zip(zonal_polynomials(nodes, n_features, degree), roots, strict=True)):
             b = root * (p @ values)
             seen = abs(b) > noise * root
-            # Stop after three hidden coefficients in a row. One zero does not suffice: an even or odd function has
-            # zeros at every second degree.
+            # Stop after three coefficients in a row below the rounding error. One does not suffice: for an even or odd
+            # function every second coefficient is 0.
             n_hidden = 0 if seen else n_hidden + 1
             if n_hidden > 2:
                 break

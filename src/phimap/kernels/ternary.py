@@ -137,9 +137,9 @@ class TernaryKernel(Kernel):
 
 
 def _standardised_thresholds(lower: float, upper: float, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds (n,) divided by the norms: sigma is positive where a standard Gaussian z exceeds the first one.
+    """Thresholds h and k, both (n,), for which sigma is positive if ``z > h`` and negative if ``-z > k``.
 
-    Sigma is negative where -z exceeds the second. For a zero row each is plus or minus infinity.
+    z is standard Gaussian; h and k are ``upper`` and ``-lower`` divided by the norms. For a zero row they are infinite.
     """
     always = (upper < 0, lower >= 0 if lower == upper else lower > 0)
     above, below = (

@@ -124,7 +124,7 @@ class WideLayer(ABC):
 
     @property
     def norm_power(self) -> int | None:
-        """The power of the norms with which the dual tends to 0 at zero norm; None for piecewise constant units."""
+        """1 if the dual vanishes in proportion to the norms, 0 if it does not vanish; None for step and sign."""
         if not self.has_slope:
             return None
         return int(float(self.energy(np.zeros(1))[0]) == 0.0)
@@ -223,7 +223,7 @@ class ClosedLayer(WideLayer):
         return self.dual(x, y, angle)
 
     def slopes(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-        assert self.slope_dual is not None  # see has_slope
+        assert self.slope_dual is not None  # callers check `has_slope`
         return self.slope_dual(x, y, angle)
 
 

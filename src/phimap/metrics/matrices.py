@@ -64,7 +64,7 @@ def exact_matrix(kernel: Kernel, X: Any) -> np.ndarray:
 
 
 def given_matrix(kernel: Kernel | Any, X: Any, n_subset: int | None, random_state: RandomState) -> np.ndarray:
-    """K (n, n): `kernel` itself, checked, if it is a matrix; else the kernel matrix of `X`, or of a subset of its rows."""
+    """K (n, n): `kernel` itself, checked, if it is a matrix; else the kernel matrix of a subset of the rows of `X`."""
     if isinstance(kernel, Kernel):
         if X is None:
             raise TypeError("`X` must be given with a kernel, got None. Pass the rows, or the kernel matrix itself.")

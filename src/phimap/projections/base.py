@@ -88,7 +88,7 @@ def input_scale(law: SpectralLaw) -> np.ndarray:
 
 
 class Projection(BaseEstimator, ABC):
-    """A way to draw directions from a kernel's spectral law."""
+    """A method of drawing directions from a spectral law."""
 
     #: Name of the projection, for the parameter ``projection``.
     name: ClassVar[str]

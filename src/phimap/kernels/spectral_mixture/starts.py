@@ -48,7 +48,7 @@ class Spectrum:
         """The `Spectrum` of rows (n, d); the resolution of a constant column is 0."""
         n, d = X.shape
         deviations = X.std(axis=0)
-        # A column that is constant up to rounding has no finite resolution.
+        # A column that is constant up to rounding gets an infinite extent, and so the resolution 0.
         extents = _EXTENT * np.where(deviations > 1e-12 * np.abs(X).max(axis=0, initial=0.0), deviations, np.inf)
         resolution = 2 * np.pi / extents
         gaps = [np.diff(np.unique(column)).astype(np.float64) for column in X.T]
