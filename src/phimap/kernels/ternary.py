@@ -44,7 +44,7 @@ class TernaryKernel(Kernel):
 
     **Cost.** One matrix product, and eight evaluations of T per entry and function.
 
-    **Differs from the source in** nothing; the source gives the expectation, not its value.
+    **Differs from the source in** nothing; the source gives the expectation without a closed form.
 
     References
     ----------

@@ -72,8 +72,8 @@ class Fastfood(Projection):
     direction is uniform and independent of its norm ``|g|``. With a radius from the law in p dimensions, the d
     coordinates that are not padding follow the law in d dimensions exactly, for every rotation-invariant law.
     Rows of one block are uncorrelated but not independent. For the Gaussian kernel at a distance of tau length scales,
-    the variance is about ``1 + tau^4 exp(-tau^2) / (1 - exp(-tau^2))^2`` times the variance of independent draws: twice
-    as large for close rows. The derivation is the same as for `Circulant`.
+    the variance is about ``1 + tau^4 exp(-tau^2) / (1 - exp(-tau^2))^2`` times the variance of independent draws: up to
+    twice as large, for close rows. The derivation is the same as for `Circulant`.
 
     **Cost.** O(s log p) flops per row (two transforms per p directions) and 25 bytes stored per direction; no matrix is
     stored.

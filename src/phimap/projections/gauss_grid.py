@@ -11,7 +11,7 @@ from phimap.kernels.spectral import SpectralLaw
 from phimap.projections.base import Projection, ProjectionRecord, input_scale
 from phimap.projections.quadrature import WeightedRecord
 
-# Maximum number of points: a map with more features would not be cheaper than the exact kernel.
+# Maximum number of points: with more features than this, the exact kernel is cheaper for all but the largest data.
 _MOST_POINTS = 2**22
 
 

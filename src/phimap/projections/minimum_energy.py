@@ -50,7 +50,7 @@ class MinimumEnergy(SpreadProjection):
     start rotates all steps. Each radius follows the law. The error is the smallest of all projections if s is several
     times d. For small d it is a few times smaller than for `Orthogonal`.
 
-    **Cost.** The minimisation in `fit`. O(s d) numbers are stored and O(s d) flops per row, as for independent draws.
+    **Cost.** The minimisation in `fit`; O(s d) numbers stored and O(s d) flops per row, as for independent draws.
 
     **Differs from the source in** the expectation over Gaussian differences in place of a box; in the radii, which
     follow the law; in the random start, without which the points are biased; and in blocks of at most 512 points.

@@ -40,8 +40,8 @@ class PModel(Projection):
     **Error.** Unbiased: no direction uses an entry of g twice, so each direction follows the law. For the Gaussian law,
     directions that share entries are uncorrelated but not independent. The variance is the same as for `Circulant`.
 
-    **Cost.** O(s log d) flops per row, by Fourier transforms of overlapping pieces of g. O(s + d) numbers are stored
-    and no matrix.
+    **Cost.** O(s log d) flops per row, by Fourier transforms of overlapping pieces of g; O(s + d) numbers and no matrix
+    stored.
 
     **Differs from the source in** random signs of the columns in place of a Hadamard transform between two diagonal
     sign matrices, and in laws other than the Gaussian. For a rotation-invariant law, directions from a Gaussian g are

@@ -86,8 +86,8 @@ class GaussQuadrature(Projection):
     -----
     **Error.** Biased: only the first five moments of an entry agree with the Gaussian. The expectation of the estimate
     is ``prod_j (2 + cos(sqrt(3) delta_j)) / 3`` at scaled differences delta. At short distances it differs from the
-    Gaussian kernel by ``sum_j delta_j^6 / 240``; if one ``|delta_j|`` exceeds 2 the difference is large. The variance
-    is the same as for independent draws.
+    Gaussian kernel by about ``sum_j delta_j^6 / 240``; if one ``|delta_j|`` exceeds 2 the difference is large. The
+    variance is the same as for independent draws.
 
     **Cost.** O(s d) numbers stored and O(s d) flops per row.
 

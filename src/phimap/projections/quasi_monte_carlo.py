@@ -45,7 +45,7 @@ class QuasiMonteCarlo(SpreadProjection):
     **Error.** Unbiased, because scrambling or shifting makes each point uniform. O(log(s)^d / s) for smooth integrands,
     against 1 / sqrt(s) for independent draws. The gain is large for small d or for data of low effective dimension;
     with Sobol points it is largest if s is a power of two. The variance of scrambled Sobol points never exceeds the
-    variance of independent draws by much. A lattice minimises the worst-case error, averaged over shifts, for
+    variance of independent draws by much. A lattice is chosen for a small worst-case error, averaged over shifts, for
     integrands with mixed first derivatives and equal coordinate weights; see `phimap.projections.lattice` for the
     formula. The number N of lattice points must be prime. For other s, N is the next prime and random points are
     omitted, which adds ``1 - s / N`` times the variance of independent draws.
@@ -202,7 +202,7 @@ def _scrambled(n_coordinates: int, size: int, sequence: str, rng: np.random.Gene
 def _leaped_halton(n_coordinates: int, size: int) -> np.ndarray:
     """Points 0, L, 2 L, ... (size, n_coordinates) of the Halton sequence, in [0, 1).
 
-    Not from SciPy, which would compute all points in between.
+    SciPy's generator is not used, because it would compute all points in between.
     """
     bases = list(islice((n for n in count(2) if is_prime(n)), n_coordinates))
     leap = next(n for n in count(_LEAST_LEAP) if is_prime(n) and n > bases[-1])

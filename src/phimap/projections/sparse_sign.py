@@ -158,15 +158,15 @@ class SparseSign(Projection):
 
     Notes
     -----
-    **Error.** Biased: only the mean and variance of the entries agree with a Gaussian. The mean of ``cos(<w, x - y>)``
-    is the product of ``eps + (1 - eps) cos(t (1 - eps)^(-1/2))`` over the coordinates t of (x - y) / length_scale. It
-    equals the Gaussian kernel to third order in t; the relative difference is about
+    **Error.** Biased: the entries have the mean and variance of a Gaussian but are not Gaussian. The mean of
+    ``cos(<w, x - y>)`` is the product of ``eps + (1 - eps) cos(t (1 - eps)^(-1/2))`` over the coordinates t of
+    (x - y) / length_scale. It equals the Gaussian kernel to third order in t; the relative difference is about
     ``(1 / (1 - eps) - 3) sum t^4 / 24``. The bias is small if many coordinates contribute to the distance and large if
     few do. A sparsity of 0.9 needs about a hundred columns or more.
 
     **Cost.** For sparsities from 0.8 on: ``(1 - eps) s d`` additions per row, and 4 bytes stored per non-zero entry.
-    For lower sparsities: ``s d / 4`` additions of sums of four columns, and ``s d / 4`` bytes. From about a hundred
-    columns on, both are faster than a product with a dense matrix.
+    For lower sparsities: ``s d / 4`` additions, each of a precomputed sum of four columns, and ``s d / 4`` bytes. From
+    about a hundred columns on, both are faster than a product with a dense matrix.
 
     **Differs from the source in** laws other than the Gaussian.
 

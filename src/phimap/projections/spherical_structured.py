@@ -106,8 +106,8 @@ class SphericalStructured(Projection):
 
     A block uses m distinct frequencies k_1, ..., k_m of the n-point Fourier matrix, with m = d / 2 rounded up. Column j
     of these rows is the complex vector with entries ``exp(2 pi i k_l j / n) / sqrt(m)``. This vector and i times this
-    vector give two real unit vectors in dimension 2 m. The frequencies minimise the discrete Riesz 0-energy, the sum of
-    ``-log`` of all distances between the points and their opposites, by coordinate descent. A random rotation makes
+    vector give two real unit vectors in dimension 2 m. Coordinate descent over the frequencies reduces the discrete
+    Riesz 0-energy, the sum of ``-log`` of all distances between the points and their opposites. A random rotation makes
     each direction uniform. Radii are quantiles of the law at stratified points, in random order. For activations, which
     are not even functions, the energy omits the opposites, and the frequency 0 is excluded, so that the points of a
     block sum to zero.
@@ -117,8 +117,8 @@ class SphericalStructured(Projection):
     **Error.** Each radius follows the law. Up to d = 128 each direction is uniform on the sphere, so estimates are
     unbiased. For larger d the rotations are products of random phases and Fourier transforms, which leave a bias far
     below the error. For d = 2 m, up to d directions are orthogonal to each other. A block has at most 8 d directions:
-    its points lie on a torus, and more points would not cover the rest of the sphere. The rotations of several blocks
-    do.
+    its points lie on a torus, and more points would not cover the rest of the sphere. Several blocks with different
+    rotations cover it.
 
     **Cost.** O(s log d) flops per row, by Fourier transforms, and O(s) memory; up to d = 128 also a product with a
     stored rotation matrix of size d^2. Up to d = 48 the s x d matrix is stored, because a product with this matrix is

@@ -68,8 +68,8 @@ class SRHT(Sketch):
     n_components : int, default=1024
         Output width m.
     replace : bool, default=False
-        Whether to sample rows with replacement. Without replacement rows are distinct. If m exceeds the padded input
-        width p, more blocks with independent signs are used.
+        Whether to sample rows with replacement. Without replacement, the rows of a block are distinct, and if m exceeds
+        the padded input width p, several blocks with independent signs are used.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
         Number of threads; None uses the configured number. It does not change the result.
