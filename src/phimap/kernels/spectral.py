@@ -164,12 +164,10 @@ class SpectralLaw(ABC):
     def unit(self, n_features: int) -> SpectralLaw:
         """Give the law of the same family with unit scale in another dimension.
 
-        The law in q < d dimensions is the marginal distribution of q coordinates of the law in d dimensions.
-
         Parameters
         ----------
         n_features : int
-            The other dimension.
+            The other dimension q. For q < d the result is the marginal distribution of q coordinates of u.
 
         Returns
         -------
@@ -197,9 +195,7 @@ class SpectralLaw(ABC):
 
 @dataclass(frozen=True, eq=False)
 class GaussianLaw(SpectralLaw):
-    """Independent Gaussian coordinates, the spectral law of the Gaussian kernel.
-
-    The radius |u| follows the chi distribution with d degrees of freedom.
+    """Independent Gaussian coordinates, the spectral law of the Gaussian kernel; |u| is chi distributed.
 
     Parameters
     ----------
