@@ -1,7 +1,7 @@
-"""Exact kernels: their values, and the facts that an approximation needs.
+"""Exact kernels, and the properties from which feature maps are built.
 
-A kernel gives exact values, the truth for every map. It also states its spectral law, its Taylor coefficients, or its
-function of the cosine. It knows no map. Start with `base.py`.
+A kernel computes exact values, the reference for every feature map. It also provides what a map needs: its spectral
+law, its Taylor coefficients, or its function of the cosine. Kernels do not depend on maps. Start with `base.py`.
 """
 
 from phimap.kernels.activation import ActivationKernel

@@ -1,4 +1,4 @@
-"""Dual kernels of activations: infinitely wide layers of any unit."""
+"""Dual kernels of activations: infinitely wide layers with any activation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phimap.kernels.wide_layers import wide_layer
 
 
 class ActivationKernel(RotationInvariantKernel):
-    r"""The dual kernel of an activation: an infinitely wide layer of such units.
+    r"""The dual kernel of an activation: the kernel of an infinitely wide layer.
 
     .. math:: k(x, y) = \mathbb{E}_{w \sim N(0, I)}\, \sigma(\langle w, x \rangle)\, \sigma(\langle w, y \rangle)
 
@@ -21,23 +21,23 @@ class ActivationKernel(RotationInvariantKernel):
     ----------
     activation : str or callable, default="relu"
         The function sigma: ``"abs"``, ``"cos"``, ``"erf"``, ``"gelu"``, ``"leaky-relu"``, ``"relu"``, ``"sign"``,
-        ``"sin"``, ``"softplus"``, ``"step"``, `LeakyReLU`, or a function of arrays. A callable gets a float64 array and
-        returns one real number for each of its entries. Step and sign are 0 at 0.
+        ``"sin"``, ``"softplus"``, ``"step"``, a `LeakyReLU`, or a function of arrays. A function takes a float64 array
+        and returns one real number per entry. Step and sign are 0 at 0.
 
     Notes
     -----
-    **Error.** All names but softplus have closed forms, in norms and angles: absolute error of a few eps of
-    ``(k(x, x) k(y, y))^(1/2)``. Softplus and callables take 256 terms of the Hermite expansion of ``sigma(|x| z)``
-    and put the energy r(x) beyond them, ``r(x) <= k(x, x)``, into two more: the error is at most ``2 (r(x)
-    r(y))^(1/2) |cos(x, y)|^256``, plus that of a rule whose points are ``0.024 |x|`` apart in the argument of sigma.
+    **Error.** All named activations except softplus have closed forms in norms and angles, with an absolute error of a
+    few eps times ``(k(x, x) k(y, y))^(1/2)``. Softplus and callables use 256 terms of the Hermite expansion of
+    ``sigma(|x| z)``. Two more terms hold the energy r(x) of the remainder, ``r(x) <= k(x, x)``. The error is at most
+    ``2 (r(x) r(y))^(1/2) |cos(x, y)|^256``, plus the error of a quadrature whose points are ``0.024 |x|`` apart in the
+    argument of sigma.
 
-    **Cost.** One matrix product, 2 n m d operations, and some elementary functions an entry for closed forms; for
-    expansions up to 256 multiplications an entry, fewer for smooth activations, and 1,024 evaluations of sigma for
-    each row and tile.
+    **Cost.** One matrix product, 2 n m d operations, and a few elementary functions per entry for closed forms.
+    Expansions take up to 256 multiplications per entry, fewer for smooth activations, and 1,024 evaluations of sigma
+    per row and tile.
 
-    **Differs from the source in** the integral, which is one-dimensional here and gives positive semidefinite
-    matrices; the source takes a two-dimensional one for each pair. The form for GELU comes from integration by
-    parts.
+    **Differs from the source in** the integral: one-dimensional integrals per row, which give positive semidefinite
+    matrices, in place of a two-dimensional integral per pair. The closed form for GELU comes from integration by parts.
 
     References
     ----------
@@ -64,7 +64,7 @@ class ActivationKernel(RotationInvariantKernel):
 
     @property
     def norm_power(self) -> int | None:
-        """1 for activations that are 0 at 0, 0 for others, and None for those that jump."""
+        """1 if the activation is 0 at 0, 0 if it is not, and None for step and sign."""
         return wide_layer(self.activation).norm_power
 
     def _check_parameters(self, n_features: int) -> None:

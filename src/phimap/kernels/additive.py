@@ -1,4 +1,4 @@
-"""The mean of a kernel over all subsets of so many columns."""
+"""The mean of a kernel over all subsets of a given number of columns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from phimap.kernels.spectral import SpectralLaw
 from phimap.kernels.spectral_mixture.kernel import SpectralMixture
 from phimap.kernels.subsets import SubsetLaw, spread_subsets
 
-# Most subsets that are evaluated one by one, where the base is no product: each is a matrix of the base.
+# Maximum number of subsets if the base is not a product over columns: each subset takes one matrix of the base.
 _MOST_SUBSETS = 2000
-# Floats of scratch for the means of all orders, 8 MiB: a whole tile up to order 14, fewer rows of it beyond.
+# Scratch floats for the means of all orders: 8 MiB, enough for a whole tile up to order 14.
 _SCRATCH = 2**20
-# Most subsets on which distances are taken, and groups of rows, each two of which have one of them.
+# Maximum number of subsets on which `distances` is computed, and number of row groups; each pair of groups uses one
+# subset.
 _SUBSETS = 32
 _GROUPS = 16
 
@@ -32,30 +33,31 @@ class Additive(CombinedKernel, StationaryKernel):
 
     .. math:: k(x, y) = \binom{d}{q}^{-1} \sum_{|S| = q} k_S(x_S, y_S)
 
-    Here :math:`q` is `order`, and :math:`k_S` is the base kernel of rows that agree outside of S. Of a base that is a
-    product over columns, as the Gaussian one is, the sum is an elementary symmetric polynomial of the one-dimensional
-    kernels. A function in its space is a sum of functions of q columns each.
+    Here :math:`q` is `order`, and :math:`k_S` is the base kernel on the columns in S alone. If the base is a product
+    over columns, as the Gaussian kernel is, the sum is an elementary symmetric polynomial of the one-dimensional
+    kernels. The functions in the reproducing kernel Hilbert space are sums of functions of q columns each.
 
     Parameters
     ----------
     base : StationaryKernel
-        Its length scale is that of each column, whatever the order. It must not be additive itself, nor a
-        `SpectralMixture`.
+        The base kernel; its length scales do not depend on `order`. It must not be an `Additive` or `SpectralMixture`
+        kernel.
     order : int
-        Number q of columns of a subset, from 1 to the width d of the data; of all columns it is the base itself.
+        Number q of columns in a subset, from 1 to the width d of the data. With q = d the kernel is the base itself.
 
     Notes
     -----
-    **Error.** Where the base is a product: all terms are positive, so that the relative error is about ``4 d q eps``
-    beside that of d one-dimensional kernels. Elsewhere that of the base.
+    **Error.** If the base is a product over columns, all terms are positive, and the relative error is about
+    ``4 d q eps`` plus the errors of d one-dimensional kernels. Otherwise the error is the error of the base.
 
-    **Cost.** Where the base is a product over columns (Gaussian, Laplacian, Cauchy, products of them), and for order 1
-    with any base: d one-dimensional kernels and 4 d q operations a pair of rows. Elsewhere one matrix of the base for
-    each subset, of which there may be 2,000. Gradients, of a Gaussian base alone, take three times as long.
+    **Cost.** If the base is a product over columns (Gaussian, Laplacian, Cauchy and their products), or for order 1
+    with any base: d one-dimensional kernels and 4 d q operations per pair of rows. Otherwise one matrix of the base per
+    subset, with at most 2,000 subsets. Gradients exist for a Gaussian base only and take three times as long.
 
-    **Differs from the source in** the mean in place of the sum, in one order at a time (a sum of `Additive` kernels has
-    several), and in the recurrence over columns. The source takes Newton-Girard's formulae, whose sums of powers change
-    in sign: with 20 columns of far rows they lose 10 digits of 16 at order 18, though hardly any up to order 10.
+    **Differs from the source in** the mean in place of the sum, one order at a time (add `Additive` kernels for several
+    orders), and a recurrence over columns. The source uses the Newton-Girard formulae, whose power sums alternate in
+    sign and cancel: for distant rows with 20 columns they lose 10 of 16 digits at order 18, but hardly any up to order
+    10.
 
     References
     ----------
@@ -79,7 +81,9 @@ class Additive(CombinedKernel, StationaryKernel):
         self.order = order
 
     def spectral_law(self, n_features: int) -> SpectralLaw:
-        """Give the law of w with ``E[cos(<w, x - y>)] = k(x, y)``: a uniform subset of entries has that of the base.
+        """Give the distribution of w for which ``E[cos(<w, x - y>)] = k(x, y)``.
+
+        The entries of w in a random subset follow the spectral law of the base; all other entries are zero.
 
         Parameters
         ----------
@@ -89,7 +93,7 @@ class Additive(CombinedKernel, StationaryKernel):
         Returns
         -------
         SpectralLaw
-            A `SubsetLaw`; of all columns the law of the base.
+            A `SubsetLaw`; if `order` equals d, the law of the base.
         """
         self._check_parameters(check_integer("n_features", n_features, least=1))
         law = self.base.spectral_law(n_features)
@@ -98,7 +102,7 @@ class Additive(CombinedKernel, StationaryKernel):
         return SubsetLaw(n_features, law.scale, replace(law, scale=1.0), int(self.order))
 
     def distances(self, X: Any) -> np.ndarray:
-        """Give distances of the base on subsets of `order` columns, the unit of its length scale.
+        """Give the pairwise distances of the base on subsets of `order` columns, not divided by its length scale.
 
         Parameters
         ----------
@@ -107,7 +111,8 @@ class Additive(CombinedKernel, StationaryKernel):
         Returns
         -------
         ndarray of shape (n, n)
-            Each pair of rows is seen on one of at most 32 subsets, which count all columns about equally often.
+            The distance of each pair of rows is taken on one of at most 32 subsets. The subsets contain all columns
+            about equally often.
         """
         X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
         n, d = X.shape
@@ -126,7 +131,7 @@ class Additive(CombinedKernel, StationaryKernel):
         d = X.shape[1]
         if self.order == d:
             return self.base.gradients(X, Y, weights)
-        # Beyond half of the columns the means without one of them lose digits.
+        # `_without` loses digits if a subset has more than half of the columns.
         if 2 * self.order > d + 1 or not self.base.factorises:
             return None
         result = np.empty((X.shape[0], d, weights.shape[1]))
@@ -141,7 +146,7 @@ class Additive(CombinedKernel, StationaryKernel):
                 if means:
                     slopes *= _without(means, self.base._of_column(x, y, column, d), d)
                 result[rows, column] = slopes @ weights
-        # A column is in q of d subsets.
+        # A column is in a fraction q / d of the subsets.
         return result * (self.order / d)
 
     def _check_parameters(self, n_features: int) -> None:
@@ -172,13 +177,17 @@ class Additive(CombinedKernel, StationaryKernel):
         return values
 
     def _over_columns(self, X: Rows, Y: Rows) -> np.ndarray:
-        """Mean (n, m) over subsets of the products of one-dimensional kernels."""
+        """Mean (n, m), over all subsets, of the product of the one-dimensional kernels of the columns in the subset."""
         means, count = self._means(X, Y, self.order)
         return means[-1] if count == X.shape[1] else _with_equal_columns(means, count, X.shape[1])
 
     def _means(self, X: Rows, Y: Rows, order: int) -> tuple[list[np.ndarray], int]:
-        """Means (n, m) over the subsets of 1 to `order` of the columns that are not zero in both, and their number."""
-        # means[r - 1] is that over all subsets of r of the columns so far; a further column is in r of c of them.
+        """Means (n, m) over the subsets of r columns for r = 1, ..., `order`, and the number of columns used.
+
+        Columns of CSR tiles that are zero in both tiles are not used.
+        """
+        # means[r - 1] is the mean over subsets of r of the first `count` columns. A fraction r / count of these subsets
+        # contains the latest column.
         means = [np.zeros((X.shape[0], Y.shape[0])) for _ in range(order)]
         count = 0
         for column, x, y in paired_columns(X, Y):
@@ -191,7 +200,7 @@ class Additive(CombinedKernel, StationaryKernel):
         return means, count
 
     def _over_subsets(self, X: Rows, Y: Rows) -> np.ndarray:
-        """Mean (n, m) over subsets of the base kernel itself."""
+        """Mean (n, m) of the base kernel over all subsets, evaluated one by one."""
         d = X.shape[1]
         n_subsets = comb(d, self.order)
         if n_subsets > _MOST_SUBSETS:
@@ -210,14 +219,17 @@ class Additive(CombinedKernel, StationaryKernel):
 
 
 def _move(mean: np.ndarray, values: np.ndarray, share: float) -> None:
-    """Take `values`, which are overwritten, into a mean with this share; the mean of ones stays 1 to the bit."""
+    """Set `mean` to ``(1 - share) mean + share values`` and overwrite `values`. A mean of ones stays exactly 1."""
     values -= mean
     values *= share
     mean += values
 
 
 def _without(means: list[np.ndarray], values: np.ndarray, n_features: int) -> np.ndarray:
-    """Mean over the subsets of q of all columns but one, from the `means` of 1 to q of all and the one's `values`."""
+    """Mean over the subsets of q = ``len(means)`` columns that do not contain a given column.
+
+    `means` holds the means over all subsets of 1, ..., q columns, `values` the kernel of the given column.
+    """
     left = np.ones_like(values)
     for r, mean in enumerate(means, 1):
         share = r / n_features
@@ -229,9 +241,10 @@ def _without(means: list[np.ndarray], values: np.ndarray, n_features: int) -> np
 
 
 def _with_equal_columns(means: list[np.ndarray], count: int, n_features: int) -> np.ndarray:
-    """Mean over the subsets of q of all columns, where `count` have the `means` of 1 to q and the others kernels 1.
+    """Mean over all subsets of q = ``len(means)`` columns.
 
-    Of a random subset r columns are among the `count` with hypergeometric probability.
+    `means` holds the means over subsets of 1, ..., q among `count` columns; the kernels of the other columns are 1. The
+    number of the `count` columns in a random subset has a hypergeometric distribution.
     """
     order = len(means)
     values = np.ones_like(means[0])

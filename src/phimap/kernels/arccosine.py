@@ -25,14 +25,14 @@ def kappa0(cosine: Any) -> Any:
     Returns
     -------
     float or ndarray
-        In [0, 1], of the shape of `cosine`; float32 for float32, else float64.
+        Values in [0, 1] with the shape of `cosine`; float32 for float32 input, else float64.
 
     Notes
     -----
     **Error.** Ill-conditioned at +-1: an error eps in the cosine becomes ``sqrt(2 eps) / pi``. The kernels
-    avoid it by working with angles.
+    avoid this by working with angles.
 
-    **Cost.** One arc cosine an entry.
+    **Cost.** One arc cosine per entry.
 
     **Differs from the source.** Nothing.
 
@@ -62,15 +62,15 @@ def kappa1(cosine: Any) -> Any:
     Returns
     -------
     float or ndarray
-        In [0, 1], of the shape of `cosine`; float32 for float32, else float64.
+        Values in [0, 1] with the shape of `cosine`; float32 for float32 input, else float64.
 
     Notes
     -----
     **Error.** A few eps.
 
-    **Cost.** An arc cosine, a sine and a cosine an entry.
+    **Cost.** An arc cosine, a sine and a cosine per entry.
 
-    **Differs from the source.** Divided so that ``kappa1(1) = 1``.
+    **Differs from the source.** Scaled so that ``kappa1(1) = 1``.
 
     References
     ----------
@@ -98,13 +98,13 @@ def kappa2(cosine: Any) -> Any:
     Returns
     -------
     float or ndarray
-        In [0, 3], of the shape of `cosine`; float32 for float32, else float64.
+        Values in [0, 3] with the shape of `cosine`; float32 for float32 input, else float64.
 
     Notes
     -----
     **Error.** A few eps.
 
-    **Cost.** An arc cosine, a sine and a cosine an entry.
+    **Cost.** An arc cosine, a sine and a cosine per entry.
 
     **Differs from the source.** Nothing: ``kappa2(1) = 3``, the fourth moment of a Gaussian.
 
@@ -122,29 +122,29 @@ def kappa2(cosine: Any) -> Any:
 
 
 def step_dual(angle: np.ndarray) -> np.ndarray:
-    """kappa0 of the cosine of angles in [0, pi]."""
+    """``kappa0(cos(angle))`` for angles in [0, pi]."""
     return (np.pi - angle) / np.pi
 
 
 def relu_dual(angle: np.ndarray) -> np.ndarray:
-    """kappa1 of the cosine of angles in [0, pi]."""
-    # In the supplement of the angle the value at pi is exactly 0.
+    """``kappa1(cos(angle))`` for angles in [0, pi]."""
+    # Written in terms of pi - angle, the value at pi is exactly 0.
     supplement = np.pi - angle
     return np.maximum(np.sin(supplement) - supplement * np.cos(supplement), 0.0) / np.pi
 
 
 def squared_relu_dual(angle: np.ndarray) -> np.ndarray:
-    """kappa2 of the cosine of angles in [0, pi]."""
+    """``kappa2(cos(angle))`` for angles in [0, pi]."""
     supplement = np.pi - angle
     sine, cosine = np.sin(supplement), np.cos(supplement)
     return np.maximum(supplement * (1.0 + 2.0 * cosine * cosine) - 3.0 * sine * cosine, 0.0) / np.pi
 
 
 def next_angle(order: int, angle: np.ndarray) -> np.ndarray:
-    """Angle between the features of order 0 or 2 of two rows at `angle`: arccos of ``kappa(a) / kappa(1)``.
+    """Angle behind a layer of order 0 or 2 for two rows at `angle`: ``arccos(kappa(cos(angle)) / kappa(1))``.
 
-    It comes from the complement ``1 - kappa(a) / kappa(1)``, which is formed without the 1: from kappa itself, small
-    angles would lose half of their digits in every layer.
+    It is computed from ``1 - kappa(cos(angle)) / kappa(1)``, which has a closed form without cancellation. The arc
+    cosine itself would lose half of the digits of small angles in every layer.
     """
     if order == 0:
         complement = angle / np.pi
@@ -156,7 +156,7 @@ def next_angle(order: int, angle: np.ndarray) -> np.ndarray:
 
 
 class ArcCosine(HomogeneousKernel):
-    r"""The arc-cosine kernel: an infinitely wide layer of step, ReLU or squared ReLU units, or several.
+    r"""The arc-cosine kernel: one or more infinitely wide layers of step, ReLU or squared ReLU units.
 
     .. math:: k_0 = \langle x, y \rangle, \qquad
               k_l(x, y) = \bigl(k_{l-1}(x, x)\, k_{l-1}(y, y)\bigr)^{n/2}
@@ -171,14 +171,13 @@ class ArcCosine(HomogeneousKernel):
 
     Notes
     -----
-    **Error.** A few eps of ``kappa(1)``, layer by layer, for orders 1 and 2. Each layer of order 0 takes a
-    square root of small angles, so that for depth > 1 it magnifies the rounding of nearly parallel rows.
+    **Error.** A few eps times ``kappa(1)`` per layer for orders 1 and 2. Each layer of order 0 takes a
+    square root of small angles, so for depth > 1 it magnifies the rounding errors of nearly parallel rows.
 
-    **Cost.** One matrix product, 2 n m d operations, and about three elementary functions an entry and layer.
+    **Cost.** One matrix product, 2 n m d operations, and about three elementary functions per entry and layer.
 
-    **Differs from the source.** A zero row has cosine 0 with every row: k = 0 for order >= 1, and for order 0
-    the composed function at 0. Order 2 has ``k(x, x) = 3 |x|^4``, the value for features ``sqrt(2/s)
-    relu(w.x)^2``.
+    **Differs from the source.** A zero row has cosine 0 with every row: k = 0 for order >= 1, and the value at cosine 0
+    for order 0. Order 2 with depth 1 has ``k(x, x) = 3 |x|^4``, as its features ``sqrt(2/s) relu(w.x)^2`` have.
 
     References
     ----------
@@ -199,7 +198,7 @@ class ArcCosine(HomogeneousKernel):
 
     @property
     def homogeneity(self) -> int:
-        """The power of the norms: 0, 1, or ``2^depth`` for order 2."""
+        """The power of the norms: 0 for order 0, 1 for order 1, ``2^depth`` for order 2."""
         return int(self.order) ** int(self.depth)
 
     def _check_parameters(self, n_features: int) -> None:
@@ -214,5 +213,5 @@ class ArcCosine(HomogeneousKernel):
             angle = next_angle(self.order, angle)
         if self.order == 0:
             return step_dual(angle)
-        # |phi_l(x)|^2 = 3 |phi_(l-1)(x)|^4 before the last layer.
+        # Every layer l before the last maps norms to |phi_l(x)|^2 = 3 |phi_(l-1)(x)|^4.
         return squared_relu_dual(angle) * np.power(3.0, self.homogeneity - 2)

@@ -1,4 +1,4 @@
-"""What a kernel is, and two structures an approximation can use: stationary and dot-product."""
+"""Base classes of kernels: `Kernel`, and the stationary and dot-product kernels that approximations use."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from phimap.kernels.rows import Sparsified, checked_rows
 from phimap.kernels.spectral import SpectralLaw
 from phimap.ops.threads import run_tasks
 
-# Rows and columns of one tile. Each float64 temporary is then 512 KiB: it stays in a core's cache, and the allocator
-# hands the same memory out again. With 2 MiB most of the time went to fresh pages.
+# Rows and columns of one tile. Each float64 temporary then takes 512 KiB, which fits in a core's cache, and the
+# allocator reuses the memory. With temporaries of 2 MiB, allocating new pages took most of the time.
 _TILE = 256
 
-#: What the operators + and * make of two kernels, and * of a kernel and a number: entered by the module of these
-#: kernels, which builds on this one.
+#: Functions behind ``kernel + kernel``, ``kernel * kernel`` and ``number * kernel``. `phimap.kernels.combined` fills
+#: the dictionary, because it imports this module.
 OPERATORS: dict[str, Callable[[Any, Any], Kernel]] = {}
 
 
 class Kernel(BaseEstimator, ABC):
     """An exact kernel, called as a function of rows.
 
-    A subclass stores its parameters untouched and gives two hooks, `_evaluate` and `_diagonal`, on checked
-    tiles in float64. Checks, the byte budget, threads, symmetry and the dtype of the result are done here,
-    once.
+    A subclass stores its parameters unchanged and implements `_evaluate` and `_diagonal`, which receive checked
+    float64 tiles. This class handles input checks, the byte budget, threads, symmetry and the dtype of the result.
 
     Notes
     -----
-    **Error.** All arithmetic is in float64 and the result is rounded to the dtype of the input once.
+    **Error.** All arithmetic is in float64; the result is rounded once, to the dtype of the input.
 
-    **Cost.** O(n m d) operations, for ``Y=None`` half of that. Memory: the result, and some tiles of 256 x
-    256 a thread.
+    **Cost.** O(n m d) operations, half as many for ``Y=None``. Memory: the result, and a few 256 x 256 tiles per
+    thread.
     """
 
     def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
@@ -48,14 +47,14 @@ class Kernel(BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n, d)
-            float32 stays float32; float64 and everything else that is numeric gives float64.
+            float32 stays float32; all other numeric dtypes become float64.
         Y : array-like or CSR matrix of shape (m, d), optional
-            None stands for `X`: the result is then symmetric to the bit and its diagonal is ``diag(X)``.
+            None means `X`: the result is then exactly symmetric and its diagonal is ``diag(X)``.
 
         Returns
         -------
         ndarray of shape (n, m)
-            float32 if both inputs are float32, else float64. The number of threads changes no bit.
+            float32 if both inputs are float32, else float64. The values do not depend on the number of threads.
 
         Raises
         ------
@@ -65,7 +64,7 @@ class Kernel(BaseEstimator, ABC):
         TypeError
             If a parameter is of the wrong kind.
         MemoryError
-            If the result exceeds the byte budget, before anything is allocated.
+            If the result would exceed the byte budget; nothing has been allocated then.
         """
         left = checked_rows(X, "X")
         right = left if Y is None else checked_rows(Y, "Y")
@@ -108,7 +107,7 @@ class Kernel(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n,)
-            ``k(x_i, x_i)`` in the dtype rule of a call.
+            ``k(x_i, x_i)``; the dtype follows the same rule as a call.
 
         Raises
         ------
@@ -120,7 +119,7 @@ class Kernel(BaseEstimator, ABC):
         return self._diagonal_of(rows)
 
     def terms(self) -> list[tuple[float, Kernel]]:
-        """Give the kernels that this one is a sum of, and their positive weights: itself, unless it is a sum.
+        """List the summands of this kernel with their positive weights; a kernel that is not a sum lists itself.
 
         Returns
         -------
@@ -130,10 +129,10 @@ class Kernel(BaseEstimator, ABC):
 
     @property
     def is_stationary(self) -> bool:
-        """Whether the kernel is one of the difference of two rows, or a sum of such kernels."""
+        """Whether the kernel depends only on ``x - y``, or is a sum of kernels that do."""
         return all(isinstance(part, StationaryKernel) for _, part in self.terms())
 
-    # Without it NumPy numbers would multiply a kernel as if it were an array of objects.
+    # Without this line a NumPy scalar times a kernel would treat the kernel as an object array.
     __array_ufunc__ = None
 
     def __add__(self, other: Any) -> Kernel:
@@ -151,7 +150,7 @@ class Kernel(BaseEstimator, ABC):
     __rmul__ = __mul__
 
     def _diagonal_of(self, X: Rows) -> np.ndarray:
-        """`diag` of checked rows (n,)."""
+        """`diag` (n,) of rows that are already checked."""
         result = np.empty(X.shape[0], dtype=X.dtype)
         for start in range(0, X.shape[0], _TILE):
             rows = slice(start, start + _TILE)
@@ -161,7 +160,7 @@ class Kernel(BaseEstimator, ABC):
     def _check_budget(self, n: int, m: int, itemsize: int) -> None:
         needed, budget = n * m * itemsize, memory_budget()
         if needed > budget:
-            # Kernels with arrays among their parameters have several lines.
+            # The repr of a kernel with array parameters spans several lines; join them.
             named = " ".join(repr(self).split())
             raise MemoryError(
                 f"The ({n}, {m}) matrix of {named} needs {needed / 2**30:.3g} GiB, over the byte budget of "
@@ -171,24 +170,24 @@ class Kernel(BaseEstimator, ABC):
 
     @abstractmethod
     def _check_parameters(self, n_features: int) -> None:
-        """Raise if a parameter is out of range for data of this width."""
+        """Raise if a parameter is invalid for data with `n_features` columns."""
 
     @abstractmethod
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
-        """Kernel values (n, m) in float64 of two tiles (n, d), (m, d) in float64, both dense or both CSR."""
+        """Kernel values (n, m) in float64 between two float64 tiles (n, d) and (m, d), both dense or both CSR."""
 
     @abstractmethod
     def _diagonal(self, X: Rows) -> np.ndarray:
-        """Kernel values (n,) in float64 of each row of a tile (n, d) with itself."""
+        """Kernel values ``k(x, x)`` (n,) in float64 for the rows of a float64 tile (n, d)."""
 
 
 class StationaryKernel(Kernel):
-    """A kernel of the difference of two rows, ``k(x, y) = f((x - y) / length_scale)`` with ``f(0) = 1``.
+    """A kernel that depends on the difference of two rows, ``k(x, y) = f((x - y) / length_scale)`` with ``f(0) = 1``.
 
     Parameters
     ----------
     length_scale : float or array-like of shape (d,), default=1.0
-        Positive width in the units of the columns, one for all or one for each.
+        Positive length scale in the units of the columns: one number for all columns or one per column.
     """
 
     def __init__(self, length_scale: Any = 1.0):
@@ -196,7 +195,7 @@ class StationaryKernel(Kernel):
 
     @abstractmethod
     def spectral_law(self, n_features: int) -> SpectralLaw:
-        """Give the law of w with ``E[cos(<w, x - y>)] = k(x, y)``.
+        """Give the distribution of w for which ``E[cos(<w, x - y>)] = k(x, y)``.
 
         Parameters
         ----------
@@ -209,9 +208,10 @@ class StationaryKernel(Kernel):
         """
 
     def distances(self, X: Any) -> np.ndarray:
-        """Give the distances that `length_scale` is the unit of, whatever it is now: Euclidean, unless overridden.
+        """Give the pairwise distances on which the kernel is based, not divided by `length_scale`.
 
-        Their median is the default width, so a kernel of another distance must bring that one.
+        Their median is the default length scale. They are Euclidean here; a kernel based on another distance overrides
+        this method.
 
         Parameters
         ----------
@@ -230,37 +230,37 @@ class StationaryKernel(Kernel):
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            Where they are taken.
+            Points at which the gradients are taken.
         Y : ndarray of shape (m, d)
         weights : ndarray of shape (m, t)
 
         Returns
         -------
         ndarray of shape (n, d, t), or None
-            None where the kernel does not know them. At a kink the mean of the slopes on both sides.
+            None if the kernel does not implement gradients. At a kink, the mean of the one-sided slopes.
         """
         return None
 
     @property
     def factorises(self) -> bool:
-        """Whether the kernel is the product of its values on the single columns."""
+        """Whether the kernel is a product of one-dimensional kernels, one per column."""
         return False
 
     def _of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray:
-        """Kernel values (n, m) of rows that agree in all columns but one, where they are x (n,) and y (m,)."""
+        """Kernel values (n, m) of rows that differ in one column only, where their entries are x (n,) and y (m,)."""
         left, right = np.zeros((x.size, n_features)), np.zeros((y.size, n_features))
         left[:, column], right[:, column] = x, y
         return self._evaluate(left, right)
 
     def _slope_of_column(self, x: np.ndarray, y: np.ndarray, column: int, n_features: int) -> np.ndarray | None:
-        """Derivative (n, m) of `_of_column` by x; None where the kernel does not know it."""
+        """Derivative (n, m) of `_of_column` with respect to x; None if the kernel does not implement it."""
         return None
 
     def _check_parameters(self, n_features: int) -> None:
         self._inverse_length_scale(n_features)
 
     def _inverse_length_scale(self, n_features: int) -> float | np.ndarray:
-        """``1 / length_scale``, a float or an array (d,)."""
+        """``1 / length_scale``: a float or an array (d,)."""
         if isinstance(self.length_scale, list | tuple | np.ndarray) and np.ndim(self.length_scale) > 0:
             scales = np.asarray(self.length_scale)
             if scales.dtype.kind not in "iuf":
@@ -284,22 +284,22 @@ class StationaryKernel(Kernel):
 
 
 class DotProductKernel(Kernel):
-    """A kernel of the inner product of two rows, ``k(x, y) = f(<x, y>)``.
+    """A kernel that depends on the inner product of two rows, ``k(x, y) = f(<x, y>)``.
 
-    Where `homogeneous` is set it is ``|x| |y| f(cos(x, y))`` instead, the same function on unit rows.
+    If `homogeneous` is True, the kernel is ``|x| |y| f(cos(x, y))`` instead; the two agree on unit rows.
     """
 
-    #: Whether f sees unit rows and the value is multiplied by the norms.
+    #: Whether f is applied to the cosine and the value is multiplied by the norms.
     homogeneous: bool = False
 
     @abstractmethod
     def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:
-        """Give c_0, ..., c_p with ``f(t) = sum_j c_j t^j``; all are non-negative.
+        """Give the non-negative coefficients c_0, ..., c_p of ``f(t) = sum_j c_j t^j``.
 
         Parameters
         ----------
         max_degree : int
-            Last degree p.
+            Highest degree p.
         n_features : int
             Width d of the data.
 
@@ -310,7 +310,7 @@ class DotProductKernel(Kernel):
 
     @abstractmethod
     def _of_product(self, products: np.ndarray, n_features: int) -> np.ndarray:
-        """Kernel values of inner products, which may be overwritten."""
+        """Kernel values for the inner products `products`, which may be overwritten."""
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
         products = X @ Y.T
@@ -321,7 +321,7 @@ class DotProductKernel(Kernel):
 
 
 def check_range(values: np.ndarray, start: tuple[int, ...]) -> None:
-    """Raise where values, the first of them at `start` in the whole result, are beyond the range of their dtype."""
+    """Raise if a value overflows its dtype; `start` is the index of ``values[0, ...]`` in the whole result."""
     finite = np.isfinite(values)
     if not finite.all():
         entry = tuple(int(i) + first for i, first in zip(np.argwhere(~finite)[0], start, strict=True))
@@ -338,7 +338,7 @@ def _float64(rows: Rows) -> Rows:
 def _store(
     evaluate: Callable[..., np.ndarray], tiles: tuple[Rows, ...], target: np.ndarray, start: tuple[int, ...]
 ) -> None:
-    """Round ``evaluate(*tiles)`` into `target`, whose first entry is at `start` in the whole result."""
+    """Write ``evaluate(*tiles)`` into `target`, a block of the whole result that begins at index `start`."""
     with np.errstate(over="ignore", invalid="ignore"):
         target[...] = evaluate(*tiles)
     check_range(target, start)

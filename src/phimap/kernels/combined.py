@@ -1,4 +1,4 @@
-"""Sums, products and multiples of kernels, which the operators of kernels make."""
+"""Sums, products and multiples of kernels, the results of the operators ``+`` and ``*``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from phimap.kernels.spectral import SpectralLaw, law_of_sum
 
 
 class CombinedKernel(Kernel):
-    """A kernel made of others."""
+    """A kernel composed of other kernels."""
 
     def __repr__(self, N_CHAR_MAX: int = 10_000) -> str:
-        # Scikit-learn breaks what is long, and errors that quote a kernel take one line.
+        # Scikit-learn breaks long reprs into several lines; error messages quote a kernel on one line.
         return " ".join(super().__repr__(N_CHAR_MAX).split())
 
 
 class _Pair(CombinedKernel):
-    """A kernel made of two."""
+    """A kernel composed of two kernels."""
 
     def __init__(self, left: Any, right: Any):
         self.left = left
@@ -33,20 +33,20 @@ class _Pair(CombinedKernel):
 
 
 class Sum(_Pair):
-    """The sum of two kernels, ``k(x, y) = left(x, y) + right(x, y)``; ``left + right`` makes it.
+    """The sum of two kernels, ``k(x, y) = left(x, y) + right(x, y)``, written ``left + right``.
 
-    Its features are those of the terms side by side.
+    Its feature map concatenates the features of the terms.
 
     Parameters
     ----------
     left, right : Kernel
-        Sums and multiples among them, too. Both see the same columns.
+        Any kernels, including sums and multiples. Both are applied to all columns.
 
     Notes
     -----
     **Error.** The sum of the errors of the terms.
 
-    **Cost.** That of the terms, tile by tile.
+    **Cost.** The sum of the costs of the terms.
 
     **Differs from the source.** Nothing.
 
@@ -76,20 +76,20 @@ class Sum(_Pair):
 
 
 class Product(_Pair):
-    """The product of two kernels, ``k(x, y) = left(x, y) right(x, y)``; ``left * right`` makes it.
+    """The product of two kernels, ``k(x, y) = left(x, y) right(x, y)``, written ``left * right``.
 
-    Two stationary kernels give a `StationaryProduct` instead, which has random features.
+    The product of two stationary kernels is a `StationaryProduct`, which has random features.
 
     Parameters
     ----------
     left, right : Kernel
-        Both see the same columns.
+        Both are applied to all columns.
 
     Notes
     -----
     **Error.** The sum of the relative errors of the factors.
 
-    **Cost.** That of the factors, tile by tile.
+    **Cost.** The sum of the costs of the factors.
 
     **Differs from the source.** Nothing.
 
@@ -109,7 +109,8 @@ class Product(_Pair):
         pairs = [(v * w, one, other) for v, one in self.left.terms() for w, other in self.right.terms()]
         if all(isinstance(kernel, StationaryKernel) for _, *both in pairs for kernel in both):
             return [(weight, StationaryProduct(one, other)) for weight, one, other in pairs]
-        # A product without a law is one term: a map of its own for each pair would only be narrower.
+        # A product without a spectral law stays one term: a separate map for each pair of terms would only get fewer
+        # features.
         return [(1.0, self)]
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
@@ -120,9 +121,9 @@ class Product(_Pair):
 
 
 class StationaryProduct(Product, StationaryKernel):
-    r"""The product of two stationary kernels, itself stationary.
+    r"""The product of two stationary kernels, which is stationary.
 
-    A frequency of it is the sum of independent frequencies of the factors:
+    A frequency of the product is the sum of independent frequencies u and v of the factors:
 
     .. math:: \mathbb{E} \cos\bigl((u + v)^\top (x - y)\bigr)
               = \mathbb{E} \cos(u^\top (x - y))\, \mathbb{E} \cos(v^\top (x - y))
@@ -130,13 +131,13 @@ class StationaryProduct(Product, StationaryKernel):
     Parameters
     ----------
     left, right : StationaryKernel
-        Each has a width of its own.
+        Each has its own length scale.
 
     Notes
     -----
     **Error.** The sum of the relative errors of the factors.
 
-    **Cost.** That of the factors, tile by tile.
+    **Cost.** The sum of the costs of the factors.
 
     **Differs from the source.** Nothing.
 
@@ -156,7 +157,7 @@ class StationaryProduct(Product, StationaryKernel):
     """
 
     def spectral_law(self, n_features: int) -> SpectralLaw:
-        """Give the law of w with ``E[cos(<w, x - y>)] = k(x, y)``: that of a sum.
+        """Give the distribution of w for which ``E[cos(<w, x - y>)] = k(x, y)``: a sum of independent frequencies.
 
         Parameters
         ----------
@@ -166,7 +167,7 @@ class StationaryProduct(Product, StationaryKernel):
         Returns
         -------
         SpectralLaw
-            `GaussianLaw` for two Gaussian kernels, `CauchyLaw` for two Laplacian ones, else a `SumLaw`.
+            `GaussianLaw` for two Gaussian kernels, `CauchyLaw` for two Laplacian kernels, else a `SumLaw`.
         """
         self._check_parameters(check_integer("n_features", n_features, least=1))
         return law_of_sum(self.left.spectral_law(n_features), self.right.spectral_law(n_features))
@@ -189,19 +190,19 @@ class StationaryProduct(Product, StationaryKernel):
 
 
 class Scaled(CombinedKernel):
-    """A multiple of a kernel, ``k(x, y) = factor kernel(x, y)``; ``factor * kernel`` makes it.
+    """A multiple of a kernel, ``k(x, y) = factor kernel(x, y)``, written ``factor * kernel``.
 
     Parameters
     ----------
     kernel : Kernel
     factor : float, default=1.0
-        Positive.
+        Positive factor.
 
     Notes
     -----
     **Error.** The relative error of the kernel.
 
-    **Cost.** That of the kernel.
+    **Cost.** As for `kernel`.
 
     **Differs from the source.** Nothing.
 
@@ -241,7 +242,7 @@ def _check_kernel(name: str, kernel: Any) -> Kernel:
 
 
 def _product(left: Kernel, right: Kernel) -> Kernel:
-    """The product, with the factors of multiples in front of it."""
+    """The product ``left * right``; the factors of `Scaled` operands are multiplied into one outer factor."""
     factor = 1.0
     if isinstance(left, Scaled):
         left, factor = left.kernel, left.factor
@@ -253,7 +254,7 @@ def _product(left: Kernel, right: Kernel) -> Kernel:
 
 
 def _multiple(kernel: Kernel, factor: float) -> Kernel:
-    """A multiple; of a multiple one multiple."""
+    """The multiple ``factor * kernel``; if `kernel` is `Scaled`, the two factors are multiplied."""
     return Scaled(kernel.kernel, factor * kernel.factor) if isinstance(kernel, Scaled) else Scaled(kernel, factor)
 
 

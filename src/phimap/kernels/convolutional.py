@@ -20,28 +20,28 @@ from phimap.kernels.wide_layers import ExpandedLayer, FoldedLayer, WideLayer, ta
 from phimap.ops import Array, host, is_tensor, ops_for, run_tasks
 from phimap.ops.primitives.pixel_pairs import pixel_pairs
 
-# Pixel pairs of one tile on the CPU, which take about a second, and images of it at most.
+# Pixel pairs in one tile on the CPU, which take about a second, and the maximum number of images on a side of the tile.
 _PIXEL_PAIRS = 2**26
 _MOST_TILE = 128
-# Tensors are worked on in tiles of up to this many images, as the byte budget allows.
+# Maximum number of images on a side of a tile of tensors; the byte budget may allow fewer.
 _MOST_TENSOR_TILE = 64
-# Numbers that expansions of an activation and of its derivative take a pixel and layer, at the most.
+# Maximum number of Hermite coefficients of an activation and its derivative, per pixel and layer.
 _EXPANSIONS = 2 * 258
-# The side of a tile over that of the sample of it on which time is measured.
+# Side of a tile divided by the side of the sample that is timed.
 _SAMPLED = 6
-# Pairs that the CPU works on at a time, of which the sample must hold as many.
+# Image pairs that the CPU processes at a time; the timed sample must have at least as many.
 _GROUP = 8
-# Planes of h x w numbers that a pair holds on tensors: the recursion's and its temporaries.
+# Planes of h x w numbers per image pair on tensors, temporaries included.
 _PLANES = 24
-# From here on a run announces how long it will take.
+# A call that is estimated to take longer than this warns.
 _LONG_SECONDS = 300.0
 
 
 class CNTK(Kernel):
     r"""The neural tangent kernel of an infinitely wide convolutional network.
 
-    For ReLU units, with :math:`W` the sum over equal shifts of both pixels within the filter's window, and zeros
-    outside the image,
+    For ReLU units, let :math:`W` be the sum over the filter window, with the same shift for both pixels and zeros
+    outside the image. Then
 
     .. math:: N_0 = q^2 \sum_l x_{\cdot\cdot l}^2, \quad N_h(p) = \tfrac{1}{q^2} \sum_{s} N_{h-1}(p + s), \quad
               G_0(p, p') = \sum_l x_{pl}\, y_{p'l}, \quad
@@ -51,47 +51,48 @@ class CNTK(Kernel):
               \dot G_h = \frac{1}{q^2} \kappa_0(r_h), \quad
               P_h = W(P_{h-1} \dot G_h + G_h), \quad P_L = P_{L-1} \dot G_L
 
-    and the kernel is the mean of :math:`P_L` over all pairs of pixels, or over all pairs of equal pixels. For other
-    units sigma, with the dual functions in the place of kappa_1 and kappa_0,
+    and the kernel is the mean of :math:`P_L` over all pairs of pixels (pooling "gap"), or over pairs of equal pixels
+    ("flatten"). For other activations sigma, the duals of sigma and its derivative replace kappa_1 and kappa_0,
 
     .. math:: G_h = \tfrac{c}{q^2} \mathbb{E}\, \sigma(u)\, \sigma(v), \quad
               \dot G_h = \tfrac{c}{q^2} \mathbb{E}\, \sigma'(u)\, \sigma'(v), \quad c = 1 / \mathbb{E}\, \sigma(z)^2
 
-    for Gaussians u and v with the covariance :math:`W(G_{h-1})` of both pixels and the variances :math:`N_h(x)` and
-    :math:`N_h(y)`, which are the same of a pixel with itself, and a standard Gaussian z.
+    for a standard Gaussian z and Gaussians u and v with covariance :math:`W(G_{h-1})` and variances :math:`N_h(x)` and
+    :math:`N_h(y)`. Here :math:`N_h(x)` is :math:`W(G_{h-1})` for x = y and equal pixels.
 
     Parameters
     ----------
     depth : int, default=2
-        Number L of convolutional layers, at least 2: the definition gives the zero kernel at 1.
+        Number L of convolutional layers, at least 2; for L = 1 the definition gives the zero kernel.
     filter_size : int, default=3
-        Height and width q of the filters, odd. An even window has no middle pixel: it is refused.
+        Height and width q of the filters. It must be odd, because an even window has no middle pixel.
     pooling : {"gap", "flatten"}, default="gap"
-        Global average pooling, or none.
+        Global average pooling, or no pooling.
     activation : str or callable, default="relu"
-        The units' function sigma, see `ActivationKernel`. Step and sign are refused, as in `NTK`.
+        The activation sigma, see `ActivationKernel`. Step and sign raise an error, as in `NTK`.
     image_shape : tuple (height, width) or (height, width, channels), or None, default=None
-        Shape of an image where data come as flat rows. None reads a row as an image of height 1 with one channel: a
-        signal. Data of four axes need none.
+        Shape of an image if the data are flat rows. None treats a row as an image of height 1 with one channel. Not
+        needed for data with four axes.
     verbose : bool, default=False
         Show progress on standard error.
 
     Notes
     -----
-    **Error.** A few eps a layer in float64, whatever the input; tensors are computed in their own dtype. Patches that
-    agree to rounding count as equal. Near them, the derivative's kernel kappa_0 takes the root of what rounding left:
-    about 1e-7 in float64, 1e-3 in float32. Units other than ReLU, leaky ReLU and abs are computed in float64 on the
-    host; the smooth ones lose no digits near equal patches, and errors are relative to the variances, times these where
-    they are above 1. Softplus and callables are expanded, as in `NTK`.
+    **Error.** A few eps per layer. Arrays of any dtype are computed in float64, tensors in their own dtype. Patches
+    that agree up to rounding count as equal. For nearly equal patches kappa_0 turns a rounding error into its square
+    root: about 1e-7 in float64, 1e-3 in float32. Activations other than ReLU, leaky ReLU and abs are computed in
+    float64 on the host. Smooth ones stay accurate for nearly equal patches; errors are relative to the variances, and
+    to their squares if they exceed 1. Softplus and callables use truncated expansions, as in `NTK`.
 
-    **Cost.** ``O(h^2 w^2 (L q + c))`` operations a pair of images with pooling "gap", ``O(h w (L q + c))`` with
-    "flatten"; for ``Y=None`` half of the pairs. Memory: the result and one tile of images a thread. `cost` says
-    beforehand what a call takes; a run of more than five minutes warns. Units that are not homogeneous take two
-    arctangents or exponentials a pair of pixels and layer, some 40 times the time of the ReLU; expansions up to 512
-    multiplications, and 512 numbers a pixel and layer.
+    **Cost.** ``O(h^2 w^2 (L q + c))`` operations per pair of images with pooling "gap", ``O(h w (L q + c))`` with
+    "flatten"; half of the pairs for ``Y=None``. Memory: the result, and one tile of images per thread. `cost` estimates
+    the time of a call; a call that will take more than five minutes warns. Activations that are not homogeneous take
+    two arctangents or exponentials per pixel pair and layer, some 40 times the time of the ReLU. Expansions take up to
+    512 multiplications per pixel pair and layer, and store 512 numbers per pixel and layer.
 
-    **Differs from the source in** nothing but the order of the work: pairs of pixels at one displacement never meet
-    those at another, so each displacement is one plane and all windows are box sums. A window of zeros contributes 0.
+    **Differs from the source in** the order of operations only: the recursion never combines pixel pairs of different
+    displacements, so the pairs of one displacement are one plane and all windows are box sums. A window of zeros
+    contributes 0.
 
     References
     ----------
@@ -131,23 +132,23 @@ class CNTK(Kernel):
         Parameters
         ----------
         X : array, CSR matrix or torch.Tensor of shape (n, height, width, channels) or (n, n_features)
-            uint8 and float32 give float32, float64 and everything else that is numeric float64.
+            uint8 and float32 give a float32 result; all other numeric dtypes give float64.
         Y : the same of shape (m, ...), optional
-            None stands for `X`: the result is then symmetric to the bit and its diagonal is ``diag(X)``.
+            None means `X`: the result is then exactly symmetric and its diagonal is ``diag(X)``.
 
         Returns
         -------
         array of shape (n, m)
-            A tensor on the device of `X` for tensors.
+            If `X` is a tensor, a tensor on the same device.
 
         Raises
         ------
         ValueError
-            If an input is not finite or no set of images, the shapes differ, or a parameter is out of range.
+            If an input is not finite or not a set of images, the shapes differ, or a parameter is out of range.
         TypeError
             If a parameter is of the wrong kind, or only one of the inputs is a tensor.
         MemoryError
-            If the result exceeds the byte budget, before anything is allocated.
+            If the result would exceed the byte budget; nothing has been allocated then.
         """
         left, right, shape = self._pair(X, Y)
         dtype = np.result_type(ops_for(left).dtype, ops_for(right).dtype)
@@ -191,7 +192,7 @@ class CNTK(Kernel):
         Returns
         -------
         array of shape (n,)
-            In the dtype rule of a call.
+            The dtype follows the same rule as a call.
 
         Raises
         ------
@@ -213,7 +214,7 @@ class CNTK(Kernel):
         return ops.constant(result) if is_tensor(images) else result
 
     def cost(self, X: Any, Y: Any = None) -> KernelCost:
-        """Estimate what a call would take, from a few pairs computed now.
+        """Estimate the time and memory of a call, by timing a few pairs.
 
         Parameters
         ----------
@@ -233,7 +234,7 @@ class CNTK(Kernel):
         wide = max(side, _GROUP)
         sample = np.argwhere(np.ones((min(n, side), min(m, wide)), dtype=bool))
         seconds = 0.0
-        # The first round may compile; runs that are over at once need no estimate.
+        # Time twice, because the first run may compile. Short calls need no estimate.
         for _ in range(2 if n_pairs > 10 * len(sample) else 0):
             start = time.perf_counter()
             self._values(left[:side], right[:wide], shape, sample)
@@ -242,7 +243,7 @@ class CNTK(Kernel):
         return KernelCost(n_pairs, seconds * n_pairs / len(sample) / n_threads, 8 * n * m)
 
     def _pair(self, X: Any, Y: Any) -> tuple[Array, Array, Shape]:
-        """Checked rows of `X` and `Y` (of `X` again for None), and the shape of an image."""
+        """Checked rows of `X` and of `Y` (`X` if None), and the shape of an image."""
         left, shape = flat_images(X, self.image_shape)
         right, shape_y = (left, shape) if Y is None else flat_images(Y, self.image_shape)
         if is_tensor(left) != is_tensor(right):
@@ -258,7 +259,7 @@ class CNTK(Kernel):
         return left, right, as_image_shape(shape or shape_y, left.shape[1])
 
     def _values(self, X: Array, Y: Array, shape: Shape, pairs: np.ndarray) -> np.ndarray:
-        """Kernel values (r,) in float64 of pairs (r, 2) of rows of two tiles."""
+        """Kernel values (r,) in float64; `pairs` (r, 2) holds a row of `X` and a row of `Y` for each value."""
         size, depth, flat = int(self.filter_size), int(self.depth), self.pooling == "flatten"
         (left, peaks_x), (right, peaks_y) = (planes_of(rows, shape) for rows in (X, Y))
         layer, n_pairs = self._layer(), (shape[0] * shape[1]) ** (1 if flat else 2)
@@ -269,7 +270,7 @@ class CNTK(Kernel):
         inverse_x, inverse_y = (ops.constant(inverse_roots(images, depth, size)) for images in (left, right))
         left, right = ops.constant(left), ops.constant(right)
         sums = pixel_pairs(ops, left, right, inverse_x, inverse_y, size, flat, layer.fold, pairs)
-        # Images enter divided by their peaks, so that no square overflows.
+        # `planes_of` divided the images by their peaks, to avoid overflow of squares; multiply them back.
         with np.errstate(over="ignore"):
             return sums / n_pairs * peaks_x[pairs[:, 0]] * peaks_y[pairs[:, 1]]
 
@@ -277,7 +278,7 @@ class CNTK(Kernel):
         return tangent_layer(self.activation)
 
     def _tile(self, rows: Array, shape: Shape) -> int:
-        """Images of a side of a tile."""
+        """Number of images on a side of a tile."""
         n_pixels = shape[0] * shape[1]
         layer = self._layer()
         if is_tensor(rows) and isinstance(layer, FoldedLayer):
@@ -306,7 +307,7 @@ class CNTK(Kernel):
 
 
 def check_filter_size(filter_size: Any) -> int:
-    """`filter_size` as an odd int."""
+    """`filter_size` as an int, checked to be odd and at least 1."""
     if check_integer("filter_size", filter_size, least=1) % 2 == 0:
         raise ValueError(
             f"`filter_size` must be odd, got {filter_size}: an even window has no middle pixel. "

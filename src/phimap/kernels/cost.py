@@ -1,4 +1,4 @@
-"""What evaluating a kernel will take."""
+"""The estimated cost of evaluating a kernel."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class KernelCost:
-    """What evaluating a kernel will take.
+    """The estimated cost of evaluating a kernel.
 
     Attributes
     ----------
     n_pairs : int
-        Kernel values to compute.
+        Number of kernel values to compute.
     seconds : float
-        Wall time on the configured threads or on the device, extrapolated from a few pairs measured just now.
+        Wall time on the configured threads or on the device, extrapolated from a few pairs that are timed for it.
     bytes : int
-        Size of the result.
+        Size of the result in bytes.
     """
 
     n_pairs: int

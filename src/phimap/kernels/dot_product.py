@@ -1,4 +1,4 @@
-"""Kernels of the inner product of two rows."""
+"""Kernels that depend on the inner product of two rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phimap.kernels.geometry import Rows, row_norms, unit_rows
 
 
 class _PowerSeries(DotProductKernel):
-    """A kernel that knows each coefficient of its power series."""
+    """A dot-product kernel with a known power series."""
 
     def taylor_coefficients(self, max_degree: int, n_features: int) -> np.ndarray:
         self._check_parameters(n_features)
@@ -22,7 +22,7 @@ class _PowerSeries(DotProductKernel):
 
     @abstractmethod
     def _coefficients(self, j: np.ndarray, n_features: int) -> np.ndarray:
-        """Coefficients of the degrees `j`, which are 0, 1, ..."""
+        """Coefficients of the degrees `j`, an array 0, 1, ..., max_degree."""
 
 
 class Polynomial(_PowerSeries):
@@ -35,15 +35,15 @@ class Polynomial(_PowerSeries):
     degree : int, default=3
         The power p, at least 1.
     gamma : float, optional
-        Factor > 0 of the inner product. None is ``1 / d``, as in scikit-learn.
+        Factor > 0 of the inner product. None means ``1 / d``, as in scikit-learn.
     coef0 : float, default=1.0
-        The constant c >= 0; a negative one would give no positive definite kernel.
+        The constant c >= 0; with a negative constant the kernel would not be positive definite.
 
     Notes
     -----
     **Error.** Absolute error of about ``p d eps (gamma |x| |y| + c)^p``.
 
-    **Cost.** One matrix product, 2 n m d operations, and one power an entry.
+    **Cost.** One matrix product, 2 n m d operations, and one power per entry.
 
     **Differs from the source.** Nothing.
 
@@ -87,21 +87,21 @@ class Polynomial(_PowerSeries):
 
 
 class Exponential(_PowerSeries):
-    r"""The exponential kernel, that of softmax attention.
+    r"""The exponential kernel, which is the kernel of softmax attention.
 
     .. math:: k(x, y) = \exp(\langle x, y \rangle / \ell^2)
 
     Parameters
     ----------
     length_scale : float, default=1.0
-        Width ell > 0 in the units of the columns.
+        Length scale ell > 0 in the units of the columns.
 
     Notes
     -----
-    **Error.** Relative error of about ``d eps |x| |y| / ell^2``. A value beyond the range of the dtype is an error:
-    at exponents above 709 in float64, 88 in float32.
+    **Error.** Relative error of about ``d eps |x| |y| / ell^2``. Values that overflow raise an error: exponents above
+    709 in float64 and 88 in float32.
 
-    **Cost.** One matrix product, 2 n m d operations, and one exponential an entry.
+    **Cost.** One matrix product, 2 n m d operations, and one exponential per entry.
 
     **Differs from the source.** Nothing.
 
@@ -146,16 +146,16 @@ class Taylor(_PowerSeries):
     Parameters
     ----------
     coefficients : array-like of shape (p + 1,)
-        c_0, ..., c_p, none of them negative: by Schoenberg's theorem f is then a kernel in every dimension.
+        Non-negative c_0, ..., c_p. By Schoenberg's theorem, f is then positive definite in every dimension.
     homogeneous : bool, default=False
-        The second form. A zero row then has the kernel 0 with every row.
+        Whether to use the second form. It is 0 if x or y is zero.
 
     Notes
     -----
-    **Error.** Absolute error of about ``(2 p + d) eps f'(t) t`` at ``t = |x| |y|``; in the homogeneous form at t = 1,
-    times ``|x| |y|``.
+    **Error.** Absolute error of about ``(2 p + d) eps f'(t) t`` with ``t = |x| |y|``. For the homogeneous form, this
+    value at t = 1 times ``|x| |y|``.
 
-    **Cost.** One matrix product, 2 n m d operations, and 2 p operations an entry.
+    **Cost.** One matrix product, 2 n m d operations, and 2 p operations per entry.
 
     **Differs from the source.** Nothing.
 
@@ -182,7 +182,7 @@ class Taylor(_PowerSeries):
         self.homogeneous = homogeneous
 
     def _coefficients(self, j: np.ndarray, n_features: int) -> np.ndarray:
-        # Those beyond the last given one are 0.
+        # Coefficients beyond the last given one are 0.
         given, padded = self._checked(), np.zeros(j.size)
         shared = min(padded.size, given.size)
         padded[:shared] = given[:shared]

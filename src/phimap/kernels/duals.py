@@ -1,6 +1,7 @@
-"""Closed forms of the duals of activations and of their derivatives.
+"""Closed forms of the duals ``E[sigma(<w, x>) sigma(<w, y>)]``, w standard Gaussian, of activations and derivatives.
 
-Each gets norms of x and of y and the angle between them, arrays that broadcast; a zero row is at pi/2 to all.
+Each function takes the norms of x, the norms of y and the angles between them, as arrays that broadcast. A zero row
+has the angle pi/2 with every row.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ Dual = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def half_step_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Of the step, which is 0 at 0."""
+    """The dual of the step function that is 0 at 0."""
     return 0.5 * step_dual(angle) * (x > 0) * (y > 0)
 
 
 def sign_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Of the sign, which is 0 at 0."""
+    """The dual of the sign function, which is 0 at 0."""
     return (step_dual(angle) - step_dual(np.pi - angle)) * (x > 0) * (y > 0)
 
 
 def erf_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``2 / pi arcsin(2 c / ((1 + 2 x^2) (1 + 2 y^2))^(1/2))`` with the covariance ``c = x y cos``."""
-    # The arcsine of the source as an arctangent: it keeps its digits for long rows, whose sine is near 1.
+    """``2 / pi arcsin(2 c / ((1 + 2 x^2) (1 + 2 y^2))^(1/2))`` with the covariance ``c = x y cos(angle)``."""
+    # Written with an arctangent: for large norms the argument of the arcsine is near 1 and the arcsine loses digits.
     area = 2.0 * x * y
     return 2.0 / np.pi * np.arctan2(area * np.cos(angle), _erf_root(x, y, angle))
 
 
 def erf_slope_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``4 / (pi r)``, with r the root of ``1 + 2 x^2 + 2 y^2 + 4 x^2 y^2 sin^2``."""
+    """``4 / (pi r)``, with r the square root of ``1 + 2 x^2 + 2 y^2 + 4 x^2 y^2 sin(angle)^2``."""
     return 4.0 / (np.pi * _erf_root(x, y, angle))
 
 
@@ -43,7 +44,7 @@ def _erf_root(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
 def gelu_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """``c (1/4 + arctan(c / r) / (2 pi)) + (s^2 + c^2 q) / (2 pi r)``: see `_gelu_parts`."""
     product, area, root, moment = _gelu_parts(x, y, angle)
-    # Tiles are many, so they are changed in place.
+    # In place, to limit the number of temporary arrays.
     moment = product * product * moment
     moment += area * area
     del area
@@ -55,10 +56,11 @@ def gelu_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
 def gelu_slope_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """``1/4 + arctan(c / r) / (2 pi) + c / (2 pi r) (2 q - (1 + p + s^2 q) / r^2)``: see `_gelu_parts`.
 
-    It is the derivative by c, with ``p = x^2 / (1 + y^2) + y^2 / (1 + x^2)``: nothing large cancels.
+    This is the derivative of `gelu_dual` with respect to c, with ``p = x^2 / (1 + y^2) + y^2 / (1 + x^2)``, in a form
+    where no large terms cancel.
     """
     product, area, root, inverses = _gelu_parts(x, y, angle)
-    # Tiles are many, so they are changed in place.
+    # In place, to limit the number of temporary arrays.
     bracket = np.square(area) * inverses
     del area
     bracket += np.square(x / np.hypot(1.0, y))
@@ -72,9 +74,10 @@ def gelu_slope_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarr
 
 
 def _gelu_parts(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, ...]:
-    """``c = x y cos``, ``s = x y sin``, the root r of ``(1 + x^2)(1 + y^2) - c^2``, q = ``1/(1 + x^2) + 1/(1 + y^2)``.
+    """``c = x y cos(angle)``, ``s = x y sin(angle)``, ``r = ((1 + x^2)(1 + y^2) - c^2)^(1/2)``, and q.
 
-    r^2 is the determinant of I + C for the covariance C of the two projections.
+    ``q = 1/(1 + x^2) + 1/(1 + y^2)``. r^2 is the determinant of I + C, with C the covariance matrix of the projections
+    of x and y.
     """
     product, area = x * y * np.cos(angle), x * y * np.sin(angle)
     root = np.hypot(np.hypot(1.0, np.hypot(x, y)), area)
@@ -82,19 +85,19 @@ def _gelu_parts(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> tuple[np.nda
 
 
 def sin_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``exp(-(x^2 + y^2) / 2) sinh(c)``, which is also that of the derivative of the cosine."""
+    """``exp(-(x^2 + y^2) / 2) sinh(c)``, ``c = x y cos(angle)``: the dual of sin and of the derivative of cos."""
     nearer, share = _cosines(x, y, angle)
     return np.copysign(0.5 * nearer * -np.expm1(-share), np.cos(angle))
 
 
 def cos_dual(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``exp(-(x^2 + y^2) / 2) cosh(c)``, which is also that of the derivative of the sine."""
+    """``exp(-(x^2 + y^2) / 2) cosh(c)``, ``c = x y cos(angle)``: the dual of cos and of the derivative of sin."""
     nearer, share = _cosines(x, y, angle)
     return 0.5 * nearer * (1.0 + np.exp(-share))
 
 
 def _cosines(x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The larger of ``E cos(u - v)`` and ``E cos(u + v)``, and minus the logarithm of the other's share of it."""
+    """The larger of ``E cos(u - v)`` and ``E cos(u + v)``, and the logarithm of the ratio of larger to smaller."""
     half = np.sin(0.5 * np.minimum(angle, np.pi - angle))
     squared = np.square(x - y) + (2.0 * x * half) * (2.0 * y * half)
     return np.exp(-0.5 * squared), 2.0 * np.abs(x * y * np.cos(angle))

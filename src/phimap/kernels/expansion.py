@@ -8,20 +8,21 @@ import numpy as np
 
 from phimap.kernels.base import DotProductKernel
 
-# Weight of the value at 1, where a kernel of unit rows has its diagonal, among those at all other cosines: that of
-# the diagonal in a matrix of 2,000 rows.
+# Weight in a fit of cosine 1, the diagonal of a kernel matrix of unit rows; all other cosines have weight 1 together.
+# This is the share of the diagonal in a matrix of 2,000 rows.
 _DIAGONAL = 1 / 2000
-# The same in judging a fit: of few rows, whose diagonal a polynomial of too low a degree misses by far.
+# The same weight when the error of a fit is computed, for a matrix of 500 rows: a polynomial of too low a degree has
+# its largest error on the diagonal.
 _JUDGED_DIAGONAL = 1 / 500
-# Weight of Chebyshev nodes beside the cosines of data, so that other cosines are not forgotten.
+# Weight of the Chebyshev nodes relative to the cosines of the data; it limits the error at all other cosines.
 _ELSEWHERE = 1e-3
 _NODES = 400
-# Steps of a fit by matrices.
+# Maximum number of iterations and relative tolerance of `semidefinite_fit`.
 _STEPS, _SETTLED = 300, 1e-7
 
 
 def checked_coefficients(kernel: DotProductKernel, degree: int, n_features: int) -> np.ndarray:
-    """Taylor coefficients (degree + 1,) of a kernel; an error if one is negative or not finite."""
+    """Taylor coefficients (degree + 1,) of a kernel; raises an error if one is negative or not finite."""
     coefficients = np.asarray(kernel.taylor_coefficients(degree, n_features), dtype=np.float64)
     bad = np.flatnonzero(~(np.isfinite(coefficients) & (coefficients >= 0)))
     if bad.size:
@@ -33,27 +34,31 @@ def checked_coefficients(kernel: DotProductKernel, degree: int, n_features: int)
 
 
 def fitted_coefficients(kappa: Callable, degree: int, cosines: np.ndarray | None = None) -> np.ndarray:
-    """Coefficients (degree + 1,), none negative, of the polynomial nearest to a function on [-1, 1].
+    """Non-negative coefficients (degree + 1,) of the polynomial that is closest to `kappa` on [-1, 1].
 
-    The squared error is averaged over Chebyshev nodes or, where they are given, over cosines (k,) of data.
+    The squared error is averaged over Chebyshev nodes or, if given, mainly over the cosines (k,) of data.
     """
     nodes, weights = fitting_nodes(cosines)
     return nonnegative_fit(np.vander(nodes, degree + 1, increasing=True), kappa(nodes), np.sqrt(weights))
 
 
 def nonnegative_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Coefficients (p,), none negative, of columns (k, p) nearest to values (k,), errors multiplied by weights (k,)."""
+    """Non-negative least squares: coefficients (p,) of the columns of `powers` (k, p) that best fit `values` (k,).
+
+    Errors are multiplied by `weights` (k,) before they are squared.
+    """
     from scipy.optimize import nnls
 
-    # Columns that are all but equal, as those of the powers of cosines of 1 and -1, take more rounds than the default.
+    # Nearly equal columns, such as powers of cosines near 1 and -1, need more iterations than the default allows.
     return nnls(powers * weights[:, None], values * weights, maxiter=100 * powers.shape[1])[0]
 
 
 def semidefinite_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Positive semidefinite matrices (p, q, q) whose combinations by rows of powers (k, p) are near values (q, q, k).
+    """Positive semidefinite matrices M_j (p, q, q) for which ``sum_j powers[i, j] M_j`` best fits ``values[:, :, i]``.
 
-    Squared errors are weighted by (k,). By the alternating direction method: a linear system for all entries in turn
-    with the nearest semidefinite matrices, which negative eigenvalues are cut off for.
+    `powers` is (k, p), `values` is (q, q, k), and squared errors are weighted by `weights` (k,). The alternating
+    direction method of multipliers alternates between a linear system for all entries and the projection onto
+    semidefinite matrices, which sets negative eigenvalues to 0.
     """
     gram = powers.T @ (powers * weights[:, None])
     scales = np.sqrt(np.diagonal(gram))
@@ -61,7 +66,7 @@ def semidefinite_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray
     wanted = np.moveaxis((values * weights) @ (powers / scales), -1, 0)
     wanted = 0.5 * (wanted + wanted.swapaxes(1, 2))
     size = len(gram)
-    # This is the geometric mean of the system's eigenvalues, but for those that rounding alone has.
+    # The penalty is the geometric mean of the extreme eigenvalues; those at the level of rounding are raised to 1e-8.
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 1e-8)
     penalty = float(np.sqrt(eigenvalues[0] * eigenvalues[-1]))
     solve = np.linalg.inv(gram + penalty * np.eye(size))
@@ -79,7 +84,7 @@ def semidefinite_fit(powers: np.ndarray, values: np.ndarray, weights: np.ndarray
 
 
 def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | None = None) -> float:
-    """Root mean square, over a kernel matrix of 500 rows, of a polynomial's distance from a function."""
+    """Root mean square difference between a polynomial and `kappa`, over a kernel matrix of 500 rows."""
 
     def distance(nodes: np.ndarray) -> np.ndarray:
         return np.polynomial.polynomial.polyval(nodes, coefficients) - kappa(nodes)
@@ -88,14 +93,14 @@ def fit_error(kappa: Callable, coefficients: np.ndarray, cosines: np.ndarray | N
 
 
 def root_mean_square(function: Callable, cosines: np.ndarray | None = None) -> float:
-    """Of a function of the cosine, over a kernel matrix of 500 rows."""
+    """Root mean square of a function of the cosine, over a kernel matrix of 500 rows."""
     nodes, weights = fitting_nodes(cosines)
     weights[-1] = _JUDGED_DIAGONAL
     return float(np.sqrt(weights @ function(nodes) ** 2))
 
 
 def fitting_nodes(cosines: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Places (k,) in [-1, 1] that a polynomial is fitted at, and their weights."""
+    """Nodes (k,) in [-1, 1] at which a polynomial is fitted, and their weights; the last node is 1."""
     places = (np.arange(_NODES) + 0.5) / _NODES
     chebyshev = np.cos(np.pi * places)
     if cosines is None:

@@ -1,4 +1,4 @@
-"""Kernels of finitely many frequencies."""
+"""Kernels with finitely many frequencies."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from phimap._validation import check_finite
 from phimap.kernels.base import Kernel
 from phimap.kernels.geometry import Rows
 
-# Frequencies whose projections are held at a time: as large as a tile of values.
+# Frequencies per block. The projections of a tile on a block are as large as a tile of kernel values.
 _BLOCK = 256
 
 
 class FiniteSpectrum(Kernel):
-    r"""A weighted sum of cosines: the kernel whose spectral law sits on finitely many frequencies.
+    r"""A weighted sum of cosines: the kernel with a discrete spectral law.
 
     .. math:: k(x, y) = \sum_j a_j \cos(\langle w_j, x - y\rangle)
 
-    Weighted random features are such a kernel: its own features have no error.
+    Weighted random Fourier features define such a kernel. The feature map of this kernel is exact.
 
     Parameters
     ----------
     frequencies : array-like of shape (s, d)
-        The w, in units of one over those of the columns.
+        The frequencies w_j, in radians per unit of the columns.
     weights : array-like of shape (s,) or None, default=None
-        The a, from 0 on; None is 1 / s each.
+        The weights a_j >= 0; None means ``1 / s`` for each.
 
     Notes
     -----
     **Error.** Rounding of the cosines: about eps times the largest ``|<w, x>|``, in float64.
 
-    **Cost.** ``4 s`` operations and O(s d / 256) more an entry: tiles of 256 rows share their projections.
+    **Cost.** ``4 s`` operations per entry, plus O(s d / 256) per entry for the projections, which are computed once per
+    tile of 256 rows.
 
-    **Differs from the source in** nothing; the source speaks of the learned kernel of which these are the features.
+    **Differs from the source in** nothing; the source calls it the learned kernel of weighted random features.
 
     References
     ----------
@@ -72,7 +73,7 @@ class FiniteSpectrum(Kernel):
             raise ValueError(f"`weights` must be at least 0, got {weights.min()}. Leave such frequencies out.")
 
     def _measure(self) -> np.ndarray:
-        """The weights (s,)."""
+        """The weights (s,), with the default filled in."""
         n_frequencies = np.shape(self.frequencies)[0]
         if self.weights is None:
             return np.full(n_frequencies, 1.0 / n_frequencies)

@@ -1,4 +1,4 @@
-"""Norms, distances and angles of rows in float64, with the digits that the Gram trick alone would lose."""
+"""Norms, distances and angles of rows in float64, without the cancellation of ``|x|^2 + |y|^2 - 2 <x, y>``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy import sparse
 #: Rows (n, d): a dense array or a CSR array.
 Rows = Any
 
-# Below this share of |x|^2 + |y|^2 a squared distance from the Gram trick has lost 10 of its 53 bits to
-# cancellation, and is computed again from the difference of the rows.
+# A squared distance below this fraction of |x|^2 + |y|^2 has lost 10 of its 53 bits to cancellation if computed as
+# |x|^2 + |y|^2 - 2 <x, y>; it is computed again from the difference of the rows.
 _CANCELLATION = 2.0**-10
-# Floats of scratch for the differences that are formed at a time: 8 MiB.
+# Floats in a block of differences: 8 MiB.
 _DIFFERENCES = 2**20
-# Two parallel rows, normalised in float64, differ by the rounding of their norms: a pairwise sum of d squares
-# and a division, below 16 eps for any d that fits in memory.
+# Angles below this count as 0. Two parallel rows, normalised in float64, differ by the rounding of their norms (a
+# pairwise sum of d squares and a division), which is below 16 eps for any d that fits in memory.
 _PARALLEL = 16 * np.finfo(np.float64).eps
 
 
@@ -25,12 +25,12 @@ def squared_norms(X: Rows) -> np.ndarray:
     """``|x|^2`` (n,)."""
     if sparse.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).reshape(-1)
-    # A sum along contiguous rows is pairwise: its error grows with log d.
+    # NumPy sums contiguous rows pairwise, so the error grows with log d only.
     return np.square(X).sum(axis=1)
 
 
 def row_norms(X: Rows) -> np.ndarray:
-    """``|x|`` (n,), without overflow or underflow on the way."""
+    """``|x|`` (n,), without intermediate overflow or underflow."""
     return _polar(X)[1]
 
 
@@ -40,11 +40,11 @@ def unit_rows(X: Rows) -> Rows:
 
 
 def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.ndarray:
-    """``|scale * (x - y)|^2`` (n, m), never negative, exactly 0 for equal rows; scale is a number or (d,).
+    """``|scale * (x - y)|^2`` (n, m), never negative, exactly 0 for equal rows; `scale` is a number or (d,).
 
-    The Gram trick on rows centred at a row mean; what cancels below a 2^-10th of the norms is computed from
-    the differences. The relative error is at most about ``2^10 (d + 4) eps``, whatever the offset of dense
-    data.
+    Distances are ``|x|^2 + |y|^2 - 2 <x, y>`` of the rows minus the mean of X (dense data only). Those below
+    ``2^-10 (|x|^2 + |y|^2)`` are computed again from the differences. The relative error is at most about
+    ``2^10 (d + 4) eps``; for dense data it does not depend on the distance of the data from the origin.
     """
     centre = 0.0 if sparse.issparse(X) else X.mean(axis=0)
     left, right = (scaled_columns(rows - centre if np.ndim(centre) else rows, scale) for rows in (X, Y))
@@ -54,7 +54,7 @@ def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.n
     squared *= -2.0
     squared += sums
     sums *= _CANCELLATION
-    # Flat, since NumPy looks for few places in two dimensions ten times as long.
+    # On flat indices: to find few entries, NumPy needs ten times as long in two dimensions.
     rows, columns = np.divmod(np.flatnonzero(squared <= sums), squared.shape[1])
     step = max(1, _DIFFERENCES // X.shape[1])
     for start in range(0, rows.size, step):
@@ -64,7 +64,7 @@ def squared_distances(X: Rows, Y: Rows, scale: float | np.ndarray = 1.0) -> np.n
 
 
 def scaled_columns(X: Rows, scale: float | np.ndarray) -> Rows:
-    """Columns multiplied by a number or by (d,)."""
+    """`X` with its columns multiplied by `scale`, a number or (d,)."""
     if sparse.issparse(X) and np.ndim(scale):
         return sparse.csr_array((X.data * np.asarray(scale)[X.indices], X.indices, X.indptr), shape=X.shape)
     return X * scale
@@ -73,8 +73,7 @@ def scaled_columns(X: Rows, scale: float | np.ndarray) -> Rows:
 def angles(X: Rows, Y: Rows) -> np.ndarray:
     """Angles (n, m) in [0, pi] between rows, pi/2 for a zero row, with an absolute error of a few eps.
 
-    arccos loses half of the digits near 0 and pi: there the angle comes from the chord, ``2 arcsin(|u -
-    v|/2)``.
+    Near 0 and pi, where arccos loses half of the digits, the angle is ``2 arcsin(|u - v| / 2)`` of the unit rows.
     """
     left, right = unit_rows(X), unit_rows(Y)
     products = left @ right.T
@@ -90,7 +89,7 @@ def angles(X: Rows, Y: Rows) -> np.ndarray:
 
 
 def paired_columns(X: Rows, Y: Rows) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Index j and the dense columns j (n,), (m,) of two tiles; of CSR tiles only those that are not zero in both."""
+    """Yield j and column j of both tiles, dense (n,) and (m,). For CSR, columns that are zero in both are skipped."""
     if not sparse.issparse(X):
         yield from ((j, X[:, j], Y[:, j]) for j in range(X.shape[1]))
         return
@@ -104,7 +103,7 @@ def _angle_of_chord(squared: np.ndarray) -> np.ndarray:
 
 
 def _polar(X: Rows) -> tuple[Rows, np.ndarray]:
-    """Split rows into unit rows (n, d) and norms (n,); a zero row stays zero."""
+    """Unit rows (n, d) and norms (n,) of `X`; a zero row stays zero."""
     largest = abs(X).max(axis=1)
     largest = largest.toarray().reshape(-1) if sparse.issparse(largest) else largest
     scaled = _divided(X, largest)
@@ -113,7 +112,7 @@ def _polar(X: Rows) -> tuple[Rows, np.ndarray]:
 
 
 def _divided(X: Rows, divisors: np.ndarray) -> Rows:
-    """Rows divided by (n,), rows with divisor 0 left alone."""
+    """Rows divided by `divisors` (n,); a row with divisor 0 is not changed."""
     divisors = np.where(divisors > 0, divisors, 1.0)
     if not sparse.issparse(X):
         return X / divisors[:, None]

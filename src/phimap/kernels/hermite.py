@@ -1,4 +1,4 @@
-"""Gaussian moments of an activation and of its derivative by its Hermite expansion."""
+"""Gaussian moments of an activation and of its derivative, from its Hermite expansion."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from functools import cache
 
 import numpy as np
 
-# Terms of the expansion, an even number; of an activation with a kink the energy beyond them is about a 2^-13th.
+# Number of terms of the expansion; must be even. For an activation with a kink, a fraction of about 2^-13 of the energy
+# is beyond these terms.
 _TERMS = 256
-# The rule's points reach to 12.5 standard deviations, where the density is below 1e-34 and its root, which a Hermite
-# function has as a factor, below 1e-17. An even number has none at 0, where kinks and jumps mostly are.
+# The quadrature points reach to 12.5 standard deviations. There the density is below 1e-34, and its square root, a
+# factor of every Hermite function, is below 1e-17. Their number is even, so that no point is at 0, where most kinks and
+# jumps are.
 _POINTS, _REACH = 1024, 12.5
 _STEP = 2 * _REACH / _POINTS
-# Standard deviations whose rule is evaluated at a time: the scratch stays within a fraction of a tile.
+# Standard deviations that are expanded at a time; this keeps scratch arrays smaller than a tile.
 _ROWS = 8
-# The least energy of a derivative beyond the terms, over that within, from which on an activation jumps as far as the
-# rule can tell: it is about 1 for a jump, less for one beside a slope, and a 200th for a kink.
+# An activation counts as discontinuous if the energy of its derivative beyond the terms, divided by the energy within,
+# is at least this. The ratio is about 1 for a jump, less for a jump with a slope beside it, and 1/200 for a kink.
 _JUMP = 0.5
 
 Activation = Callable[[np.ndarray], np.ndarray]
-# Coefficients (..., _TERMS + 2), and the last that matters.
+# Coefficients (..., _TERMS + 2), and the index of the last coefficient that is not negligible.
 _Expansion = tuple[np.ndarray, int]
 
 
 def hermite_moment(activation: Activation, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``E[f(u) f(v)]`` for Gaussians u, v of standard deviations x, y at angles, arrays that broadcast.
+    """``E[f(u) f(v)]`` for Gaussians u, v with standard deviations x, y and correlation ``cos(angle)``.
 
-    Mehler's formula ``sum_k c_k(x) c_k(y) cos^k`` with the coefficients of ``f(x z)`` in orthonormal Hermite
-    polynomials of z. The remainder of ``E[f(x z)^2]`` beyond them is put into two more terms, one of each parity: the
-    result stays positive semidefinite, and has the exact diagonal.
+    Uses Mehler's formula ``sum_k c_k(x) c_k(y) cos(angle)^k``, where c_k are the coefficients of ``f(x z)`` in
+    orthonormal Hermite polynomials of z. Two more terms, one even and one odd, hold the part of ``E[f(x z)^2]`` beyond
+    the truncation, so that the result is positive semidefinite with the exact diagonal. The arguments broadcast.
     """
     return _mehler(_expanded(activation, x), _expanded(activation, y), angle)
 
 
 def slope_moment(activation: Activation, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``E[f'(u) f'(v)]`` of an f that is known by its values alone, as in `hermite_moment`; 0 where x or y is 0.
+    """``E[f'(u) f'(v)]`` from values of f only, with the arguments of `hermite_moment`; 0 if x or y is 0.
 
-    By Stein's lemma ``f'(x z)`` has the coefficients ``(k + 1)^(1/2) c_(k+1)(x) / x``. Where the expansion of f does
-    not end, the energy of f' beyond it comes from the slopes of f between points of the rule, within bounds by the
-    energy of f beyond.
+    By Stein's lemma ``f'(x z)`` has the coefficients ``(k + 1)^(1/2) c_(k+1)(x) / x``. If the expansion of f does not
+    converge within its terms, the energy of f' beyond them is estimated from difference quotients of f and clipped to
+    bounds that follow from the energy of f beyond them.
     """
     return _mehler(_expanded_slopes(activation, x), _expanded_slopes(activation, y), angle)
 
@@ -47,9 +49,10 @@ def slope_moment(activation: Activation, x: np.ndarray, y: np.ndarray, angle: np
 def paired_expansions(
     activation: Activation, derivative: Activation | None, x: np.ndarray, y: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Coefficients of ``f(x z)`` and of ``f'(x z)``, and those for y: each (*x.shape, n_terms).
+    """Hermite coefficients (*x.shape, n_terms) of ``f(x z)`` and ``f'(x z)``, and the same for y.
 
-    They are those of `hermite_moment` and of `slope_moment`. Both sides have as many terms as matter in either.
+    They are the coefficients in `hermite_moment` and `slope_moment`, cut at the last term that is not negligible for x
+    or for y.
     """
     sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for slopes in (False, True):
@@ -73,7 +76,7 @@ def second_moment(activation: Activation, x: np.ndarray) -> np.ndarray:
 
 
 def _mehler(of_x: _Expansion, of_y: _Expansion, angle: np.ndarray) -> np.ndarray:
-    """``sum_k left_k right_k cos^k`` of coefficients along the last axis, up to the last that matters in either."""
+    """``sum_k left_k right_k cos(angle)^k``, up to the last coefficient that is not negligible on either side."""
     (left, last), (right, other) = of_x, of_y
     last = max(last, other)
     cosine = np.cos(angle)
@@ -86,13 +89,13 @@ def _mehler(of_x: _Expansion, of_y: _Expansion, angle: np.ndarray) -> np.ndarray
 
 
 def _last(coefficients: np.ndarray) -> int:
-    """The last coefficient of (n, _TERMS + 2) that matters: beyond, no row keeps energy above the rounding."""
+    """Index of the last coefficient (n, _TERMS + 2) that is not negligible, relative to the energy of its row."""
     beyond = np.cumsum(np.square(coefficients)[:, ::-1], axis=1)[:, ::-1]
     return max(int((beyond > np.finfo(np.float64).eps * beyond[:, :1]).any(axis=0).sum()) - 1, 0)
 
 
 def _expanded(activation: Activation, x: np.ndarray) -> _Expansion:
-    """Hermite coefficients of ``f(x z)``; the last two are those of the even and of the odd remainder."""
+    """Hermite coefficients of ``f(x z)``; the last two hold the even and the odd remainder."""
     nodes, table = _rule()
     sizes, coefficients, last = x.reshape(-1), np.empty((x.size, _TERMS + 2)), 0
     for start in range(0, x.size, _ROWS):
@@ -106,7 +109,7 @@ def _expanded(activation: Activation, x: np.ndarray) -> _Expansion:
 
 
 def _expanded_slopes(activation: Activation, x: np.ndarray) -> _Expansion:
-    """The same of ``f'(x z)``."""
+    """Hermite coefficients of ``f'(x z)``, in the same form as in `_expanded`."""
     nodes, table = _rule()
     sizes, coefficients, last = x.reshape(-1), np.zeros((x.size, _TERMS + 2)), 0
     roots = np.arange(1, _TERMS) ** 0.5
@@ -115,14 +118,14 @@ def _expanded_slopes(activation: Activation, x: np.ndarray) -> _Expansion:
         rows = slice(start, start + _ROWS)
         size = np.where(sizes[rows] > 0, sizes[rows], np.inf)[:, None]
         values = _evaluated(activation, np.multiply.outer(sizes[rows], nodes))
-        # A constant has no slope, but its rounding would have one where x is small.
+        # Subtract the mean: for small x, the rounding of a constant part would otherwise look like a slope.
         values = values - values @ table[:, :1]
         own = values @ table
         beyond = _remainders(values, own)
         found = coefficients[rows]
         found[:, : _TERMS - 1] = roots * own[:, 1:] / size
-        # The sum of k c_k^2 beyond is at least that of K c_k^2 and, where coefficients fall like those of a kink or
-        # faster, at most 3 times that. Differences know where between them it is, but for an error of their own.
+        # For K terms, the sum of k c_k^2 beyond them is at least the sum of K c_k^2, and at most 3 times that if the
+        # coefficients decrease at least as fast as for a kink. Difference quotients estimate it within these bounds.
         least = _TERMS * beyond[:, ::-1] / np.square(size)
         steep = least.sum(axis=1) > _JUMP * np.square(found[:, : _TERMS - 1]).sum(axis=1)
         if steep.any():
@@ -138,20 +141,20 @@ def _expanded_slopes(activation: Activation, x: np.ndarray) -> _Expansion:
 
 
 def _remainders(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-    """Energies (n, 2) beyond coefficients (n, _TERMS) of the even and the odd part of a function at the nodes."""
+    """Energies (n, 2) of the even and odd parts of functions, given at the nodes, beyond coefficients (n, _TERMS)."""
     table, mirrored = _rule()[1], values[:, ::-1]
     remainders = np.empty((len(values), 2))
     for parity, part in enumerate((0.5 * (values + mirrored), 0.5 * (values - mirrored))):
         energy = np.square(part) @ table[:, 0]
         remainder = energy - np.square(coefficients[:, parity::2]).sum(axis=1)
-        # Below the rounding of the sums the remainder is noise.
+        # A remainder below the rounding error of the sums is noise.
         remainder[remainder < _TERMS * np.finfo(np.float64).eps * energy] = 0.0
         remainders[:, parity] = remainder
     return remainders
 
 
 def _evaluated(activation: Activation, points: np.ndarray) -> np.ndarray:
-    """The activation at points (n, q), checked to be one number for each."""
+    """The activation at points (n, q), checked to return one real number per point."""
     values = np.asarray(activation(points))
     if values.shape != points.shape or values.dtype.kind not in "biuf":
         raise ValueError(
@@ -163,10 +166,11 @@ def _evaluated(activation: Activation, points: np.ndarray) -> np.ndarray:
 
 @cache
 def _rule() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes (q,) of a trapezoidal rule for the Gaussian law, and its weights times the Hermite polynomials (q, K).
+    """Nodes (q,) of a trapezoidal rule for the standard Gaussian, and its weights times the Hermite polynomials (q, K).
 
-    For smooth functions of Gaussian decay the trapezoidal rule converges as fast as Gauss's, and it does not spend
-    its nodes where the density is nothing. Polynomials come with the root of the density, so that none overflows.
+    For smooth functions with Gaussian decay the trapezoidal rule converges as fast as Gauss quadrature, and it places
+    no nodes where the density is negligible. The recurrence includes the square root of the density, so that no
+    polynomial overflows.
     """
     nodes = (np.arange(_POINTS) + 0.5) * _STEP - _REACH
     root = np.exp(-0.25 * nodes * nodes) / (2 * np.pi) ** 0.25

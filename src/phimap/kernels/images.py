@@ -1,4 +1,4 @@
-"""Images as the convolutional kernel takes them: checked rows, planes of numbers, and sums over windows."""
+"""Preparation of images for the convolutional kernel: input checks, image arrays, and sums over windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phimap.ops import Array, is_tensor, ops_for
 
 
 def window_sums(planes: np.ndarray, filter_size: int) -> np.ndarray:
-    """Sums over windows of planes (..., h, w), with zeros outside."""
+    """Sums over square windows of side `filter_size` around each pixel of (..., h, w), with zeros outside."""
     for axis in (-2, -1):
         n = planes.shape[axis]
         radius = min(filter_size // 2, n - 1)
@@ -27,7 +27,7 @@ def window_sums(planes: np.ndarray, filter_size: int) -> np.ndarray:
 
 
 def inverse_roots(images: np.ndarray, depth: int, filter_size: int) -> np.ndarray:
-    """``N_h^(-1/2)`` (n, depth, h, w) for h = 1, ..., depth of images (n, c, h, w); 0 where N is 0."""
+    """``N_l^(-1/2)`` (n, depth, h, w) of images (n, c, h, w), l = 1, ..., depth, see `CNTK`; 0 where N_l is 0."""
     squares = np.square(images).sum(axis=1)
     inverse = np.empty((images.shape[0], depth, *images.shape[2:]))
     for layer in range(depth):
@@ -38,7 +38,7 @@ def inverse_roots(images: np.ndarray, depth: int, filter_size: int) -> np.ndarra
 
 
 def planes_of(rows: Array, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, c, h, w) in float64 on the host, divided by their largest entries, and those (n,)."""
+    """Float64 images (n, c, h, w) on the host, each divided by its largest absolute entry, and these entries (n,)."""
     dense = rows.toarray() if sparse.issparse(rows) else ops_for(rows).to_host(rows)
     images = dense.astype(np.float64).reshape(-1, *shape).transpose(0, 3, 1, 2)
     peaks = np.abs(images).max(axis=(1, 2, 3))
@@ -46,7 +46,7 @@ def planes_of(rows: Array, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
 
 
 def checked_images(X: Any, name: str) -> Array:
-    """`X` (n, d), finite: uint8, float32 or float64, dense or CSR, or a tensor."""
+    """`X` (n, d), checked to be finite: a uint8, float32 or float64 array, dense or CSR, or a tensor."""
     if is_tensor(X):
         from phimap.ops.torch_ops import check_tensor
 

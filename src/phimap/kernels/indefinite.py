@@ -1,4 +1,4 @@
-"""Kernels of the directions of rows that need not be positive definite."""
+"""Functions of the cosine of two rows that need not be positive definite."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from phimap.kernels.base import Kernel
 from phimap.kernels.geometry import Rows, angles, row_norms
 from phimap.kernels.zonal import raising_coefficient, zonal_degree, zonal_polynomials
 
-# A coefficient below so many units of the rounding of its integral is noise.
+# A coefficient below this multiple of the sum of absolute terms in its integral is rounding noise.
 _NOISE = 64 * np.finfo(np.float64).eps
-# Nodes of a rule: it is exact for the product of the last polynomial with one of that degree and more.
+# Nodes of a quadrature rule: exact for products of two polynomials of the highest degree, and beyond.
 _NODES = 400
 
 
@@ -25,13 +25,14 @@ class Zonal(Kernel):
 
     .. math:: k(x, y) = f\Bigl(\gamma \frac{\langle x, y \rangle}{|x| |y|} + c\Bigr)
 
-    and 0 where a row is 0. The hyperbolic tangent is the sigmoid kernel on unit rows, which is not positive definite.
+    and 0 if x or y is zero. With the hyperbolic tangent this is the sigmoid kernel on unit rows, which is not positive
+    definite.
 
     Parameters
     ----------
     function : "tanh" or callable, default="tanh"
-        The function f. A callable gets a float64 array and returns one real number for each entry; no model file holds
-        it.
+        The function f. A callable takes a float64 array and returns one real number per entry; it cannot be saved in a
+        model file.
     gamma : float, default=1.0
         Factor > 0 of the cosine.
     coef0 : float, default=0.0
@@ -41,9 +42,9 @@ class Zonal(Kernel):
     -----
     **Error.** Relative error of about ``d eps`` in the argument of f.
 
-    **Cost.** One matrix product, 2 n m d operations, and an arc cosine, a cosine and f an entry.
+    **Cost.** One matrix product, 2 n m d operations, and an arc cosine, a cosine and f per entry.
 
-    **Differs from the source in** nothing: the source has any function of the cosine.
+    **Differs from the source in** nothing; the source allows any function of the cosine.
 
     References
     ----------
@@ -65,9 +66,9 @@ class Zonal(Kernel):
         self.coef0 = coef0
 
     def zonal_coefficients(self, n_features: int) -> np.ndarray:
-        """Give the ``b_k``, of either sign, with ``k(x, y) = sum_k b_k P_k(cos(x, y))``.
+        """Give the coefficients b_k, of either sign, in ``k(x, y) = sum_k b_k P_k(cos(x, y))``.
 
-        P_k are the polynomials of `phimap.kernels.zonal`, Gegenbauer's with ``P_k(1) = 1``.
+        The P_k are the Gegenbauer polynomials of `phimap.kernels.zonal`, scaled to ``P_k(1) = 1``.
 
         Parameters
         ----------
@@ -77,7 +78,7 @@ class Zonal(Kernel):
         Returns
         -------
         ndarray of shape (K + 1,)
-            Up to degree 256, of more than 64 features 16. Coefficients that rounding hides are 0.
+            Up to degree 256, or 16 for more than 64 columns. Coefficients below the rounding error are set to 0.
         """
         self._check_parameters(n_features)
         if n_features == 1:
@@ -86,7 +87,7 @@ class Zonal(Kernel):
         nodes, weights = _rule(n_features)
         values = self._of_cosine(nodes / n_features**0.5) * weights
         degree = zonal_degree(n_features)
-        # p_k at the pole is the root of the dimension of the harmonics of degree k: it turns p_k into P_k.
+        # P_k = p_k / p_k(sqrt(d)); the divisor is the square root of the dimension of the harmonics of degree k.
         roots = [p[0] for p in zonal_polynomials(np.array([n_features**0.5]), n_features, degree)]
         noise = _NOISE * np.abs(values).sum()
         coefficients = np.zeros(degree + 1)
@@ -94,7 +95,8 @@ class Zonal(Kernel):
         for k, (p, root) in enumerate(zip(zonal_polynomials(nodes, n_features, degree), roots, strict=True)):
             b = root * (p @ values)
             seen = abs(b) > noise * root
-            # Every second one of an even or odd function is 0; after three that rounding hides it hides all.
+            # Stop after three coefficients in a row below the rounding error. One does not suffice: for an even or odd
+            # function every second coefficient is 0.
             n_hidden = 0 if seen else n_hidden + 1
             if n_hidden > 2:
                 break
@@ -129,13 +131,13 @@ class Zonal(Kernel):
 
 @lru_cache(maxsize=8)
 def _rule(n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss's rule for the projections g of `phimap.kernels.zonal`, d of at least 2.
+    """Nodes and weights of the Gauss quadrature for the projections g of `phimap.kernels.zonal`; requires ``d >= 2``.
 
-    By Golub and Welsch, from the recurrence of the p_k; SciPy's rule overflows for some hundred inputs.
+    Uses the Golub-Welsch algorithm with the recurrence of the p_k. SciPy's rule overflows for a few hundred columns.
     """
     raising = [raising_coefficient(n_features, k) for k in range(_NODES - 1)]
     nodes = np.asarray(eigvalsh_tridiagonal(np.zeros(_NODES), np.array(raising)))
-    # Christoffel's formula keeps the digits of the small weights, as which the squares of eigenvectors have none.
+    # Christoffel's formula gives small weights accurately; squared eigenvector entries would lose all their digits.
     with np.errstate(over="ignore"):
         squares = [p * p for p in zonal_polynomials(nodes, n_features, _NODES - 1)]
         weights = 1 / np.sum(squares, axis=0)

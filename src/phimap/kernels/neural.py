@@ -15,7 +15,7 @@ from phimap.ops.primitives.folded_layers import folded_layers
 
 
 class _WideNetwork(RotationInvariantKernel):
-    """What the two kernels of a network of a given depth and activation share."""
+    """Common base of the NNGP and NTK kernels: parameters and properties of the network."""
 
     def __init__(self, depth: int = 1, activation: str | Callable[[Any], Any] = "relu"):
         self.depth = depth
@@ -28,18 +28,18 @@ class _WideNetwork(RotationInvariantKernel):
 
     @property
     def is_rectified(self) -> bool:
-        """Whether the units are those of the ReLU, by whatever name."""
+        """Whether the activation is the ReLU, under any name."""
         layer = wide_layer(self.activation)
         return isinstance(layer, FoldedLayer) and layer.is_relu
 
     @property
     def homogeneity(self) -> int:
-        """The power of the norms: 1, and 0 where the kernel is not homogeneous."""
+        """The power of the norms: 1 if the kernel is homogeneous, else 0."""
         return int(self.is_homogeneous)
 
     @property
     def norm_power(self) -> int | None:
-        """1 for units that are 0 at 0, 0 for others, and None for those that jump."""
+        """1 if the activation is 0 at 0, 0 if it is not, and None for step and sign."""
         return wide_layer(self.activation).norm_power
 
     def _check_parameters(self, n_features: int) -> None:
@@ -47,39 +47,39 @@ class _WideNetwork(RotationInvariantKernel):
         self._layer()
 
     def _layer(self) -> WideLayer:
-        """The layer, checked to have what the kernel takes."""
+        """The layer of the activation; an error if the kernel is not defined for it."""
         return wide_layer(self.activation)
 
 
 class NNGP(_WideNetwork):
-    r"""The covariance of the outputs of an infinitely wide network at random weights.
+    r"""The covariance of the outputs of an infinitely wide network with random weights.
 
     .. math:: k(x, y) = \Sigma_L(x, y), \quad \Sigma_0 = \langle x, y \rangle, \quad
               \Sigma_l(x, y) = c\, \mathbb{E}\, \sigma(u)\, \sigma(v), \quad c = 1 / \mathbb{E}\, \sigma(z)^2
 
     for Gaussians u and v with the variances :math:`\Sigma_{l-1}(x, x)`, :math:`\Sigma_{l-1}(y, y)` and the covariance
-    :math:`\Sigma_{l-1}(x, y)`, and a standard Gaussian z. ReLU, leaky ReLU and abs keep all norms: the kernel is ``|x|
-    |y|`` times a function of the cosine, for the ReLU ``kappa_1`` applied L times.
+    :math:`\Sigma_{l-1}(x, y)`, and a standard Gaussian z. ReLU, leaky ReLU and abs preserve all norms: the kernel is
+    ``|x| |y|`` times a function of the cosine. For the ReLU this function is ``kappa_1`` applied L times.
 
     Parameters
     ----------
     depth : int, default=1
         Number L of hidden layers, at least 1.
     activation : str or callable, default="relu"
-        The units' function sigma, see `ActivationKernel`.
+        The activation sigma, see `ActivationKernel`.
 
     Notes
     -----
-    **Error.** For ReLU, leaky ReLU and abs a few eps a layer, relative to ``|x| |y|``. For erf, GELU, sin and cos a few
-    eps a layer, relative to ``(k(x, x) k(y, y))^(1/2)``, times the squared norm where that is above 1; step and sign
-    magnify the rounding of nearly parallel rows to a root of it in every layer. Softplus and callables are expanded:
-    see `ActivationKernel`.
+    **Error.** For ReLU, leaky ReLU and abs: a few eps per layer, relative to ``|x| |y|``. For erf, GELU, sin and cos: a
+    few eps per layer, relative to ``(k(x, x) k(y, y))^(1/2)``, times the squared norm if that exceeds 1. For step and
+    sign, every layer replaces the rounding error of nearly parallel rows by its square root. Softplus and callables use
+    a truncated expansion, see `ActivationKernel`.
 
-    **Cost.** One matrix product, 2 n m d operations, and about three elementary functions an entry and layer, for
-    expansions up to 256 multiplications.
+    **Cost.** One matrix product, 2 n m d operations, and about three elementary functions per entry and layer, or up to
+    256 multiplications for expansions.
 
-    **Differs from the source.** The weights have the variance c / width, so that rows of norm 1 keep it. For the ReLU
-    this is ``ArcCosine(order=1, depth=L)``.
+    **Differs from the source.** The weights have the variance c / width, so that norm 1 is preserved. For the ReLU, the
+    kernel equals ``ArcCosine(order=1, depth=L)``.
 
     References
     ----------
@@ -122,33 +122,33 @@ class NTK(_WideNetwork):
               K_l = K_{l-1}\, \kappa_0(\Sigma_{l-1}) + \kappa_1(\Sigma_{l-1}), \quad
               \Sigma_l = \kappa_1(\Sigma_{l-1})
 
-    and leaky ReLU and abs, homogeneous too, have other functions of the cosine in the place of these.
+    Leaky ReLU and abs are homogeneous, too, with other functions in place of ``kappa_0`` and ``kappa_1``.
 
     Parameters
     ----------
     depth : int, default=1
         Number L of hidden layers, at least 1.
     activation : str or callable, default="relu"
-        The units' function sigma, see `ActivationKernel`. Step and sign are refused: their derivative is 0 almost
-        everywhere, and finite networks of them have no gradient.
+        The activation sigma, see `ActivationKernel`. Step and sign raise an error: their derivative is 0 almost
+        everywhere.
 
     Notes
     -----
-    **Error.** For ReLU, leaky ReLU and abs a few eps a layer, relative to ``k(x, x)``; close rows lose nothing, because
-    angles are kept in place of cosines. ``K_L(1) = L + 1`` exactly. For erf, GELU, sin and cos a few eps a layer,
-    relative to ``(k(x, x) k(y, y))^(1/2)``, times the squared norm where that is above 1.
+    **Error.** For ReLU, leaky ReLU and abs: a few eps per layer, relative to ``k(x, x)``; close rows are accurate, too,
+    because angles are computed instead of cosines. ``K_L(1) = L + 1`` exactly. For erf, GELU, sin and cos: a few eps
+    per layer, relative to ``(k(x, x) k(y, y))^(1/2)``, times the squared norm if that exceeds 1.
 
-    Softplus and callables are expanded, see `ActivationKernel`; the derivative of a callable has the coefficients
-    ``(k + 1)^(1/2) c_(k+1)(x) / |x|`` of Stein's lemma, with an error of some 1e-13 where the expansion ends within its
-    256 terms. Where it does not, as for a kink, the derivative's dual errs by at most ``2 (r(x) r(y))^(1/2) |cos|^256``
-    with its energy r beyond the terms, an 18th for a ReLU: nearly parallel rows alone see it. A callable that jumps is
-    refused, also where its slope is all but a jump to rows so long: tanh at norms above 40.
+    Softplus and callables use a truncated Hermite expansion, see `ActivationKernel`. By Stein's lemma, the derivative
+    of a callable has the coefficients ``(k + 1)^(1/2) c_(k+1)(x) / |x|``. Their error is about 1e-13 if the expansion
+    converges within 256 terms. If it does not, as for a kink, the error of the derivative's dual is at most
+    ``2 (r(x) r(y))^(1/2) |cos(x, y)|^256``, where r is the energy of the derivative beyond the 256 terms (1/18 for a
+    ReLU); it matters for nearly parallel rows only. A callable with a jump raises an error, as does one whose slope is
+    too steep for the norm of the rows: tanh at norms above 40.
 
-    **Cost.** One matrix product, 2 n m d operations, and about six elementary functions an entry and layer, for
-    expansions up to 512 multiplications.
+    **Cost.** One matrix product, 2 n m d operations, and about six elementary functions per entry and layer, or up to
+    512 multiplications for expansions.
 
-    **Differs from the source.** Nothing; [2]_ gives the same kernel in another normalisation of its
-    recursion.
+    **Differs from the source.** Nothing; [2]_ gives the same kernel with a different normalisation in the recursion.
 
     References
     ----------

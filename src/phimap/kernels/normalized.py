@@ -1,4 +1,4 @@
-"""A kernel of the directions of rows."""
+"""A kernel applied to rows of norm 1."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class NormalizedInput(Kernel):
 
     Notes
     -----
-    **Error.** That of the kernel inside; unit rows are formed in float64, without overflow or underflow on the way.
+    **Error.** As for `kernel`. The division by the norm is in float64 and neither overflows nor underflows.
 
-    **Cost.** That of the kernel inside, and one pass over the rows for their norms.
+    **Cost.** As for `kernel`, plus one pass over the rows for their norms.
 
     **Differs from the source in** nothing.
 

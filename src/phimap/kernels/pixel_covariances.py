@@ -1,7 +1,8 @@
-r"""The convolutional tangent kernel of units that are not homogeneous: pixel pairs with their covariance and variances.
+r"""The convolutional tangent kernel of units that are not homogeneous.
 
-Three numbers say all of a pair of patches: both variances, which depend on one image each, and the covariance. As for
-homogeneous units, pairs of one displacement never meet those of another, and a displacement is one plane.
+The recursion needs three numbers per pair of pixels: two variances, each of which depends on one image only, and the
+covariance. As for homogeneous units, the recursion never combines pixel pairs of different displacements, so the pairs
+of one displacement are processed as one plane.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import numpy as np
 from phimap.kernels.images import window_sums
 from phimap.kernels.wide_layers import WideLayer
 
-# Numbers of a plane of pairs that is worked on at a time, it and its temporaries fit the second cache, and of all that
-# is kept of these pairs' pixels.
+# Limits for the image pairs processed at a time: numbers in their planes, which fit in the second-level cache together
+# with temporaries, and numbers prepared for their pixels.
 _PLANE, _KEPT = 2**12, 2**18
-#: Numbers that a side of a tile may keep of its pixels: 32 MiB.
+#: Maximum count of numbers prepared for the pixels on one side of a tile: 32 MiB.
 MOST_KEPT = 2**22
 
 
 def deviations(layer: WideLayer, images: np.ndarray, depth: int, filter_size: int) -> np.ndarray:
-    """Roots (n, depth, h, w) of the variances of the units' inputs in layers 1, ..., depth of images (n, c, h, w)."""
+    """Standard deviations (n, depth, h, w) of the inputs of units in layers 1, ..., depth, for images (n, c, h, w)."""
     squares = np.square(images).sum(axis=1)
     found = np.empty((images.shape[0], depth, *images.shape[2:]))
     for number in range(depth):
@@ -31,7 +32,10 @@ def deviations(layer: WideLayer, images: np.ndarray, depth: int, filter_size: in
 def covariance_pairs(
     layer: WideLayer, X: np.ndarray, Y: np.ndarray, depth: int, filter_size: int, flat: bool, pairs: np.ndarray
 ) -> np.ndarray:
-    """Sums (r,) over pixel pairs of P_L of images ``X[pairs[:, 0]]`` and ``Y[pairs[:, 1]]``, as `pixel_pairs` says."""
+    """Sums (r,) of P_L (see `CNTK`) over the pixel pairs of images ``X[pairs[:, 0]]`` and ``Y[pairs[:, 1]]``.
+
+    If `flat`, the sums are over equal pixels only.
+    """
     sides = [deviations(layer, images, depth, filter_size) for images in (X, Y)]
     kept_x, kept_y = layer.prepared(*sides)
     inverse_x, inverse_y = (np.divide(1.0, x, out=np.zeros_like(x), where=x > 0) for x in sides)
@@ -50,9 +54,10 @@ def covariance_pairs(
 def _sums(
     layer: WideLayer, left: list[np.ndarray], right: list[np.ndarray], filter_size: int, flat: bool
 ) -> np.ndarray:
-    """Sums (r,) for r pairs, of which both sides hold images (r, c, h, w), inverse deviations, and what `layer` keeps.
+    """Sums (r,) of P_L over the pixel pairs of r image pairs.
 
-    The axes of all but the images begin with (r, L, h, w).
+    `left` and `right` hold the images (r, c, h, w), the inverse standard deviations, and the arrays that
+    ``layer.prepared`` returned. The shapes of all but the images begin with (r, L, h, w).
     """
     height, width = left[0].shape[2:]
     reach_y, reach_x = (0, 0) if flat else (height - 1, width - 1)
@@ -67,7 +72,7 @@ def _sums(
 
 
 def _recursion(layer: WideLayer, left: list[np.ndarray], right: list[np.ndarray], filter_size: int) -> np.ndarray:
-    """P_L (r, h, w) on planes of one displacement."""
+    """P_L (r, h, w) for the pixel pairs of one displacement."""
     share = layer.gain / filter_size**2
     values = (left[0] * right[0]).sum(axis=1)
     depth, tangent = left[1].shape[1], np.zeros_like(values)
@@ -78,7 +83,7 @@ def _recursion(layer: WideLayer, left: list[np.ndarray], right: list[np.ndarray]
         cosine *= inverse_y
         np.clip(cosine, -1.0, 1.0, out=cosine)
         if number:
-            # P_0 = 0: the first layer's slopes have nothing to multiply.
+            # P_0 = 0, so the slopes of the first layer are not needed.
             tangent *= layer.pair_slopes(of_x, of_y, cosine)
             tangent *= share
         if number < depth - 1:
@@ -89,5 +94,5 @@ def _recursion(layer: WideLayer, left: list[np.ndarray], right: list[np.ndarray]
 
 
 def _overlap(size: int, shift: int) -> slice:
-    """Where on an axis pixels p have p + shift inside too."""
+    """Slice of the pixels p on an axis for which p + shift is inside the image."""
     return slice(max(0, -shift), size - max(0, shift))

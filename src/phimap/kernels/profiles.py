@@ -1,4 +1,4 @@
-"""Radial kernels as functions of squared distances in length scales."""
+"""Radial kernels as functions of squared scaled distances."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from scipy import special
 
 
 def gaussian(squared: np.ndarray) -> np.ndarray:
-    """The Gaussian kernel of squared distances in length scales, which are overwritten."""
+    """The Gaussian kernel for squared scaled distances; `squared` is overwritten."""
     squared *= -0.5
     return np.exp(squared, out=squared)
 
 
 def matern(nu: float, squared: np.ndarray) -> np.ndarray:
-    """Matern function of r^2 (any shape)."""
+    """The Matern function ``2^(1 - nu) / Gamma(nu) r^nu K_nu(r)`` for ``squared = r^2`` (any shape)."""
     steps = ceil(nu) - 1
     lowest = nu - steps
     r = np.sqrt(squared)
@@ -40,10 +40,10 @@ def matern(nu: float, squared: np.ndarray) -> np.ndarray:
 
 
 def _matern_bessel(nu: float, r: np.ndarray) -> np.ndarray:
-    """Matern function of r (any shape) for 0 < nu <= 2, by the Bessel function."""
+    """The Matern function of r (any shape) for 0 < nu <= 2, from the Bessel function."""
     with np.errstate(invalid="ignore"):
         values = special.kve(nu, r) * np.exp(-r) * r**nu
     values *= 2.0 ** (1.0 - nu) / special.gamma(nu)
-    # At r = 0, and near it where the Bessel function overflows, the product is not defined; its limit is 1.
+    # At r = 0, and at small r where the Bessel function overflows, the product is not finite; its limit is 1.
     values[~np.isfinite(values)] = 1.0
     return np.minimum(values, 1.0, out=values)

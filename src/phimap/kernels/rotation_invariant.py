@@ -1,4 +1,4 @@
-"""Kernels of the norms and the angle of two rows."""
+"""Kernels that depend on the norms of two rows and the angle between them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from phimap.kernels.geometry import Rows, angles, row_norms
 
 
 class RotationInvariantKernel(Kernel):
-    """A kernel ``k(x, y)`` of the norms of two rows and the angle between them.
+    """A kernel that depends on the norms of two rows and the angle between them.
 
-    A zero row is at the angle pi / 2 to every row, itself too.
+    A zero row has the angle pi / 2 with every row, including itself.
     """
 
     @property
@@ -25,17 +25,17 @@ class RotationInvariantKernel(Kernel):
 
     @property
     def homogeneity(self) -> int:
-        """The power of the norms where the kernel is homogeneous, else 0."""
+        """The power of the norms if the kernel is homogeneous, else 0."""
         return 0
 
     @property
     def norm_power(self) -> int | None:
-        """The power of the norms that leaves a smooth function of them where it is divided out; None for no such."""
+        """The power p for which ``k(x, y) / (|x| |y|)^p`` is a smooth function of the norms; None if there is none."""
         return None
 
     @abstractmethod
     def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-        """Kernel values of norms and angles in [0, pi], arrays that broadcast to the shape of `angle`."""
+        """Kernel values for norms x and y and angles in [0, pi]; x and y broadcast to the shape of `angle`."""
 
     def kappa(self, cosine: Any) -> Any:
         """Evaluate the kernel of two unit vectors as a function of their cosine.
@@ -43,18 +43,18 @@ class RotationInvariantKernel(Kernel):
         Parameters
         ----------
         cosine : float or array-like
-            Clipped to [-1, 1].
+            Cosines, clipped to [-1, 1].
 
         Returns
         -------
         float or ndarray
-            Of the shape of `cosine`; float32 for float32, else float64.
+            Values with the shape of `cosine`; float32 for float32 input, else float64.
         """
         self._check_parameters(1)
         return of_cosine(self._of_angle, cosine)
 
     def _of_angle(self, angle: np.ndarray) -> np.ndarray:
-        """Kernel values of unit rows."""
+        """Kernel values of unit rows at the given angles."""
         return self._of_polar(np.ones(()), np.ones(()), angle)
 
     def _evaluate(self, X: Rows, Y: Rows) -> np.ndarray:
@@ -66,15 +66,15 @@ class RotationInvariantKernel(Kernel):
 
 
 class HomogeneousKernel(RotationInvariantKernel):
-    """A kernel ``k(x, y) = (|x| |y|)^p kappa(cos(x, y))`` of the norms and the angle of two rows.
+    """A kernel ``k(x, y) = (|x| |y|)^p kappa(cos(x, y))``.
 
-    A zero row has the cosine 0 with every row, itself too: its kernel values are 0, and ``kappa(0)`` where p
-    = 0.
+    A zero row has the cosine 0 with every row, including itself. Its kernel values are 0 if p > 0, and ``kappa(0)`` if
+    p = 0.
     """
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether the kernel is a power of the norms times a function of the angle: yes."""
+        """True: the kernel is a power of the norms times a function of the angle."""
         return True
 
     @property
@@ -84,14 +84,14 @@ class HomogeneousKernel(RotationInvariantKernel):
 
     @abstractmethod
     def _of_angle(self, angle: np.ndarray) -> np.ndarray:
-        """Kappa of the cosine of angles in [0, pi]."""
+        """``kappa(cos(angle))`` for angles in [0, pi]."""
 
     def _of_polar(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
         return times_norms(self._of_angle(angle), x, y, self.homogeneity)
 
 
 def times_norms(values: np.ndarray, x: np.ndarray, y: np.ndarray, power: int) -> np.ndarray:
-    """``x^p y^p`` times values, in place."""
+    """Multiply `values` by ``x^power y^power`` in place."""
     if power:
         values *= x**power
         values *= y**power
@@ -99,7 +99,7 @@ def times_norms(values: np.ndarray, x: np.ndarray, y: np.ndarray, power: int) ->
 
 
 def of_cosine(of_angle: Callable[[np.ndarray], np.ndarray], cosine: Any) -> Any:
-    """`of_angle` at the arc cosine of `cosine` (any shape), clipped; float32 in gives float32 out."""
+    """`of_angle` at the arc cosine of `cosine` (any shape, clipped to [-1, 1]); float32 in gives float32 out."""
     cosine = np.asarray(cosine)
     dtype = cosine.dtype if cosine.dtype == np.float32 else np.float64
     values = of_angle(np.arccos(np.clip(cosine.astype(np.float64), -1.0, 1.0)))
@@ -107,5 +107,5 @@ def of_cosine(of_angle: Callable[[np.ndarray], np.ndarray], cosine: Any) -> Any:
 
 
 def _own_angles(norms: np.ndarray) -> np.ndarray:
-    """Angles (n,) of rows to themselves."""
+    """Angles (n,) between each row and itself: 0, or pi / 2 for a zero row."""
     return np.where(norms > 0, 0.0, np.pi / 2)

@@ -1,4 +1,4 @@
-"""Rows that enter a kernel: checked, and dense ones that meet sparse ones."""
+"""Input rows of a kernel: validation, and conversion of dense rows that are paired with sparse rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phimap.kernels.geometry import Rows
 
 
 class Sparsified:
-    """Slices of a dense matrix as CSR, so that a tile of it can meet a tile of a CSR matrix."""
+    """A dense matrix whose row slices are returned as CSR, to be paired with tiles of a CSR matrix."""
 
     def __init__(self, rows: np.ndarray):
         self._rows, self.shape, self.dtype = rows, rows.shape, rows.dtype
@@ -23,7 +23,7 @@ class Sparsified:
 
 
 def checked_array(X: Any, name: str, *dtypes: type) -> Rows:
-    """`X` (n, d), finite, dense or CSR, in its dtype if that is among `dtypes`, else in the first of them."""
+    """`X` (n, d), checked to be finite; dense or CSR. Its dtype is kept if it is in `dtypes`, else ``dtypes[0]``."""
     rows = check_array(
         X,
         accept_sparse="csr",  # pyright: ignore[reportArgumentType]
@@ -36,7 +36,7 @@ def checked_array(X: Any, name: str, *dtypes: type) -> Rows:
 
 
 def checked_rows(X: Any, name: str) -> Rows:
-    """`X` (n, d) as a finite float32 or float64 array or CSR array."""
+    """`X` (n, d) as a finite float32 or float64 array, dense or CSR."""
     rows = checked_array(X, name, np.float64, np.float32)
     if not sparse.issparse(rows):
         return rows

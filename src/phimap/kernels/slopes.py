@@ -8,10 +8,10 @@ import numpy as np
 
 from phimap.kernels.geometry import squared_distances
 
-#: Derivative of a radial kernel by half the squared distance in length scales, of squared distances (n, m), which may
-#: be overwritten.
+#: Derivative of a radial kernel with respect to half the squared scaled distance. The argument holds squared scaled
+#: distances (n, m) and may be overwritten.
 Slope = Callable[[np.ndarray], np.ndarray]
-#: Floats of scratch at a time: 16 MiB.
+#: Floats in a scratch array: 16 MiB.
 SCRATCH = 2**21
 
 
@@ -20,7 +20,8 @@ def radial_gradients(
 ) -> np.ndarray:
     """Gradients (n, d, t) of ``sum_j weights[j] f(|scale (x - y_j)|^2)`` at the rows of `X`.
 
-    With `slope` s they are ``scale^2 sum_j weights[j] s_j (x - y_j)``: one matrix of slopes and t products with it.
+    With s_j the slope at y_j, the gradient is ``scale^2 sum_j weights[j] s_j (x - y_j)``: one matrix of slopes and t
+    matrix products.
     """
     result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
     step = max(1, SCRATCH // Y.shape[0])
@@ -32,7 +33,7 @@ def radial_gradients(
 
 
 def weighted_differences(X: np.ndarray, Y: np.ndarray, slopes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Sums (n, d, t) of ``slopes[i, j] weights[j] (x_i - y_j)`` over j."""
+    """Sums (n, d, t) over j of ``slopes[i, j] weights[j] (x_i - y_j)``."""
     result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
     centre = Y.mean(axis=0)
     left, right = X - centre, Y - centre
@@ -45,9 +46,10 @@ def weighted_differences(X: np.ndarray, Y: np.ndarray, slopes: np.ndarray, weigh
 def product_gradients(
     X: np.ndarray, Y: np.ndarray, weights: np.ndarray, values: np.ndarray, scale: float | np.ndarray
 ) -> np.ndarray:
-    """Gradients (n, d, t) of ``sum_j weights[j] exp(-sum_k |scale_k (x_k - y_jk)|)``, whose `values` (n, m) are known.
+    """Gradients (n, d, t) of ``sum_j weights[j] exp(-sum_k |scale_k (x_k - y_jk)|)``.
 
-    Where x and y_j agree in a column the mean of both slopes counts, which is zero.
+    `values` (n, m) are the exponentials. In a column where x and y_j agree, the mean of the one-sided slopes is used:
+    zero.
     """
     result = np.empty((X.shape[0], X.shape[1], weights.shape[1]))
     step = max(1, SCRATCH // Y.shape[0])

@@ -1,4 +1,4 @@
-"""Spectral laws: the distributions of frequencies, and what each offers to a projection."""
+"""Spectral laws: the distributions of random frequencies, with the draws and quantiles that projections use."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from scipy import special
 
 @dataclass(frozen=True, eq=False)
 class SpectralLaw(ABC):
-    """The law of a frequency ``w = scale * u``, where u follows the law of the kernel of unit length scale.
+    """The distribution of a frequency ``w = scale * u``; u has the spectral law of the kernel with length scale 1.
 
     Parameters
     ----------
     n_features : int
         Dimension d of a frequency.
     scale : float or ndarray of shape (d,), default=1.0
-        Inverse length scale, applied to the coordinates last. Rotation invariance is a fact about u.
+        Inverse length scale, by which the coordinates of u are multiplied. Rotation invariance refers to u, not to w.
     """
 
     n_features: int
     scale: float | np.ndarray = 1.0
 
-    #: Whether the coordinates of w are independent, so that `coordinate_quantile` exists.
+    #: Whether the coordinates of w are independent; if so, `coordinate_quantile` exists.
     has_independent_coordinates: ClassVar[bool] = False
-    #: Whether u is a uniform direction times an independent radius, so that `radial_quantile` exists.
+    #: Whether u is a uniform direction times an independent radius; if so, `radial_quantile` exists.
     is_rotation_invariant: ClassVar[bool] = False
-    #: Whether w stands in even functions, as cosines are, so that w and -w are one.
+    #: Whether features depend on w through even functions such as the cosine; if so, w and -w are equivalent.
     is_for_even_functions: ClassVar[bool] = True
     #: Whether u is standard Gaussian.
     is_gaussian: ClassVar[bool] = False
-    #: Whether u is a standard Gaussian vector times an independent factor, so that `sample_mixing` exists.
+    #: Whether u is a standard Gaussian vector times an independent random factor; if so, `sample_mixing` exists.
     is_gaussian_mixture: ClassVar[bool] = False
-    #: The kernel in the words of an error message.
+    #: Name of the kernel in error messages.
     kernel_name: ClassVar[str]
-    #: Variance of one coordinate of the law of unit scale; infinite where it does not exist.
+    #: Variance of one coordinate of u; infinite if it does not exist.
     coordinate_variance: ClassVar[float] = np.inf
-    #: Fourth moment of one coordinate over its squared variance, 3 for Gaussian ones; infinite where it does not exist.
+    #: Kurtosis of one coordinate, ``E[u_j^4] / E[u_j^2]^2``: 3 for a Gaussian; infinite if it does not exist.
     coordinate_kurtosis: ClassVar[float] = np.inf
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -49,7 +49,7 @@ class SpectralLaw(ABC):
         ----------
         rng : numpy.random.Generator
         size : int
-            Number of frequencies s. A larger size extends the same draws.
+            Number of frequencies s. For a larger size, the first draws are the same.
 
         Returns
         -------
@@ -59,22 +59,22 @@ class SpectralLaw(ABC):
         return self._sample_unit(rng, size) * self.scale
 
     def coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
-        """Turn points of the unit cube into frequencies, by the inverse law of each coordinate.
+        """Turn points of the unit cube into frequencies, by the quantile function of each coordinate.
 
         Parameters
         ----------
         u : array-like of shape (s, d)
-            In (0, 1).
+            Points with coordinates in (0, 1).
 
         Returns
         -------
         ndarray of shape (s, d)
-            float64, with `scale` applied.
+            float64, multiplied by `scale`.
 
         Raises
         ------
         ValueError
-            If the coordinates are dependent, or `u` leaves the open interval.
+            If the coordinates are dependent, or an entry of `u` is not in (0, 1).
         """
         self._require(
             self.has_independent_coordinates,
@@ -87,22 +87,22 @@ class SpectralLaw(ABC):
         return self._coordinate_quantile(u) * self.scale
 
     def radial_quantile(self, u: np.ndarray) -> np.ndarray:
-        """Invert the distribution function of the radius of the law of unit scale.
+        """Evaluate the quantile function of the radius |u|.
 
         Parameters
         ----------
         u : array-like
-            In [0, 1).
+            Probabilities in [0, 1).
 
         Returns
         -------
         ndarray
-            Radii of the shape of `u`, float64, without `scale`.
+            Radii with the shape of `u`, float64, not multiplied by `scale`.
 
         Raises
         ------
         ValueError
-            If the law is not rotation-invariant, or `u` leaves the interval.
+            If the law is not rotation-invariant, or an entry of `u` is not in [0, 1).
         """
         self._require(
             self.is_rotation_invariant,
@@ -115,18 +115,18 @@ class SpectralLaw(ABC):
         return self._radial_quantile(u)
 
     def sample_radii(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draw independent radii of the law of unit scale.
+        """Draw independent radii |u|.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         size : int
-            Number of radii s. A larger size extends the same draws.
+            Number of radii s. For a larger size, the first draws are the same.
 
         Returns
         -------
         ndarray of shape (s,)
-            float64, without `scale`.
+            float64, not multiplied by `scale`.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class SpectralLaw(ABC):
         return self.radial_quantile(rng.random(size))
 
     def sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draw independent factors that turn standard Gaussian vectors into draws of the law of unit scale.
+        """Draw independent factors; a factor times an independent standard Gaussian vector has the distribution of u.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class SpectralLaw(ABC):
         Raises
         ------
         ValueError
-            If the law is not a mixture of Gaussian ones.
+            If u is not a scale mixture of standard Gaussian vectors.
         """
         self._require(
             self.is_gaussian_mixture,
@@ -162,12 +162,12 @@ class SpectralLaw(ABC):
         return self._sample_mixing(rng, size)
 
     def unit(self, n_features: int) -> SpectralLaw:
-        """Give the same law of unit scale in another dimension.
+        """Give the law of the same family with unit scale in another dimension.
 
         Parameters
         ----------
         n_features : int
-            Of laws in two dimensions, that in the lower is the law of some coordinates of the other.
+            The other dimension q. For q < d the result is the marginal distribution of q coordinates of u.
 
         Returns
         -------
@@ -181,7 +181,7 @@ class SpectralLaw(ABC):
 
     @abstractmethod
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Draws (s, d) of u, filled row by row so that sizes are nested."""
+        """Draws (s, d) of u, filled row by row, so that the first rows do not depend on `size`."""
 
     def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -195,12 +195,12 @@ class SpectralLaw(ABC):
 
 @dataclass(frozen=True, eq=False)
 class GaussianLaw(SpectralLaw):
-    """Independent Gaussian coordinates, the spectral law of the Gaussian kernel; radii are chi with d dof.
+    """Independent Gaussian coordinates, the spectral law of the Gaussian kernel; |u| is chi distributed.
 
     Parameters
     ----------
     n_features, scale : as in `SpectralLaw`
-        Inverse length scale: the standard deviation of the coordinates.
+        `scale` is the standard deviation of the coordinates.
     """
 
     has_independent_coordinates: ClassVar[bool] = True
@@ -226,7 +226,7 @@ class GaussianLaw(SpectralLaw):
 
 @dataclass(frozen=True, eq=False)
 class StandardGaussianLaw(GaussianLaw):
-    """The Gaussian law of unit scale, of directions for features ``sigma(w . x)`` of an activation."""
+    """The standard Gaussian law, for the directions w of features ``sigma(<w, x>)`` of an activation sigma."""
 
     scale: float = field(default=1.0, init=False)
     is_for_even_functions: ClassVar[bool] = False
@@ -243,7 +243,7 @@ class CauchyLaw(SpectralLaw):
     Parameters
     ----------
     n_features, scale : as in `SpectralLaw`
-        Inverse length scale: the half width of the coordinates' law.
+        `scale` is the scale parameter (half width at half maximum) of the coordinates.
     """
 
     has_independent_coordinates: ClassVar[bool] = True
@@ -253,7 +253,7 @@ class CauchyLaw(SpectralLaw):
         return rng.standard_cauchy((size, self.n_features))
 
     def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
-        # tan(pi (u - 1/2)), from whichever end keeps the digits of a small argument.
+        # tan(pi (u - 1/2)), from the smaller of u and 1 - u: this keeps full accuracy in both tails.
         return np.where(u < 0.5, -1.0, 1.0) / np.tan(np.pi * np.minimum(u, 1.0 - u))
 
 
@@ -264,7 +264,7 @@ class LaplaceLaw(SpectralLaw):
     Parameters
     ----------
     n_features, scale : as in `SpectralLaw`
-        Inverse length scale: the mean absolute value of the coordinates.
+        `scale` is the mean absolute value of the coordinates.
     """
 
     has_independent_coordinates: ClassVar[bool] = True
@@ -276,15 +276,15 @@ class LaplaceLaw(SpectralLaw):
         return rng.laplace(size=(size, self.n_features))
 
     def _coordinate_quantile(self, u: np.ndarray) -> np.ndarray:
-        # Each half from its own end keeps the digits of both tails.
+        # A formula for each half keeps full accuracy in both tails.
         return np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
 
 
 @dataclass(frozen=True, eq=False)
 class StudentLaw(SpectralLaw):
-    """Multivariate t with 2 nu degrees of freedom, the spectral law of the Matern kernel.
+    """Multivariate t distribution with 2 nu degrees of freedom, the spectral law of the Matern kernel.
 
-    The radius r has ``r^2 / d`` distributed as F(d, 2 nu).
+    For the radius ``r = |u|``, ``r^2 / d`` has the F(d, 2 nu) distribution.
 
     Parameters
     ----------
@@ -300,31 +300,31 @@ class StudentLaw(SpectralLaw):
 
     @property
     def coordinate_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] -- depends on nu
-        """Variance of one coordinate of the law of unit scale: ``nu / (nu - 1)``, infinite for nu <= 1."""
+        """Variance of one coordinate of u: ``nu / (nu - 1)``, infinite for nu <= 1."""
         return self.nu / (self.nu - 1.0) if self.nu > 1.0 else np.inf
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        # One more Gaussian a row is turned into the chi-square denominator: separate draws of it would come
-        # after all Gaussians, and a larger size would change them.
+        # Each row has one more Gaussian, from which its chi-square denominator is computed. Denominators drawn after
+        # all Gaussians would depend on the size.
         draws = rng.standard_normal((size, self.n_features + 1))
         half_chi_square = special.gammaincinv(self.nu, special.ndtr(draws[:, -1]))
         return draws[:, :-1] * np.sqrt(self.nu / half_chi_square)[:, None]
 
     def _radial_quantile(self, u: np.ndarray) -> np.ndarray:
-        # r^2 = 2 nu b / (1 - b) with b beta-distributed; 1 - b has its own inverse, which keeps digits in the tail.
+        # r^2 = 2 nu b / (1 - b) with b beta-distributed; betainccinv gives 1 - b accurately in the tail.
         half = 0.5 * self.n_features
         return np.sqrt(2.0 * self.nu * special.betaincinv(half, self.nu, u) / special.betainccinv(self.nu, half, u))
 
     def _sample_mixing(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        # Zero is excluded: the factor would be infinite.
+        # 1 - rng.random() excludes 0, where the factor would be infinite.
         return np.sqrt(self.nu / special.gammaincinv(self.nu, 1.0 - rng.random(size)))
 
 
 @dataclass(frozen=True, eq=False)
 class SphereLaw(SpectralLaw):
-    """Uniform on the sphere of radius ``sqrt(d)``: the directions of leverage-score sampling.
+    """The uniform distribution on the sphere of radius ``sqrt(d)``: directions in leverage-score sampling.
 
-    Its second moments are those of the standard Gaussian law.
+    The covariance matrix is the identity, as for the standard Gaussian law.
     """
 
     is_rotation_invariant: ClassVar[bool] = True
@@ -340,7 +340,7 @@ class SphereLaw(SpectralLaw):
 
 @dataclass(frozen=True, eq=False)
 class DirectionLaw(SphereLaw):
-    """Uniform on the sphere of radius ``sqrt(d)``, for functions of both parities."""
+    """The uniform distribution on the sphere of radius ``sqrt(d)``, for features that are not even functions of w."""
 
     is_for_even_functions: ClassVar[bool] = False
     kernel_name: ClassVar[str] = "an activation with exact degrees"
@@ -348,14 +348,14 @@ class DirectionLaw(SphereLaw):
 
 @dataclass(frozen=True, eq=False)
 class SumLaw(SpectralLaw):
-    """The sum of independent frequencies, of which quantiles have no closed form: it offers independent draws."""
+    """The law of a sum of independent frequencies. It has no closed-form quantiles, only independent draws."""
 
     parts: tuple[SpectralLaw, ...] = ()
     kernel_name: ClassVar[str] = "a product of kernels"
 
     @property
-    def coordinate_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] -- of the parts
-        """The sum of those of the parts; infinite too where it is not the same for all coordinates."""
+    def coordinate_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] -- depends on parts
+        """Sum of the coordinate variances of the parts; infinite also if a part has a scale per coordinate."""
         if any(np.ndim(part.scale) for part in self.parts):
             return np.inf
         return float(sum(part.coordinate_variance * part.scale**2 for part in self.parts))
@@ -369,7 +369,7 @@ class SumLaw(SpectralLaw):
 
 @dataclass(frozen=True, eq=False)
 class MixtureSumLaw(SumLaw):
-    """The sum of mixtures of Gaussian laws of one scale for all coordinates, which is one, too."""
+    """The law of a sum of Gaussian scale mixtures, each with one scale for all coordinates: again a scale mixture."""
 
     is_gaussian_mixture: ClassVar[bool] = True
 
@@ -379,7 +379,7 @@ class MixtureSumLaw(SumLaw):
 
 
 def law_of_sum(*laws: SpectralLaw) -> SpectralLaw:
-    """The law of a sum of independent frequencies: of Gaussian or of Cauchy ones such a law, else a `SumLaw`."""
+    """The law of a sum of independent frequencies: Gaussian if all are Gaussian, Cauchy if all are, else a `SumLaw`."""
     parts = [part for law in laws for part in (law.parts if isinstance(law, SumLaw) else (law,))]
     for stable, power in ((GaussianLaw, 2), (CauchyLaw, 1)):
         scales = [np.asarray(part.scale, dtype=np.float64) for part in parts if type(part) is stable]
@@ -394,5 +394,5 @@ def law_of_sum(*laws: SpectralLaw) -> SpectralLaw:
 
 
 def onto_sphere(directions: np.ndarray) -> np.ndarray:
-    """Rows (s, d) scaled to norm ``sqrt(d)``."""
+    """`directions` (s, d) with each row scaled to norm ``sqrt(d)``."""
     return directions * (np.sqrt(directions.shape[1]) / np.linalg.norm(directions, axis=1, keepdims=True))

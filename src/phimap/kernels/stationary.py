@@ -1,4 +1,4 @@
-"""Kernels of the difference of two rows."""
+"""Kernels that depend on the difference of two rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phimap.kernels.spectral import CauchyLaw, GaussianLaw, LaplaceLaw, Spectral
 
 
 class _ScaledKernel(StationaryKernel):
-    """A kernel whose law is one of a dimension and of inverse length scales."""
+    """A kernel whose spectral law is determined by the dimension and the inverse length scales."""
 
     def spectral_law(self, n_features: int) -> SpectralLaw:
         n_features = check_integer("n_features", n_features, least=1)
@@ -30,15 +30,15 @@ class _ScaledKernel(StationaryKernel):
 
     @abstractmethod
     def _law(self, n_features: int, scale: float | np.ndarray) -> SpectralLaw:
-        """The law of the frequencies, with `scale` the inverse length scales."""
+        """The spectral law; `scale` holds the inverse length scales."""
 
     @abstractmethod
     def _of_difference(self, scaled: np.ndarray) -> np.ndarray:
-        """Kernel values of rows that differ by `scaled` length scales in one column alone; it may be overwritten."""
+        """Kernel values of rows that differ in one column only, by `scaled` length scales; may overwrite `scaled`."""
 
 
 class _GammaKernel(_ScaledKernel):
-    """A kernel that takes scikit-learn's gamma in place of a length scale."""
+    """A kernel that accepts scikit-learn's gamma in place of a length scale."""
 
     def __init__(self, length_scale: Any = 1.0, *, gamma: float | None = None):
         super().__init__(length_scale)
@@ -56,7 +56,7 @@ class _GammaKernel(_ScaledKernel):
 
     @abstractmethod
     def _inverse_of_gamma(self, gamma: float) -> float:
-        """``1 / length_scale`` of a gamma."""
+        """The ``1 / length_scale`` that corresponds to `gamma`."""
 
 
 class Gaussian(_GammaKernel):
@@ -64,21 +64,21 @@ class Gaussian(_GammaKernel):
 
     .. math:: k(x, y) = \exp\Bigl(-\tfrac12 \textstyle\sum_j (x_j - y_j)^2 / \ell_j^2\Bigr)
 
-    The frequencies are independent Gaussians of standard deviation ``1 / length_scale``.
+    The frequencies have independent Gaussian coordinates with standard deviation ``1 / length_scale``.
 
     Parameters
     ----------
     length_scale : float or array-like of shape (d,), default=1.0
-        Width ell > 0 in the units of the columns, one for all or one for each.
+        Length scale ell > 0 in the units of the columns: one number for all columns or one per column.
     gamma : float or None, default=None
         Scikit-learn's parameter in place of a length scale, ``1 / (2 length_scale^2)``.
 
     Notes
     -----
-    **Error.** Relative error of about ``2^9 d eps tau^2`` at the scaled distance tau, in float64; offsets of
-    dense data cost no digits, and equal rows give 1 exactly.
+    **Error.** Relative error of about ``2^9 d eps tau^2`` at the scaled distance tau, in float64. Adding a constant to
+    dense data costs no accuracy. Equal rows give exactly 1.
 
-    **Cost.** One matrix product, 2 n m d operations, and one exponential an entry.
+    **Cost.** One matrix product, 2 n m d operations, and one exponential per entry.
 
     **Differs from the source.** Nothing.
 
@@ -125,22 +125,22 @@ class Gaussian(_GammaKernel):
 
 
 class Laplacian(_GammaKernel):
-    r"""The Laplacian kernel, of the city-block distance.
+    r"""The Laplacian kernel, a function of the city-block distance.
 
     .. math:: k(x, y) = \exp\Bigl(-\textstyle\sum_j |x_j - y_j| / \ell_j\Bigr)
 
-    The frequencies are independent Cauchy numbers of half width ``1 / length_scale``.
+    The frequencies have independent Cauchy coordinates with scale ``1 / length_scale``.
 
     Parameters
     ----------
     length_scale : float or array-like of shape (d,), default=1.0
-        Width ell > 0 in the units of the columns, one for all or one for each.
+        Length scale ell > 0 in the units of the columns: one number for all columns or one per column.
     gamma : float or None, default=None
         Scikit-learn's parameter in place of a length scale, ``1 / length_scale``.
 
     Notes
     -----
-    **Error.** Distances are sums of differences: the relative error is about ``d eps`` times the distance.
+    **Error.** The relative error is about ``d eps`` times the scaled distance.
 
     **Cost.** 3 n m d operations without a matrix product: slower than the Gaussian kernel by an order of
     magnitude.
@@ -168,7 +168,7 @@ class Laplacian(_GammaKernel):
         return gamma
 
     def distances(self, X: Any) -> np.ndarray:
-        """Give the city-block distances, which `length_scale` is the unit of.
+        """Give the pairwise city-block distances, not divided by `length_scale`.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class Laplacian(_GammaKernel):
         else:
             from scipy.spatial.distance import cdist
 
-            # Weights on the differences, not on the rows, keep the digits of data far from the origin.
+            # Scale the differences, not the rows: data far from the origin then lose no digits.
             exponent = cdist(X, Y, "cityblock", w=np.broadcast_to(np.asarray(scale, dtype=np.float64), X.shape[1]))
         np.negative(exponent, out=exponent)
         return np.exp(exponent, out=exponent)
@@ -212,21 +212,21 @@ class Cauchy(_ScaledKernel):
 
     .. math:: k(x, y) = \prod_j \frac{1}{1 + (x_j - y_j)^2 / \ell_j^2}
 
-    The frequencies are independent Laplace numbers of mean size ``1 / length_scale``.
+    The frequencies have independent Laplace coordinates with mean absolute value ``1 / length_scale``.
 
     Parameters
     ----------
     length_scale : float or array-like of shape (d,), default=1.0
-        Width ell > 0 in the units of the columns, one for all or one for each.
+        Length scale ell > 0 in the units of the columns: one number for all columns or one per column.
 
     Notes
     -----
-    **Error.** Factors are formed from differences: the relative error is about ``4 d eps``.
+    **Error.** The relative error is about ``4 d eps``.
 
-    **Cost.** 4 n m d operations without a matrix product, d passes over a tile: slower than the Gaussian kernel by
-    an order of magnitude. CSR input is written out one column at a time.
+    **Cost.** 4 n m d operations without a matrix product, in d passes over a tile: slower than the Gaussian kernel by
+    an order of magnitude. CSR input is converted to dense one column at a time.
 
-    **Differs from the source.** The figure of the source has numerators 2; with 1 the kernel is 1 at distance 0.
+    **Differs from the source.** The source (Figure 1) has 2 as the numerator; here it is 1, so that ``k(x, x) = 1``.
 
     References
     ----------
@@ -266,31 +266,31 @@ class Cauchy(_ScaledKernel):
 
 
 class Matern(_ScaledKernel):
-    r"""The Matern kernel of any smoothness.
+    r"""The Matern kernel of any smoothness nu > 0.
 
     .. math:: k(x, y) = \frac{2^{1-\nu}}{\Gamma(\nu)} r^\nu K_\nu(r), \qquad
               r = \sqrt{2\nu \textstyle\sum_j (x_j - y_j)^2 / \ell_j^2}
 
-    The frequencies follow a multivariate t with 2 nu degrees of freedom.
+    The frequencies follow a multivariate t distribution with 2 nu degrees of freedom.
 
     Parameters
     ----------
     nu : float, default=1.5
         Smoothness > 0. 0.5 is the exponential kernel; ``inf`` is the Gaussian kernel.
     length_scale : float or array-like of shape (d,), default=1.0
-        Width ell > 0 in the units of the columns, one for all or one for each.
+        Length scale ell > 0 in the units of the columns: one number for all columns or one per column.
 
     Notes
     -----
-    **Error.** As for the Gaussian kernel; Bessel functions add a few eps, and each step of the recurrence
-    another.
+    **Error.** As for the Gaussian kernel. Bessel functions add a few eps, as does each step of the recurrence.
 
-    **Cost.** One matrix product. Half-integer nu needs one exponential an entry, other values one Bessel function
-    (nu up to 1) or two, which take far longer; beyond nu = 3/2 a step of a recurrence for each unit of nu.
+    **Cost.** One matrix product. Half-integer nu takes one exponential per entry. Other values take one Bessel function
+    per entry for nu <= 1 and two for nu > 1, which is far slower. Beyond nu = 3/2, each unit of nu adds one step of the
+    recurrence.
 
-    **Differs from the source.** Only orders up to 2 are evaluated by Bessel functions, which overflow for
-    large nu and small r. Higher ones come from ``k_(nu+1)(r) = k_nu(r) + r^2 k_(nu-1)(r) / (4 nu (nu - 1))``,
-    whose terms are all positive: any nu is safe at any distance.
+    **Differs from the source.** Bessel functions overflow for large nu and small r, so they are used for nu <= 2 only.
+    Higher orders come from the recurrence ``k_(nu+1)(r) = k_nu(r) + r^2 k_(nu-1)(r) / (4 nu (nu - 1))``. All of its
+    terms are positive, so it is accurate for any nu and any distance.
 
     References
     ----------
@@ -341,7 +341,7 @@ class Matern(_ScaledKernel):
             if nu == np.inf:
                 return -gaussian(squared)
             if nu == 0.5:
-                # At r = 0 the gradient has no direction, and the mean over all of them is zero.
+                # At r = 0 the kernel has a kink; the mean of its one-sided slopes is zero.
                 r = np.sqrt(squared)
                 return np.divide(-np.exp(-r), r, out=np.zeros_like(r), where=r > 0)
             # The derivative of z^nu K_nu(z) is -z^nu K_{nu - 1}(z).
@@ -350,7 +350,7 @@ class Matern(_ScaledKernel):
         return radial_gradients(X, Y, weights, slope, self._inverse_length_scale(X.shape[1]))
 
     def _of_squared(self, squared: np.ndarray) -> np.ndarray:
-        """Kernel values of squared distances in length scales, which are overwritten."""
+        """Kernel values for squared scaled distances; `squared` is overwritten."""
         nu = self._check_nu()
         if nu == np.inf:
             return gaussian(squared)
@@ -359,6 +359,6 @@ class Matern(_ScaledKernel):
 
 
 def _times(X: sparse.csr_array, scale: float | np.ndarray) -> sparse.csr_array:
-    """CSR tile with columns multiplied by a number or by (d,), with 32-bit indices, as scikit-learn needs."""
+    """CSR tile with columns multiplied by `scale`, a number or (d,); 32-bit indices, which scikit-learn requires."""
     data = X.data * (scale if np.ndim(scale) == 0 else np.asarray(scale)[X.indices])
     return sparse.csr_array((data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)

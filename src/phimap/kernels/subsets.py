@@ -12,16 +12,16 @@ from phimap.kernels.spectral import GaussianLaw, SpectralLaw, SumLaw
 
 @dataclass(frozen=True, eq=False)
 class SubsetLaw(SpectralLaw):
-    """A uniform subset of the coordinates follows another law, and all others are zero: the law of `Additive`.
+    """The spectral law of `Additive`: a random subset of the coordinates follows `base`, and all others are zero.
 
     Parameters
     ----------
     n_features, scale : as in `SpectralLaw`
-        Inverse length scale, that of the other law.
+        `scale` is the inverse length scale of the base kernel.
     base : SpectralLaw
-        The other law, of unit scale.
+        Spectral law of the base kernel, with unit scale.
     order : int, default=1
-        Size q of a subset.
+        Number q of coordinates in a subset.
     """
 
     base: SpectralLaw = field(default_factory=lambda: GaussianLaw(1))
@@ -30,7 +30,7 @@ class SubsetLaw(SpectralLaw):
 
     @property
     def part(self) -> SpectralLaw:
-        """The law of unit scale of the entries in a subset, in q dimensions."""
+        """The law, with unit scale, of the q entries in a subset."""
         return self.base.unit(self.order)
 
     def unit(self, n_features: int) -> SpectralLaw:
@@ -43,19 +43,19 @@ class SubsetLaw(SpectralLaw):
         ----------
         rng : numpy.random.Generator
         size : int
-            Number of frequencies s. A larger size extends the same draws.
+            Number of frequencies s. For a larger size, the first draws are the same.
 
         Returns
         -------
         subsets : ndarray of intp, shape (s, q)
-            Columns that are not zero, rising along rows.
+            Columns of the non-zero entries, ascending within each row.
         entries : ndarray of shape (s, q)
-            Their values, of unit scale.
+            Values of the non-zero entries, with unit scale.
         """
         subset_rng, entry_rng = rng.spawn(2)
         subsets = random_subsets(self.n_features, self.order, size, subset_rng)
         if isinstance(self.base, SumLaw):
-            # Its parts may have a scale for each column, which the law of a subset could not tell apart.
+            # The parts may have one scale per column, and a law in q dimensions has no columns to assign them to.
             whole = self.base.unit(self.n_features).sample(entry_rng, size)
             return subsets, np.take_along_axis(whole, subsets, axis=1)
         return subsets, self.part.sample(entry_rng, size)
@@ -72,11 +72,14 @@ def scattered(subsets: np.ndarray, entries: np.ndarray, n_features: int) -> np.n
 
 
 def random_subsets(n_features: int, order: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Independent uniform subsets (size, order) of the columns, rising along rows; a larger size extends the same."""
+    """Independent uniform subsets (size, order) of the columns, ascending within each row.
+
+    For a larger size, the first subsets are the same.
+    """
     ranks = rng.random((size, order)) * np.arange(n_features, n_features - order, -1)
     subsets = np.empty((size, order), dtype=np.intp)
     for place, rank in enumerate(ranks.T.astype(np.intp)):
-        # The rank counts the columns not yet taken: each one taken at or below moves it up.
+        # The rank counts only columns that are not yet taken; each taken column at or below it raises it by one.
         for taken in subsets[:, :place].T:
             rank += rank >= taken
         subsets[:, place] = rank
@@ -85,10 +88,10 @@ def random_subsets(n_features: int, order: int, size: int, rng: np.random.Genera
 
 
 def spread_subsets(n_features: int, order: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Distinct subsets (size, order) of the columns, of which every stretch counts each column about equally often.
+    """Distinct subsets (size, order) of the columns; any run of subsets contains each column about equally often.
 
-    A subset and its cyclic shifts count each column equally often. They follow each other, for one random subset after
-    the other, until there are enough; a random order of the columns makes each place a uniform subset.
+    A subset and its cyclic shifts together contain each column equally often. Random subsets, each followed by its
+    shifts, are collected until there are `size`. A random permutation of the columns makes each subset uniform.
     """
     shifts, seen = np.arange(n_features)[:, None], set()
     found: list[np.ndarray] = []

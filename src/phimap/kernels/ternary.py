@@ -12,7 +12,7 @@ from phimap._validation import check_finite, check_real
 from phimap.kernels.base import Kernel
 from phimap.kernels.geometry import Rows, angles, row_norms
 
-# Rows of a tile whose probabilities are formed at a time: their temporaries are a fraction of the tile.
+# Rows of a tile for which probabilities are computed at a time; this keeps temporaries smaller than the tile.
 _ROWS = 16
 
 
@@ -21,28 +21,30 @@ class TernaryKernel(Kernel):
 
     .. math:: k(x, y) = \mathbb{E}_{w \sim N(0, I)}\, \sigma(\langle w, x - c\rangle)\, \sigma(\langle w, y - c\rangle)
 
-    with ``sigma(t) = height * (1 if t > upper, -1 if t < lower, else 0)``; with equal thresholds it is never 0. Of
-    several functions the mean is taken.
+    with ``sigma(t) = height * (1 if t > upper, -1 if t < lower, else 0)``. With equal thresholds sigma is a sign
+    function. For several functions, k is the weighted mean of their kernels.
 
     Parameters
     ----------
     lower, upper : float or array-like of shape (r,)
-        Thresholds, ``lower <= upper``; -inf below leaves the values 0 and `height`. Several are r functions.
+        Thresholds, ``lower <= upper``. With ``lower=-inf``, sigma has the values 0 and `height` only. Arrays define r
+        functions.
     height : float, default=1.0
+        Absolute value of sigma beyond the thresholds.
     shares : array-like of shape (r,) or None, default=None
-        Weights of the functions, where there are several; None is equal weights.
+        Weights of the r functions; None means equal weights.
     center : array-like of shape (d,) or None, default=None
-        The point c; None is the origin.
+        The point c; None means the origin.
     length_scale : float or array-like of shape (d,), default=1.0
-        Divides the rows, once they are centred.
+        The centred rows are divided by it.
 
     Notes
     -----
-    **Error.** Orthant probabilities of two Gaussians by Owen's function T: some 1e-15 ``height^2`` each.
+    **Error.** About ``1e-15 height^2`` for each of the orthant probabilities, which use Owen's function T.
 
-    **Cost.** One matrix product and eight evaluations of T an entry, for each function.
+    **Cost.** One matrix product, and eight evaluations of T per entry and function.
 
-    **Differs from the source in** nothing; the source gives the expectation only.
+    **Differs from the source in** nothing; the source gives the expectation without a closed form.
 
     References
     ----------
@@ -97,7 +99,7 @@ class TernaryKernel(Kernel):
             raise ValueError(f"`length_scale` must be positive, got {self.length_scale}.")
 
     def _functions(self) -> list[tuple[float, float, float]]:
-        """Thresholds and weight of every function."""
+        """Lower threshold, upper threshold and weight of each function."""
         lowers, uppers = np.atleast_1d(self.lower), np.atleast_1d(self.upper)
         shares = np.full(lowers.size, 1.0 / lowers.size) if self.shares is None else np.asarray(self.shares)
         return list(zip(lowers.tolist(), uppers.tolist(), shares.tolist(), strict=True))
@@ -135,7 +137,10 @@ class TernaryKernel(Kernel):
 
 
 def _standardised_thresholds(lower: float, upper: float, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standard Gaussians that u and -u must exceed to be above and below (n,), infinite for a zero row."""
+    """Thresholds h and k, both (n,), for which sigma is positive if ``z > h`` and negative if ``-z > k``.
+
+    z is standard Gaussian; h and k are ``upper`` and ``-lower`` divided by the norms. For a zero row they are infinite.
+    """
     always = (upper < 0, lower >= 0 if lower == upper else lower > 0)
     above, below = (
         np.where(norms > 0, threshold / np.where(norms > 0, norms, 1.0), -np.inf if certain else np.inf)
@@ -145,7 +150,10 @@ def _standardised_thresholds(lower: float, upper: float, norms: np.ndarray) -> t
 
 
 def _orthant(h: np.ndarray, k: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Probability that standard Gaussians at an angle exceed h and k, arrays that broadcast to that of the angles."""
+    """Probability that two standard Gaussians with correlation ``cos(angle)`` exceed h and k.
+
+    h and k broadcast to the shape of `angle`.
+    """
     h, k = np.broadcast_arrays(h, k)
     finite = np.isfinite(h) & np.isfinite(k)
     tiny = np.finfo(np.float64).tiny
@@ -157,7 +165,7 @@ def _orthant(h: np.ndarray, k: np.ndarray, angle: np.ndarray) -> np.ndarray:
 
 
 def _slope(h: np.ndarray, k: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """``(k - h cos) / (h sin)`` without cancellation where the angle is near 0 or pi."""
+    """``(k - h cos(angle)) / (h sin(angle))``, without cancellation for angles near 0 or pi."""
     sine = np.sin(angle)
     near = angle < 0.5 * np.pi
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -1,8 +1,8 @@
 r"""Infinitely wide layers: the duals of an activation and of its derivative.
 
-For a layer of units sigma whose inputs are Gaussians u, v of standard deviations x, y at an angle, these are
-``E[sigma(u) sigma(v)]`` and ``E[sigma'(u) sigma'(v)]``. By Price's theorem the second is the derivative of the first
-with respect to the covariance of u and v, at fixed variances.
+Let the inputs u and v of units sigma be Gaussians with standard deviations x and y and correlation ``cos(angle)``. The
+duals are ``E[sigma(u) sigma(v)]`` and ``E[sigma'(u) sigma'(v)]``. By Price's theorem the second is the derivative of
+the first with respect to the covariance of u and v, at fixed variances.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from phimap.ops.primitives.power_sums import power_sums
 
 
 class LeakyReLU(BaseEstimator):
-    """The activation that is x where x is positive and ``slope x`` elsewhere, for kernels of wide networks.
+    """The leaky ReLU: x for positive x and ``slope x`` otherwise, as an activation for kernels of wide networks.
 
     Parameters
     ----------
     slope : float, default=0.01
-        0 is the ReLU, -1 the absolute value. The name ``"leaky-relu"`` stands for the default.
+        Slope for negative x: 0 is the ReLU, -1 the absolute value. The name ``"leaky-relu"`` means the default slope.
 
     Notes
     -----
-    **Error.** None: networks of such units have closed forms, those of the ReLU among them.
+    **Error.** None: kernels of networks with these units have closed forms.
 
-    **Cost.** Two comparisons and a product a number.
+    **Cost.** Two comparisons and one product per entry.
 
     **Differs from the source.** Nothing.
 
@@ -82,55 +82,56 @@ class LeakyReLU(BaseEstimator):
 
 
 class WideLayer(ABC):
-    """An infinitely wide layer of one activation; all arguments are arrays that broadcast to one shape."""
+    """An infinitely wide layer with one activation; all arguments of methods are arrays that broadcast to one shape."""
 
-    #: What the activation is called in messages.
+    #: Name of the activation in messages.
     name: str
 
     @property
     def has_slope(self) -> bool:
-        """Whether the derivative is other than 0."""
+        """Whether the derivative of the activation is not 0 almost everywhere."""
         return True
 
     @abstractmethod
     def covariance(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-        """``E[sigma(u) sigma(v)]`` for standard deviations x and y of u and v, and angles."""
+        """``E[sigma(u) sigma(v)]`` for u and v with standard deviations x and y and correlation ``cos(angle)``."""
 
     @abstractmethod
     def slopes(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-        """``E[sigma'(u) sigma'(v)]``."""
+        """``E[sigma'(u) sigma'(v)]`` for the same arguments as `covariance`."""
 
     def energy(self, x: np.ndarray) -> np.ndarray:
-        """``E[sigma(u)^2]``."""
+        """``E[sigma(u)^2]`` for u with standard deviation x."""
         return self.covariance(x, x, np.zeros_like(x))
 
     def prepared(self, x: np.ndarray, y: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What `pair_covariance` and `pair_slopes` take of many pairs of some deviations x and y.
+        """Precomputed arrays for `pair_covariance` and `pair_slopes`, from standard deviations x and y.
 
-        Arrays whose first axes are those of x, and of y: entries of these axes may be taken from all of them alike.
+        The arrays in the first list have the axes of x first, those in the second list the axes of y. To select pairs,
+        index these axes in all arrays of a list.
         """
         return [x], [y]
 
     def pair_covariance(self, of_x: list[np.ndarray], of_y: list[np.ndarray], cosine: np.ndarray) -> np.ndarray:
-        """`covariance` of what `prepared` gave for planes of pairs, and of cosines (r, h, w); a new array."""
+        """`covariance` for pairs with cosines (r, h, w), as a new array; `of_x` and `of_y` come from `prepared`."""
         x, y = _contiguous(of_x, of_y)
         return self.covariance(x, y, np.arccos(cosine))
 
     def pair_slopes(self, of_x: list[np.ndarray], of_y: list[np.ndarray], cosine: np.ndarray) -> np.ndarray:
-        """`slopes` of the same."""
+        """`slopes` for the same arguments as `pair_covariance`."""
         x, y = _contiguous(of_x, of_y)
         return self.slopes(x, y, np.arccos(cosine))
 
     @property
     def norm_power(self) -> int | None:
-        """The power of the norms by which the dual vanishes at 0; None for units that jump."""
+        """1 if the dual vanishes in proportion to the norms, 0 if it does not vanish; None for step and sign."""
         if not self.has_slope:
             return None
         return int(float(self.energy(np.zeros(1))[0]) == 0.0)
 
     @cached_property
     def gain(self) -> float:
-        """``1 / E[sigma(z)^2]`` for standard Gaussian z, by which the outputs of a layer are multiplied."""
+        """``1 / E[sigma(z)^2]`` for standard Gaussian z, by which the duals of a layer are multiplied."""
         energy = float(self.energy(np.ones(1))[0])
         if not (np.isfinite(energy) and energy > 0):
             raise ValueError(
@@ -141,10 +142,10 @@ class WideLayer(ABC):
     def following(
         self, x: np.ndarray, y: np.ndarray, covariance: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Standard deviations and angles behind the layer, whose outputs have this covariance, gain included.
+        """Standard deviations and angles of the layer's outputs, which have this covariance, gain included.
 
-        From a cosine an angle has the error of a root of eps near 0 and pi. Smooth duals are functions of its cosine
-        and of its squared sine, which keep their digits.
+        Near 0 and pi an angle computed from its cosine has an error of about ``eps^(1/2)``. This is acceptable: smooth
+        duals depend on the cosine and the squared sine only, which stay accurate.
         """
         x, y = (np.sqrt(self.gain * self.energy(sizes)) for sizes in (x, y))
         lengths = x * y
@@ -154,15 +155,15 @@ class WideLayer(ABC):
 
 @dataclass(frozen=True)
 class FoldedLayer(WideLayer):
-    r"""Units ``max(t, 0) + slope min(t, 0)``: homogeneous, so that a gain of ``2 / (1 + slope^2)`` keeps all norms.
+    r"""Homogeneous units ``max(t, 0) + slope min(t, 0)``; a gain of ``2 / (1 + slope^2)`` preserves all norms.
 
-    With ``f = (1 - slope)^2 / (2 (1 + slope^2))`` such a unit is the root of ``1 - f`` times t and that of f times
-    ``|t|``, whose products have mean zero. The normalised duals of unit rows at an angle t are
+    Let ``f = (1 - slope)^2 / (2 (1 + slope^2))``. Up to a factor, such a unit is the sum of ``(1 - f)^(1/2) t`` and
+    ``f^(1/2) |t|``, which are uncorrelated. The normalised duals of unit rows at an angle t are
 
     .. math:: \kappa(t) = (1 - 2 f) \cos t + 2 f \kappa_1(\cos t), \quad
               \dot\kappa(t) = 1 - 2 f + 2 f \kappa_0(\cos t)
 
-    and f is 1/2 for the ReLU, 1 for the absolute value.
+    where f is 1/2 for the ReLU and 1 for the absolute value.
 
     Attributes
     ----------
@@ -175,12 +176,12 @@ class FoldedLayer(WideLayer):
 
     @property
     def fold(self) -> float:
-        """The share f of the absolute value."""
+        """The weight f of the absolute value."""
         return 0.5 * (1.0 - self.slope) ** 2 / (1.0 + self.slope**2)
 
     @property
     def is_relu(self) -> bool:
-        """Whether the units are those of the ReLU."""
+        """Whether the activation is the ReLU."""
         return self.slope == 0
 
     @property
@@ -189,11 +190,11 @@ class FoldedLayer(WideLayer):
         return 2.0 / (1.0 + self.slope**2)
 
     def dual(self, angle: np.ndarray) -> np.ndarray:
-        """The dual of unit rows times the gain."""
+        """The normalised dual of unit rows: gain times `covariance`."""
         return folded_layers(host(), angle, self.fold, 1, False)
 
     def slope_dual(self, angle: np.ndarray) -> np.ndarray:
-        """The derivative's dual times the gain."""
+        """The normalised dual of the derivative: gain times `slopes`."""
         return (1.0 - 2.0 * self.fold) + 2.0 * self.fold * step_dual(angle)
 
     def covariance(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
@@ -208,7 +209,7 @@ class FoldedLayer(WideLayer):
 
 @dataclass(frozen=True)
 class ClosedLayer(WideLayer):
-    """Units with a closed form of the dual and, but for those that are constant in pieces, of the derivative's."""
+    """Units whose dual has a closed form, and the derivative's dual too, unless the units are piecewise constant."""
 
     name: str
     dual: duals.Dual
@@ -222,13 +223,13 @@ class ClosedLayer(WideLayer):
         return self.dual(x, y, angle)
 
     def slopes(self, x: np.ndarray, y: np.ndarray, angle: np.ndarray) -> np.ndarray:
-        assert self.slope_dual is not None  # see has_slope
+        assert self.slope_dual is not None  # callers check `has_slope`
         return self.slope_dual(x, y, angle)
 
 
 @dataclass(frozen=True)
 class ExpandedLayer(WideLayer):
-    """Units without a closed form, by Hermite expansions of the activation and, where it is given, the derivative."""
+    """Units without a closed form: the duals use Hermite expansions of the activation and, if given, its derivative."""
 
     name: str
     function: Callable[[Any], Any]
@@ -256,7 +257,7 @@ class ExpandedLayer(WideLayer):
 
 
 def _contiguous(of_x: list[np.ndarray], of_y: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Both deviations as arrays of their own: the same numbers then meet the same instructions wherever they lay."""
+    """Contiguous copies of both standard deviations, so that results do not depend on the memory layout."""
     return np.ascontiguousarray(of_x[0]), np.ascontiguousarray(of_y[0])
 
 
@@ -278,7 +279,7 @@ _NAMED: dict[str, WideLayer] = {
 
 
 def wide_layer(activation: Any) -> WideLayer:
-    """The layer of an activation: a name, `LeakyReLU`, or a function of arrays."""
+    """The layer of an activation, which is a name, a `LeakyReLU`, or a function of arrays."""
     if isinstance(activation, str):
         return _NAMED[check_choice("activation", activation, NAMES)]
     if isinstance(activation, LeakyReLU):
@@ -289,7 +290,7 @@ def wide_layer(activation: Any) -> WideLayer:
 
 
 def tangent_layer(activation: Any) -> WideLayer:
-    """The same for a tangent kernel, checked to have a derivative."""
+    """The layer of an activation for a tangent kernel; an error if its derivative is 0 almost everywhere."""
     layer = wide_layer(activation)
     if not layer.has_slope:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Measures of how near a map is to its kernel, exact on a random subset of the rows."""
+"""Accuracy measures for feature maps, computed against the exact kernel on a random subset of the rows."""
 
 from phimap.metrics.errors import max_error, mean_squared_error, relative_error, spectral_error
 from phimap.metrics.spectral import (

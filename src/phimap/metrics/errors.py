@@ -1,4 +1,4 @@
-"""Errors of kernel approximations, exact on a random subset of the data."""
+"""Errors of kernel approximations, computed exactly on a random subset of the rows."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def relative_error(
     Parameters
     ----------
     feature_map : RandomMap
-        A feature map or sketch; fitted on the subset first if it is not fitted yet (a clone of it).
+        A feature map or sketch. If it is not fitted, a clone is fitted to the subset.
     X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
     kernel : Kernel, optional
-        The exact kernel; by default the ``kernel_`` that the map estimates.
+        The exact kernel; by default the map's ``kernel_``, the kernel that the map estimates.
     center : bool, default=False
-        Centre both kernel matrices doubly first. A kernel with a large mean looks well approximated as soon as its
-        mean is; the centred error is the one that a learner with an intercept feels.
+        Whether to double-centre both kernel matrices first. For a kernel with a large mean, the uncentred error mostly
+        measures the mean. The centred error is the relevant one for a learner with an intercept.
     n_subset : int, default=1000
-        Rows on which K is formed, drawn without replacement; all rows if there are fewer.
+        Number of rows on which K is computed, drawn without replacement; all rows if there are fewer.
     random_state : int, Generator, RandomState, SeedSequence or None, default=0
         Seed of the subset.
 
@@ -48,7 +48,7 @@ def relative_error(
     Raises
     ------
     ValueError
-        If the (centred) kernel matrix is zero, so that no relative error exists.
+        If the (centred) kernel matrix is zero, so that the relative error is not defined.
 
     Notes
     -----
@@ -94,7 +94,7 @@ def spectral_error(
 
     Notes
     -----
-    **Cost.** As `relative_error`, and two symmetric eigenvalue problems of order n_subset.
+    **Cost.** As for `relative_error`, plus two symmetric eigenvalue problems of order n_subset.
     """
     K, estimate = kernel_pair(feature_map, X, kernel, center, n_subset, random_state)
     with single_threaded_blas():
@@ -123,7 +123,9 @@ def mean_squared_error(
 
     Notes
     -----
-    **Cost.** As `relative_error`. Of i.i.d. features it is the mean variance of an entry, which falls like 1/m.
+    **Cost.** As for `relative_error`.
+
+    For independent unbiased features, the expected value is the mean variance of an entry, which decreases like 1/m.
     """
     K, estimate = kernel_pair(feature_map, X, kernel, center, n_subset, random_state)
     return float(np.mean((K - estimate) ** 2))
@@ -138,7 +140,7 @@ def max_error(
     n_subset: int = 1000,
     random_state: RandomState = 0,
 ) -> float:
-    """Largest absolute entry of ``K - Z Z^T``: what uniform bounds speak of.
+    """Largest absolute entry of ``K - Z Z^T``, the error in uniform bounds.
 
     Parameters
     ----------
@@ -151,7 +153,7 @@ def max_error(
 
     Notes
     -----
-    **Cost.** As `relative_error`.
+    **Cost.** As for `relative_error`.
     """
     K, estimate = kernel_pair(feature_map, X, kernel, center, n_subset, random_state)
     return float(np.max(np.abs(K - estimate)))

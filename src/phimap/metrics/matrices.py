@@ -1,4 +1,4 @@
-"""Kernel matrices and their estimates on a random subset of the data, in float64."""
+"""Kernel matrices and their estimates on a random subset of the rows, in float64."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kernel_pair(
     n_subset: int,
     random_state: RandomState,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The exact kernel matrix and its estimate on the subset, two (n, n) arrays, centred if asked."""
+    """The exact kernel matrix (n, n) and its estimate (n, n) on the subset, both double-centred if `center`."""
     X = subset_rows(X, n_subset, random_state)
     try:
         check_is_fitted(feature_map)
@@ -36,7 +36,7 @@ def kernel_pair(
     Z = feature_map.transform(X)
     Z = np.asarray(ops_for(Z).to_host(Z), dtype=np.float64)
     K = exact_matrix(feature_map.kernel_ if kernel is None else kernel, X)
-    # Quadratures with negative weights estimate K by Z S Z^T with a diagonal S of signs.
+    # Maps with a `signature_` estimate K by Z S Z^T, with a diagonal matrix S of signs.
     signature = getattr(feature_map, "signature_", None)
     signed = Z if signature is None else Z * np.asarray(signature, dtype=np.float64)
     estimate = run_tasks(lambda pair: pair[0] @ pair[1].T, [(signed, Z)])[0]
@@ -46,7 +46,7 @@ def kernel_pair(
 
 
 def subset_rows(X: Any, n_subset: int | None, random_state: RandomState) -> Any:
-    """`n_subset` distinct rows of `X` in their order; all of them where there are fewer, or for None."""
+    """`n_subset` distinct random rows of `X` in their original order; all rows if there are fewer, or for None."""
     X = X if hasattr(X, "shape") else np.asarray(X)
     if n_subset is None:
         return X
@@ -64,7 +64,7 @@ def exact_matrix(kernel: Kernel, X: Any) -> np.ndarray:
 
 
 def given_matrix(kernel: Kernel | Any, X: Any, n_subset: int | None, random_state: RandomState) -> np.ndarray:
-    """K (n, n): the matrix itself where one is given in place of a kernel, or a kernel's on (a subset of) `X`."""
+    """K (n, n): `kernel` itself, checked, if it is a matrix; else the kernel matrix of a subset of the rows of `X`."""
     if isinstance(kernel, Kernel):
         if X is None:
             raise TypeError("`X` must be given with a kernel, got None. Pass the rows, or the kernel matrix itself.")
@@ -80,8 +80,7 @@ def given_matrix(kernel: Kernel | Any, X: Any, n_subset: int | None, random_stat
         raise ValueError(f"`kernel` must be a Kernel or a square matrix, got shape {K.shape}.")
     if not np.isfinite(K).all():
         raise ValueError("`kernel` must be finite, got a matrix with NaN or infinity.")
-    # Two roundings of the largest entry at most part K from its transpose where it was computed symmetrically;
-    # float32 matrices are the coarsest that are accepted.
+    # K and K.T may differ by two roundings of the largest entry in float32, the lowest precision that is accepted.
     if np.abs(K - K.T).max() > 2 * np.finfo(np.float32).eps * np.abs(K).max():
         raise ValueError("`kernel` must be symmetric, got a matrix that differs from its transpose.")
     _check_memory(K.shape[0])
@@ -89,8 +88,8 @@ def given_matrix(kernel: Kernel | Any, X: Any, n_subset: int | None, random_stat
 
 
 def _check_memory(n: int) -> None:
-    """Raise MemoryError before an eigenvalue problem of order n that the budget does not hold."""
-    # K itself, its factors, and the workspace of the solver.
+    """Raise MemoryError if an eigenvalue problem of order n would exceed the byte budget."""
+    # K, its factors, and the workspace of the solver.
     n_bytes = 3 * 8 * n * n
     if n_bytes > memory_budget():
         raise MemoryError(

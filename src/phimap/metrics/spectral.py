@@ -1,4 +1,4 @@
-"""What ridge regression feels of a kernel: spectral approximation, statistical dimension, leverage scores."""
+"""Spectral quantities of kernel ridge regression: spectral approximation, statistical dimension, leverage scores."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SpectralApproximation:
-    """How closely ``Z Z^T + alpha I`` lies to ``K + alpha I`` in the order of symmetric matrices.
+    """How close ``Z Z^T + alpha I`` is to ``K + alpha I``, in the Loewner order of symmetric matrices.
 
     Attributes
     ----------
     delta : float
-        Least eps >= 0 with ``(1 - eps)(K + alpha I) <= Z Z^T + alpha I <= (1 + eps)(K + alpha I)``: the larger of
+        Smallest eps >= 0 with ``(1 - eps)(K + alpha I) <= Z Z^T + alpha I <= (1 + eps)(K + alpha I)``: the larger of
         `lower` and `upper`.
     lower, upper : float
-        Least D1, D2 >= 0 with ``(1 - D1)(K + alpha I) <= Z Z^T + alpha I <= (1 + D2)(K + alpha I)``.
+        Smallest D1, D2 >= 0 with ``(1 - D1)(K + alpha I) <= Z Z^T + alpha I <= (1 + D2)(K + alpha I)``.
     condition_number : float
-        Largest over smallest eigenvalue of ``(K + alpha I)^{-1/2} (Z Z^T + alpha I) (K + alpha I)^{-1/2}``;
-        infinite where the smallest is not positive, which only a signed estimate allows.
+        Largest over smallest eigenvalue of ``(K + alpha I)^{-1/2} (Z Z^T + alpha I) (K + alpha I)^{-1/2}``. Infinite if
+        the smallest is not positive, which is possible only for maps with a ``signature_``.
     alpha : float
     n_rows : int
         Order of the matrices.
@@ -54,18 +54,19 @@ def spectral_approximation(
     n_subset: int = 1000,
     random_state: RandomState = 0,
 ) -> SpectralApproximation:
-    """Spectral approximation of the regularised kernel matrix by a map's estimate.
+    """Measure how well a map's estimate approximates the regularised kernel matrix spectrally.
 
-    A map with small `delta` gives ridge regression nearly the risk of the exact kernel, and its Gram matrix
-    preconditions the exact system in O(sqrt(condition number)) iterations.
+    With a small `delta`, ridge regression on the map has nearly the same risk as with the exact kernel. With the map's
+    Gram matrix as a preconditioner, conjugate gradients solve the exact system in O(sqrt(condition number)) iterations.
 
     Parameters
     ----------
     feature_map, X, kernel, n_subset, random_state
         As in `relative_error`.
     alpha : float
-        Ridge parameter lambda > 0 added to the diagonal, as in ``KernelRegressor``: not divided by the number of rows.
-        Measured on a subset, ``alpha * n_subset / n`` keeps its weight against the eigenvalues of K.
+        Ridge parameter lambda > 0, added to the diagonal as in ``KernelRegressor`` and not scaled by the number of
+        rows. To represent a model with n rows on a subset, pass ``alpha * n_subset / n``: eigenvalues of K grow in
+        proportion to the number of rows.
 
     Returns
     -------
@@ -78,12 +79,13 @@ def spectral_approximation(
 
     Notes
     -----
-    **Error.** The eigenvalues of ``(K + alpha I)^{-1/2} (Z Z^T - K) (K + alpha I)^{-1/2}`` are computed, not
-    those of the quotient, so that small values keep their digits; rounding adds about eps * n * ``|K| / alpha``.
+    **Error.** The eigenvalues of ``(K + alpha I)^{-1/2} (Z Z^T - K) (K + alpha I)^{-1/2}`` are computed directly, so
+    that small values are accurate; rounding adds about eps * n * ``|K| / alpha``.
 
-    **Cost.** As `relative_error`, a Cholesky factorisation and an eigenvalue problem of order n_subset.
+    **Cost.** As for `relative_error`, plus a Cholesky factorisation and an eigenvalue problem of order n_subset.
 
-    **Differs from the source.** The definition of Avron et al. has one eps; Zhang et al. measure both sides.
+    **Differs from the source.** Avron et al. define one eps (here `delta`), Zhang et al. one for each side (`lower` and
+    `upper`); both are returned.
 
     References
     ----------
@@ -135,7 +137,7 @@ def condition_number(
 ) -> float:
     """Condition number of ``(K + alpha I)^{-1/2} (Z Z^T + alpha I) (K + alpha I)^{-1/2}``.
 
-    The generalised condition number of the pencil: 1 for a perfect map up to a factor.
+    This is the condition number of the matrix pencil ``(Z Z^T + alpha I, K + alpha I)``: 1 if the two are proportional.
 
     Parameters
     ----------
@@ -145,12 +147,13 @@ def condition_number(
     Returns
     -------
     float
-        At least 1; infinite where a signed estimate plus alpha is not positive definite.
+        At least 1. Infinite if the estimate plus ``alpha I`` is not positive definite, which is possible only for maps
+        with a ``signature_``.
 
     Raises
     ------
     ValueError
-        As `spectral_approximation`.
+        As for `spectral_approximation`.
 
     References
     ----------
@@ -173,12 +176,13 @@ def statistical_dimension(
     Parameters
     ----------
     kernel : Kernel or array-like of shape (n_samples, n_samples)
-        A kernel, with `X`; or the symmetric positive semidefinite matrix K itself, without.
+        A kernel, which requires `X`, or the symmetric positive semidefinite matrix K, without `X`.
     alpha : float
-        Ridge parameter lambda > 0, not divided by the number of rows.
+        Ridge parameter lambda > 0, not scaled by the number of rows.
     X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features), optional
     n_subset : int or None, default=1000
-        Rows of `X` on which K is formed, drawn without replacement; None is all. A matrix is taken whole.
+        Number of rows of `X` on which K is computed, drawn without replacement; None means all rows. Ignored if
+        `kernel` is a matrix.
     random_state : int, Generator, RandomState, SeedSequence or None, default=0
         Seed of the subset.
 
@@ -196,11 +200,11 @@ def statistical_dimension(
 
     Notes
     -----
-    **Error.** Exact. Eigenvalues that rounding made negative count as zero.
+    **Error.** Exact up to rounding. Eigenvalues that are negative because of rounding count as zero.
 
     **Cost.** O(n_subset^3).
 
-    **Differs from the source.** No factor n beside alpha: the survey writes ``K + n lambda I``, alpha = n lambda.
+    **Differs from the source.** The survey writes ``K + n lambda I``; here alpha stands for ``n lambda``.
 
     References
     ----------
@@ -229,32 +233,33 @@ def leverage_scores(
 ) -> np.ndarray:
     """Ridge leverage scores of the rows, the diagonal of ``K (K + alpha I)^{-1}``.
 
-    A row's score is its own weight in its own ridge prediction: near 1 for a row that no other resembles.
+    The score of a row is the weight of its target in its own ridge prediction. It is near 1 for a row that differs from
+    all other rows.
 
     Parameters
     ----------
     kernel, alpha, X, random_state
         As in `statistical_dimension`.
     n_subset : int or None, default=None
-        Rows of `X` on which K is formed, drawn without replacement and kept in order; None is all.
+        Number of rows of `X` on which K is computed, drawn without replacement and kept in order; None means all rows.
 
     Returns
     -------
     ndarray of shape (n_rows,), float64
-        In [0, 1]; their sum is the statistical dimension.
+        Scores in [0, 1]; their sum is the statistical dimension.
 
     Raises
     ------
     MemoryError, ValueError
-        As `statistical_dimension`.
+        As for `statistical_dimension`.
 
     Notes
     -----
-    **Error.** Exact. Eigenvalues that rounding made negative count as zero.
+    **Error.** Exact up to rounding. Eigenvalues that are negative because of rounding count as zero.
 
     **Cost.** O(n^3) time and 24 n^2 bytes.
 
-    **Differs from the source.** No factor n beside alpha.
+    **Differs from the source.** The source has ``n lambda`` in place of alpha.
 
     References
     ----------
@@ -272,5 +277,5 @@ def leverage_scores(
     with single_threaded_blas():
         eigenvalues, vectors = np.linalg.eigh(K)
     eigenvalues = np.maximum(eigenvalues, 0)
-    # Rows of eigenvectors have norm 1 up to rounding, which must not lift a score above 1.
+    # The rows of `vectors` have norm 1 up to rounding, so a score could slightly exceed 1.
     return np.minimum((vectors**2) @ (eigenvalues / (eigenvalues + alpha)), 1.0)

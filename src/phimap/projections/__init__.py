@@ -1,6 +1,7 @@
-"""Projections: how random directions are drawn together, and how rows are multiplied by them.
+"""Projections: how random directions are drawn jointly, and how rows are multiplied by them.
 
-A kernel gives the law of one direction. A projection draws many, and knows no kernel. `REGISTRY` lists the members.
+A kernel provides the distribution of one direction. A projection draws many directions; it depends on that distribution
+only, not on the kernel. `REGISTRY` lists all projections.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ __all__ = [
     "as_projection",
 ]
 
-#: Every projection by its name.
+#: All projection classes by name.
 REGISTRY: dict[str, type[Projection]] = {
     projection.name: projection
     for projection in (
@@ -70,21 +71,22 @@ REGISTRY: dict[str, type[Projection]] = {
     )
 }
 
-# Widest input for minimum-energy points: above it they err hardly less than structured ones, and cost more.
+# With "auto", maximum number of columns for minimum-energy points: for more columns they are hardly more accurate than
+# spherical structured features, and they cost more.
 _WIDEST_DESIGN = 48
-# Widest input for Sobol points, which are drawn in time for this many coordinates and gain little beyond.
+# With "auto", maximum number of columns for Sobol points: for more columns they are slow to draw and gain little.
 _WIDEST_SOBOL = 1024
 
 
 def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
-    """The projection meant by a name, by an object, or by ``"auto"``, which chooses from the law and its dimension.
+    """The projection given by a name or an object; ``"auto"`` chooses one for the law and its dimension.
 
     Raises
     ------
     ValueError
-        If there is no projection of that name.
+        If there is no projection with that name.
     TypeError
-        If `projection` is neither text nor a projection.
+        If `projection` is neither a string nor a projection.
     """
     if isinstance(projection, Projection):
         return projection

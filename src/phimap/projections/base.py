@@ -1,4 +1,4 @@
-"""What a projection is: a way to draw random directions, and a record that applies them."""
+"""Base classes: `Projection` draws random directions, `ProjectionRecord` stores them and applies them to rows."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from phimap.records import Record
 
 
 class ProjectionRecord(Record, ABC):
-    """Drawn directions w_1, ..., w_s in dimension d: a pure linear map of rows."""
+    """Drawn directions w_1, ..., w_s in d dimensions, as a linear map of rows."""
 
     n_features: int
     n_directions: int
 
-    #: Rows that `blocks` should have at a time at the least; None leaves it to the backend.
+    #: Minimum number of rows for which `blocks` is efficient; None leaves the choice to the backend.
     least_tile_rows: ClassVar[int | None] = None
-    #: Quadrature weights (s,) of the directions, None for equal weights 1/s. They need not be positive.
+    #: Quadrature weights (s,) of the directions; None means equal weights 1/s. Weights may be negative.
     weights: np.ndarray | None = None
 
     @property
     def weight_roots(self) -> np.ndarray:
-        """Root of the absolute weight of each direction (s,), by which features are multiplied."""
+        """Square root (s,) of the absolute weight of each direction, by which its features are multiplied."""
         if self.weights is None:
             return np.full(self.n_directions, self.n_directions**-0.5)
         return np.sqrt(np.abs(self.weights))
 
     @property
     def weight_signs(self) -> np.ndarray | None:
-        """Signs of the weights, int8 (s,), or None where no weight is negative."""
+        """Signs of the weights, int8 (s,), or None if no weight is negative."""
         if self.weights is None or (self.weights >= 0).all():
             return None
         return np.where(self.weights < 0, -1, 1).astype(np.int8)
@@ -45,79 +45,79 @@ class ProjectionRecord(Record, ABC):
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
         """Yield (columns, values) with ``values = X @ W[columns].T`` (r, k), covering all directions in order.
 
-        Blocks are small enough to stay in cache, so that a nonlinearity applied to each costs no memory traffic.
-        The values are the caller's to overwrite.
+        Blocks are small enough to stay in cache, so that applying a nonlinearity to each block costs no memory traffic.
+        The caller may overwrite the values.
         """
 
     @property
     @abstractmethod
     def n_flops(self) -> int:
-        """Additions and multiplications that `blocks` takes for one dense row, transforms by their usual counts."""
+        """Additions and multiplications of `blocks` per dense row, with textbook counts for fast transforms."""
 
     def apply(self, ops: Ops, X: Array) -> Array:
-        """``X @ W.T`` (r, n_directions) in one piece."""
+        """``X @ W.T`` (r, n_directions) as one array."""
         out = ops.empty((X.shape[0], self.n_directions))
         for columns, values in self.blocks(ops, X):
             ops.copy(values, out, columns.start)
         return out
 
     def to_dense(self) -> np.ndarray:
-        """W of shape (n_directions, n_features) in float64. Slow: for tests and for looking at."""
+        """W of shape (n_directions, n_features) in float64. Slow; for tests and inspection."""
         ops = host()
         return self.bind(ops).apply(ops, np.eye(self.n_features)).T
 
     @property
     def scratch_width(self) -> int:
-        """Floats of scratch a row that `blocks` holds at a time."""
+        """Scratch floats per row that `blocks` needs."""
         return self.n_directions
 
 
 def fourier_flops(length: int) -> int:
-    """Additions and multiplications of a Fourier transform of one real row: half of those of a complex one."""
+    """Additions and multiplications of the Fourier transform of one real row: half as many as for a complex row."""
     return int(2.5 * length * np.log2(length))
 
 
 def hadamard_flops(width: int) -> int:
-    """Additions of one Walsh-Hadamard transform of a row; the width is a power of two."""
+    """Additions of the Walsh-Hadamard transform of one row; `width` is a power of two."""
     return width * (width.bit_length() - 1)
 
 
 def input_scale(law: SpectralLaw) -> np.ndarray:
-    """The law's inverse length scale of each input (d,)."""
+    """The inverse length scale of each column (d,)."""
     return np.broadcast_to(np.asarray(law.scale, dtype=np.float64), (law.n_features,)).copy()
 
 
 class Projection(BaseEstimator, ABC):
-    """A way to draw directions from a kernel's spectral law."""
+    """A method of drawing directions from a spectral law."""
 
-    #: The name by which ``projection=`` refers to it.
+    #: Name of the projection, for the parameter ``projection``.
     name: ClassVar[str]
-    #: Whether it draws a direction uniformly and a radius apart, which not every law allows.
+    #: Whether the projection needs a rotation-invariant law, because it draws uniform directions and separate radii.
     needs_rotation_invariance: ClassVar[bool] = False
-    #: Whether it draws Gaussian directions, which a factor for each turns into those of a mixture of Gaussian laws.
+    #: Whether the projection needs a Gaussian scale mixture: it multiplies Gaussian directions by random factors.
     needs_gaussian_mixture: ClassVar[bool] = False
-    #: Whether it makes directions of any of the numbers in a long vector.
+    #: Whether the projection takes directions from one long vector of exchangeable numbers.
     needs_generators: ClassVar[bool] = False
-    #: Whether it matches second moments.
+    #: Whether the projection needs a law with finite variance, because it matches second moments.
     needs_finite_variance: ClassVar[bool] = False
-    #: Whether it also draws directions whose entries are zero outside of a subset of columns.
+    #: Whether the projection also supports `SubsetLaw`, whose directions are zero outside a subset of columns.
     serves_subsets: ClassVar[bool] = False
-    #: Arrays of all directions (s, d) that exist at a time while they are drawn; 0 where none is stored.
+    #: Number of (s, d) arrays in memory while directions are drawn; 0 if the projection stores no such array.
     drawn_arrays: ClassVar[int] = 0
 
     @classmethod
     def unmet_requirement(cls, law: SpectralLaw) -> str:
-        """Say what the projection needs of a law and this one does not offer.
+        """Describe the first requirement of the projection that a law does not meet.
 
         Parameters
         ----------
         law : SpectralLaw
-            The law of one direction.
+            The distribution of one direction.
 
         Returns
         -------
         str
-            What is needed, in words; empty where the law serves.
+            The requirement in words; empty if the law meets all requirements.
         """
         if isinstance(law, SubsetLaw):
             return cls.unmet_requirement(law.part) if cls.serves_subsets else "directions with entries in all columns"
@@ -125,7 +125,7 @@ class Projection(BaseEstimator, ABC):
 
     @classmethod
     def _requirements(cls, law: SpectralLaw) -> tuple[tuple[str, bool], ...]:
-        """What the projection may need, in words, and whether that is met: by the law, or because it is not needed."""
+        """Possible requirements in words, and for each whether it is met or not needed by this projection."""
         return (
             ("a rotation-invariant spectral law", law.is_rotation_invariant or not cls.needs_rotation_invariance),
             (
@@ -148,7 +148,7 @@ class Projection(BaseEstimator, ABC):
         Parameters
         ----------
         law : SpectralLaw
-            The law of one direction, given by the kernel or by the activation.
+            The distribution of one direction, from the kernel or the activation.
         n_directions : int
             Number of directions s, at least 1.
         rng : numpy.random.Generator
@@ -160,9 +160,9 @@ class Projection(BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            If the law lacks what this projection needs.
+            If the law does not meet a requirement of this projection.
         MemoryError
-            If the byte budget does not hold the directions while they are drawn.
+            If drawing the directions would exceed the byte budget.
         """
         needed = self.unmet_requirement(law)
         if needed:
@@ -170,7 +170,7 @@ class Projection(BaseEstimator, ABC):
                 f"`projection`={self.name!r} needs {needed}, which {law.kernel_name} lacks. "
                 "Use projection='qmc', or 'gaussian'."
             )
-        # Directions in a few columns each are stored as such where that is less.
+        # Not checked for subset laws: their directions are stored without zeros if that takes less memory.
         n_bytes = 0 if isinstance(law, SubsetLaw) else 8 * self.drawn_arrays * n_directions * law.n_features
         if n_bytes > memory_budget():
             raise MemoryError(
@@ -182,4 +182,4 @@ class Projection(BaseEstimator, ABC):
 
     @abstractmethod
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
-        """Draw the record; the law was checked."""
+        """Draw the record; `sample` has checked the law."""

@@ -1,4 +1,4 @@
-"""Records of directions that come in blocks, each of one fast transform."""
+"""Base class of records whose directions come in blocks, each computed by one fast transform."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 from phimap.ops import Array, Ops
 from phimap.projections.base import ProjectionRecord
 
-# Directions of the blocks computed at once, so that narrow inputs do not cost a call for every few directions.
+# Number of directions computed per call. For narrow rows, blocks are small, and several are computed together to save
+# call overhead.
 TOGETHER = 1024
 
 
 class BlockRecord(ProjectionRecord):
-    """Blocks of directions of equal size, of which the last may be cut.
+    """Blocks of directions of equal size; the last block may be incomplete.
 
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        The law's inverse length scales, applied to the input.
+        Inverse length scales of the law, by which the columns are multiplied.
     scale : ndarray of shape (n_directions,)
         Factors of the directions.
     """
@@ -40,17 +41,17 @@ class BlockRecord(ProjectionRecord):
     @property
     @abstractmethod
     def block_size(self) -> int:
-        """Directions of a block."""
+        """Number of directions in a block."""
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks."""
+        """Number of blocks that `n_directions` take."""
         return -(-self.n_directions // self.block_size)
 
     @property
     @abstractmethod
     def n_stored(self) -> int:
-        """Number of blocks that are stored."""
+        """Number of blocks in the stored arrays."""
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
         yield self.n_stored == -(-self.n_directions // self.block_size), "as many blocks as its directions take"
@@ -68,9 +69,9 @@ class BlockRecord(ProjectionRecord):
             yield columns, self._values(ops, prepared, some, columns)
 
     def _prepared(self, ops: Ops, X: Array) -> Any:
-        """What all blocks take of the rows of `X`."""
+        """The rows of `X` in the form that all blocks use, computed once: scaled and dense by default."""
         return ops.scale_columns(ops.dense(X), self.input_scale)
 
     @abstractmethod
     def _values(self, ops: Ops, X: Any, some: slice, columns: slice) -> Array:
-        """Values (r, k) of some of the blocks, which are these columns, from what was prepared."""
+        """Values (r, k) of the blocks `some`, which hold the directions `columns`; `X` comes from `_prepared`."""

@@ -19,23 +19,25 @@ from phimap.sketches.signs import fair_word_factors
 class Circulant(Projection):
     """Signed circulant random features (SCRF): blocks ``diag(nu) C(w) D`` of all cyclic shifts of one direction.
 
-    C(w) is the circulant matrix with first column w, applied by Fourier transforms; nu and D hold random signs.
+    C(w) is the circulant matrix with first column w, applied by Fourier transforms. nu and the diagonal matrix D hold
+    random signs.
 
     Notes
     -----
-    **Error.** Unbiased: every row holds the coordinates of w in some order, and follows the law of w. Rows of one
-    block are dependent through the products rho_k of (x - y) / ``|x - y|`` with its own shifts; averaged over D, the
-    squares of these add up to nearly 1. At distance tau length scales of the Gaussian kernel the variance is
-    ``((1 - exp(-tau^2))^2 + tau^4 exp(-tau^2)) / (2 s)`` for pairs: up to twice that of independent draws for near
-    rows, the same for far ones. The survey says that it is the same at all distances, which is not so.
+    **Error.** Unbiased: every direction holds the coordinates of w in some order and follows the law of w. Directions
+    of one block are dependent: their dependence involves the inner products rho_k of ``(x - y) / |x - y|`` with its
+    cyclic shifts. Averaged over D, the sum of rho_k^2 is nearly 1. For the Gaussian kernel at a distance of tau length
+    scales, the variance of paired features is ``((1 - exp(-tau^2))^2 + tau^4 exp(-tau^2)) / (2 s)``: up to twice the
+    variance of independent draws for close rows, and the same for distant rows. The survey states, incorrectly, that
+    the variance is the same at all distances.
 
-    **Cost.** O(s log d) flops a row, one transform for each d directions, and 16 bytes stored for each direction;
-    no matrix is stored.
+    **Cost.** O(s log d) flops per row, one transform per d directions, and 16 bytes stored per direction; no matrix is
+    stored.
 
-    **Differs from the source in** D: without it neighbouring rows nearly agree on smooth rows such as images. The
-    order of C is d rounded up to an even product of small primes, its last columns being cut off. Where the law is
-    rotation-invariant and not Gaussian, w is Gaussian and every row is given its own radius from the law, as rows
-    of one common radius would err together.
+    **Differs from the source in** the signs D, without which neighbouring directions nearly agree for smooth rows such
+    as images. The order of C is d rounded up to an even product of small primes, and its last columns are cut off. For
+    a rotation-invariant law that is not Gaussian, w is Gaussian and every direction has its own radius from the law: a
+    common radius would make the errors of a block equal.
 
     References
     ----------

@@ -18,18 +18,18 @@ from phimap.sketches.signs import fair_word_factors
 
 @dataclass(frozen=True)
 class ConvolutionRecord(BlockRecord):
-    """Blocks of rows ``scale_i (b * x)_(offset + i)``, cyclic convolutions of x with generators b of length n.
+    """Blocks of values ``scale_i (b * x)_(offset + i)``: cyclic convolutions of a row x with generators b of length n.
 
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        The law's inverse length scales times random signs, applied to the input.
+        Inverse length scales of the law times random signs, by which the columns are multiplied.
     order : ndarray of intp, shape (n_features,), or None
-        Order in which the columns are taken, if not their own.
+        Permutation of the columns; None keeps their order.
     generators : ndarray of shape (n_blocks, n)
-        n is an even product of 2, 3 and 5, at least n_features.
+        n is even, a product of powers of 2, 3 and 5, and at least n_features.
     offset : int
-        First entry of a convolution that is used; with zero, all n are.
+        Index of the first entry of a convolution that is used; with 0, all n entries are used.
     scale : ndarray of shape (n_directions,)
     """
 
@@ -57,12 +57,12 @@ class ConvolutionRecord(BlockRecord):
     @property
     def n_flops(self) -> int:
         n_blocks, length = self.generators.shape
-        # A product of two transforms, six operations for each of half as many complex numbers, and its transform.
+        # Per block: a product of transforms (length / 2 complex numbers, six operations each) and an inverse transform.
         return self.n_features + fourier_flops(length) * (n_blocks + 1) + 3 * n_blocks * length + self.n_directions
 
     @property
     def scratch_width(self) -> int:
-        # The row, its transform and a block of results.
+        # The row, its transform, and a block of results.
         return self.n_features + self.generators.shape[1] + max(self.block_size, TOGETHER)
 
     def _prepared(self, ops: Ops, X: Array) -> tuple[Array, int]:
@@ -80,14 +80,14 @@ class ConvolutionRecord(BlockRecord):
 
 
 def fast_length(least: int) -> int:
-    """The next length, from `least` on, whose Fourier transform is fast: an even product of 2, 3 and 5."""
+    """The smallest even length, at least `least`, with a fast Fourier transform: a product of powers of 2, 3 and 5."""
     from scipy.fft import next_fast_len
 
     return 2 * next_fast_len(-(-least // 2), real=True)  # pyright: ignore[reportOperatorIssue]
 
 
 def draw_generators(law: SpectralLaw, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Numbers of this shape, any d of which make a direction: Gaussian, or coordinates of the law of unit scale."""
+    """Random numbers of which any d form a direction: Gaussian, or coordinates of the law with unit scale."""
     if law.is_rotation_invariant:
         return rng.standard_normal(shape)
     return law.unit(int(np.prod(shape))).sample(rng, 1).reshape(shape)
@@ -96,19 +96,20 @@ def draw_generators(law: SpectralLaw, shape: tuple[int, ...], rng: np.random.Gen
 def signed_input_scale(law: SpectralLaw, rng: np.random.Generator) -> np.ndarray:
     """Inverse length scales (d,) with random signs.
 
-    Neighbouring rows are shifts of each other, so their values agree where x is smooth. Signs make any x rough.
+    Neighbouring rows of the matrix are shifts of each other, so their products with a smooth x nearly agree. The signs
+    prevent this.
     """
     return fair_word_factors(rng, (law.n_features,)) * law.scale
 
 
 def row_factors(law: SpectralLaw, sequences: np.ndarray, n_directions: int, rng: np.random.Generator) -> np.ndarray:
-    """Factors (s,) that give the windows of length d of the sequences (B, n), taken in order, the law's radii.
+    """Factors (s,) that scale each window of length d in `sequences` (B, n) to a radius drawn from the law.
 
-    They are 1 where the windows follow the law as they are.
+    The factors are 1 if the windows already follow the law.
     """
     if law.is_gaussian or not law.is_rotation_invariant:
         return np.ones(n_directions)
-    # Sums of positive terms: a difference of running sums would lose the digits of short windows.
+    # A convolution sums positive terms; differences of cumulative sums would cancel for short windows.
     ones = np.ones(law.n_features)
     squares = np.concatenate([np.convolve(sequence**2, ones, mode="valid") for sequence in sequences])
     return law.sample_radii(rng, n_directions) / np.sqrt(squares[:n_directions])

@@ -1,4 +1,4 @@
-"""Projections that store their matrix: i.i.d. and block-orthogonal directions."""
+"""Projections that store their matrix: independent and block-orthogonal directions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.subsets import SubsetRecord
 from phimap.records import of_floats
 
-# Directions to a block: a block of 512 rows is 1 MB in float32, the size of an L2 cache.
+# Directions per block: a block of 512 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 512
-# Sparse directions are stored with their zeros up to so many inputs for each entry: a matrix product is faster there.
+# Directions with few non-zero entries are stored dense up to this many columns per entry: a dense product is faster
+# there.
 _INPUTS_AN_ENTRY = 16
 
 
@@ -29,10 +30,10 @@ class DenseRecord(ProjectionRecord):
     Attributes
     ----------
     matrix : ndarray of shape (n_features, n_directions)
-        W transposed, so that both dense and CSR rows multiply it as it lies.
+        W transposed: dense and CSR rows are multiplied by it without a copy.
     """
 
-    # With AVX-512, OpenBLAS's product of 256 rows runs at 0.9 of the speed of long ones.
+    # For 256 rows, OpenBLAS with AVX-512 reaches only 90% of its speed for many rows.
     least_tile_rows = 512
 
     matrix: np.ndarray = field(metadata=of_floats("d", "s"))
@@ -54,7 +55,7 @@ class DenseRecord(ProjectionRecord):
         return min(self.n_directions, _BLOCK)
 
     def blocks(self, ops: Ops, X: Array) -> Iterator[tuple[slice, Array]]:
-        # SciPy multiplies CSR by contiguous matrices only: a sliced block would be copied for every tile.
+        # For CSR rows SciPy needs a contiguous matrix; it would copy a sliced block for every tile.
         width = self.n_directions if ops.is_sparse(X) else _BLOCK
         for first in range(0, self.n_directions, width):
             columns = slice(first, min(first + width, self.n_directions))
@@ -62,11 +63,11 @@ class DenseRecord(ProjectionRecord):
 
 
 class SpreadProjection(Projection):
-    """Base of projections that draw directions together and store them, also within subsets of the columns.
+    """Base of projections that draw all directions jointly and store them; they also support additive kernels.
 
-    For the law of an additive kernel each subset has equally many directions, but for one, and each column as many as
-    the others. Those of a subset are neighbours of one draw of the projection in as many dimensions as a subset has
-    columns.
+    For an additive kernel, the numbers of directions per subset of columns differ by at most one, and the numbers per
+    column are about equal. All directions come from one joint draw in q dimensions, where q is the size of a subset;
+    each subset takes a group of them.
     """
 
     serves_subsets = True
@@ -78,16 +79,16 @@ class SpreadProjection(Projection):
         subset_rng, entry_rng = rng.spawn(2)
         n_subsets = min(n_directions, comb(law.n_features, law.order))
         subsets = spread_subsets(law.n_features, law.order, n_subsets, subset_rng)
-        # Subsets take turns, so that the first directions are as even as all: maps are cut to fewer.
+        # Cycle through the subsets: a map that is truncated to its first directions is then balanced, too.
         subsets = np.resize(subsets, (n_directions, law.order))
         return stored_entries(law, subsets, self._in_turn(law.part, n_directions, n_subsets, entry_rng))
 
     @abstractmethod
     def _directions(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> np.ndarray:
-        """Directions (s, d) of a law that is none of subsets."""
+        """Directions (s, d) for a law that is not a `SubsetLaw`."""
 
     def _in_turn(self, law: SpectralLaw, n_directions: int, n_groups: int, rng: np.random.Generator) -> np.ndarray:
-        """Directions (s, d) of which i is in group ``i % n_groups``; those of a group are spread among themselves."""
+        """Directions (s, d); direction i belongs to group ``i % n_groups``, and each group is well spread by itself."""
         directions = np.empty((n_directions, law.n_features))
         directions[np.argsort(np.arange(n_directions) % n_groups, kind="stable")] = self._directions(
             law, n_directions, rng
@@ -96,7 +97,7 @@ class SpreadProjection(Projection):
 
 
 def stored_entries(law: SubsetLaw, subsets: np.ndarray, entries: np.ndarray) -> ProjectionRecord:
-    """A record of directions with `entries` (s, q) of unit scale in the columns `subsets` (s, q)."""
+    """A record of directions with `entries` (s, q), given for unit scale, in the columns `subsets` (s, q)."""
     entries = entries * np.broadcast_to(law.scale, law.n_features)[subsets]
     if law.n_features > _INPUTS_AN_ENTRY * law.order:
         return SubsetRecord(law.n_features, np.ascontiguousarray(subsets.T), np.ascontiguousarray(entries.T))
@@ -108,10 +109,10 @@ class Gaussian(Projection):
 
     Notes
     -----
-    **Error.** The baseline of every other projection: for paired Fourier features of a kernel k the variance of an
-    estimate from s directions is ``(1 + k(2 delta) - 2 k(delta)^2) / (2 s)``.
+    **Error.** The baseline for all other projections. For paired Fourier features of a kernel k, an estimate from s
+    directions has the variance ``(1 + k(2 delta) - 2 k(delta)^2) / (2 s)`` at the difference delta.
 
-    **Cost.** O(s d) numbers stored and O(s d) flops a row.
+    **Cost.** O(s d) numbers stored and O(s d) flops per row.
 
     **Differs from the source in** nothing.
 
@@ -133,20 +134,20 @@ class Gaussian(Projection):
 class Orthogonal(SpreadProjection):
     """Orthogonal random features: blocks of Haar-orthogonal directions with independent radii.
 
-    Each block of d directions is the Q of a Gaussian matrix, its columns' signs fixed by the diagonal of R so that
-    it is Haar distributed; the rows are then scaled by radii drawn from the law. Directions within a block repel
-    each other, each alone follows the law exactly: the estimate stays unbiased and its variance falls.
+    Each block of d directions is the factor Q of the QR decomposition of a Gaussian matrix. The signs of the columns
+    are fixed by the diagonal of R, so that Q is Haar distributed. The directions are then scaled to radii drawn from
+    the law. Each direction follows the law exactly, so the estimate is unbiased; orthogonality reduces its variance.
 
     Notes
     -----
-    **Error.** For the Gaussian kernel at distance tau length scales two directions of a block have the covariance
-    ``c = 1F1(d, d / 2, -tau^2 / 2) - exp(-tau^2)``, a confluent hypergeometric function, which tends to
-    ``-tau^4 exp(-tau^2) / (2 d)`` for large d: the variance of paired features from s <= d directions is
-    ``((1 - exp(-tau^2))^2 / 2 + (s - 1) c) / s``, below that of independent draws wherever c is negative.
+    **Error.** For the Gaussian kernel at a distance of tau length scales, the cosines of two directions in a block have
+    the covariance ``c = 1F1(d, d / 2, -tau^2 / 2) - exp(-tau^2)``, where 1F1 is the confluent hypergeometric function.
+    For large d, c is about ``-tau^4 exp(-tau^2) / (2 d)``. The variance of paired features from s <= d directions is
+    ``((1 - exp(-tau^2))^2 / 2 + (s - 1) c) / s``, which is below the variance of independent draws if c is negative.
 
     **Cost.** O(s d min(s, d)) flops in `fit`; afterwards as for independent draws.
 
-    **Differs from the source in** the sign fix, without which Q is not Haar distributed, and in radii for every
+    **Differs from the source in** the choice of signs, without which Q is not Haar distributed, and in radii for every
     rotation-invariant law.
 
     References
@@ -166,16 +167,16 @@ class Orthogonal(SpreadProjection):
 def drawn_blocks(
     draw: Callable[[int, np.random.Generator], np.ndarray], n_rows: int, block: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Independent blocks ``draw(size, rng)`` of `block` rows, the last one cut, one below the other."""
+    """Independent blocks ``draw(size, rng)`` of `block` rows, stacked; the last block may be smaller."""
     sizes = [min(block, n_rows - first) for first in range(0, n_rows, block)]
     return np.concatenate(run_tasks(lambda item: draw(*item), zip(sizes, rng.spawn(len(sizes)), strict=True)))
 
 
 def haar_orthogonal(order: int, rng: np.random.Generator, n_rows: int | None = None) -> np.ndarray:
-    """The first rows (n_rows, order) of a Haar-distributed orthogonal matrix, by default all of them.
+    """The first rows (n_rows, order) of a Haar-distributed orthogonal matrix, by default all rows.
 
-    A smaller `n_rows` gives the first rows of a larger one from the same generator, at its own cost.
+    For the same generator, a smaller `n_rows` gives the same first rows at lower cost.
     """
     Q, R = np.linalg.qr(rng.standard_normal((order if n_rows is None else n_rows, order)).T)
-    # QR leaves the signs open; with R's diagonal positive the factorisation is unique, and Q inherits invariance.
+    # QR determines Q up to column signs. With a positive diagonal of R it is unique, and Q is Haar distributed.
     return (Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)).T

@@ -1,4 +1,4 @@
-"""Fastfood: Gaussian matrices imitated by two Walsh-Hadamard transforms."""
+"""Fastfood: two Walsh-Hadamard transforms in place of a Gaussian matrix."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from phimap.sketches.transform_rows import is_padded_width
 
 @dataclass(frozen=True)
 class FastfoodRecord(BlockRecord):
-    """Blocks ``diag(scale) H diag(gains) P H diag(signs)``, H unnormalised, on inputs padded to a power of two p.
+    """Blocks ``diag(scale) H diag(gains) P H diag(signs)``, H unnormalised, for rows padded to a power of two p.
 
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        The law's inverse length scales, applied to the input.
+        Inverse length scales of the law, by which the columns are multiplied.
     signs : ndarray of int8, shape (n_blocks, p)
     permutations : ndarray of intp, shape (n_blocks, p)
-        Row j of P picks coordinate ``permutations[b, j]``.
+        Row j of P selects coordinate ``permutations[b, j]`` in block b.
     gains : ndarray of shape (n_blocks, p)
     scale : ndarray of shape (n_directions,)
-        Radius over the norm of the unscaled row.
+        Radius of each direction divided by its norm before scaling.
     """
 
     input_scale: np.ndarray = field(metadata=of_floats("d"))
@@ -63,23 +63,23 @@ class FastfoodRecord(BlockRecord):
 class Fastfood(Projection):
     """Fastfood: blocks ``sqrt(p) diag(r / |g|) H diag(g) P H B`` with H normalised.
 
-    B holds random signs, P is a random permutation, g a Gaussian vector, r are independent radii, and p is the
-    input width padded to a power of two.
+    B is a diagonal of random signs, P a random permutation, g a Gaussian vector, and r a vector of independent radii. p
+    is the least power of two that is at least d.
 
     Notes
     -----
-    **Error.** Unbiased: given B and P a row of ``sqrt(p) H diag(g) P H B`` is a standard Gaussian vector, so its
+    **Error.** Unbiased: given B and P, a row of ``sqrt(p) H diag(g) P H B`` is a standard Gaussian vector, so its
     direction is uniform and independent of its norm ``|g|``. With a radius from the law in p dimensions, the d
     coordinates that are not padding follow the law in d dimensions exactly, for every rotation-invariant law.
-    Rows of one block are uncorrelated but not independent: at distance tau length scales of the Gaussian kernel
-    the variance is near ``1 + tau^4 exp(-tau^2) / (1 - exp(-tau^2))^2`` times that of independent draws, twice it
-    for near rows, as derived for `Circulant`.
+    Rows of one block are uncorrelated but not independent. For the Gaussian kernel at a distance of tau length scales,
+    the variance is about ``1 + tau^4 exp(-tau^2) / (1 - exp(-tau^2))^2`` times the variance of independent draws: up to
+    twice as large, for close rows. The derivation is the same as for `Circulant`.
 
-    **Cost.** O(s log p) flops a row, two transforms for each p directions, and 25 bytes stored for each direction;
-    no matrix is stored.
+    **Cost.** O(s log p) flops per row (two transforms per p directions) and 25 bytes stored per direction; no matrix is
+    stored.
 
-    **Differs from the source in** the factor sqrt(p), which the survey's Eq. 9 lacks and without which every
-    direction is too short, and in the padding. Radii are drawn from the law of every rotation-invariant kernel.
+    **Differs from the source in** the padding, and in radii for every rotation-invariant law. Eq. 9 of the survey omits
+    the factor sqrt(p), without which every direction is too short.
 
     References
     ----------
@@ -99,7 +99,7 @@ class Fastfood(Projection):
         ordered = np.broadcast_to(np.arange(width, dtype=np.intp), (n_blocks, width))
         permutations = permutation_rng.permuted(ordered, axis=1)
         gains = gain_rng.standard_normal((n_blocks, width))
-        # With H unnormalised a row has norm sqrt(p) |g|.
+        # A row has norm sqrt(p) |g|, because H is unnormalised.
         norms = np.repeat(np.sqrt(width) * np.linalg.norm(gains, axis=1), width)[:n_directions]
         scale = law.unit(width).sample_radii(radius_rng, n_directions) / norms
         return FastfoodRecord(input_scale(law), signs, permutations, gains, scale)

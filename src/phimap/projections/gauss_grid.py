@@ -1,4 +1,4 @@
-"""The dense Gauss quadrature grid: all products of the nodes of a rule in one dimension."""
+"""The dense Gauss quadrature grid: the product in all columns of a one-dimensional rule."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from phimap.kernels.spectral import SpectralLaw
 from phimap.projections.base import Projection, ProjectionRecord, input_scale
 from phimap.projections.quadrature import WeightedRecord
 
-# A grid of more points than this would be no approximation of anything: it is longer than what it stands for.
+# Maximum number of points: with more features than this, the exact kernel is cheaper for all but the largest data.
 _MOST_POINTS = 2**22
 
 
 class GaussGrid(Projection):
-    """The dense Gauss-Hermite grid: all ``n^d`` products of the n nodes of Gauss's rule, and of their weights.
+    """The dense Gauss-Hermite grid: all ``n^d`` points of the product rule with n nodes per column.
 
-    Nothing is random. The number of directions is ``n^d`` for some n of at least 2 (n of 1 is the point 0 alone); for
-    stationary kernels, where a direction and its opposite have the same cosine, each such pair is one direction and
-    there are half as many, rounded up. For a few columns only: 2 nodes in 20 columns are half a million directions.
+    The rule is deterministic. The number of directions must be ``n^d`` for some n >= 2. For stationary kernels opposite
+    directions have the same cosine and are merged, so the number must be ``n^d / 2``, rounded up. The rule suits a few
+    columns only: 2 nodes in each of 20 columns give half a million directions.
 
     Notes
     -----
     **Error.** Deterministic and biased. Polynomials of degree up to ``2 n - 1`` in each coordinate are integrated
-    exactly. The estimate of the Gaussian kernel at scaled differences delta is ``prod_j q_n(delta_j)`` with ``q_n(t) =
-    sum_i a_i cos(x_i t)`` over nodes and weights, whose error is at most ``n! t^(2 n) / (2 n)!`` by the remainder of
-    Gauss's rule: for distances up to about ``sqrt(n)`` in each column it falls faster than any power of the number of
-    nodes. The weights are positive.
+    exactly. The estimate of the Gaussian kernel at scaled differences delta is ``prod_j q_n(delta_j)``. Here
+    ``q_n(t) = sum_i a_i cos(x_i t)``, with nodes x_i and weights a_i, has an error of at most ``n! t^(2 n) / (2 n)!``.
+    For differences up to about ``sqrt(n)`` in each column, the error decreases faster than any power of n. The weights
+    are positive.
 
-    **Cost.** O(s d) numbers stored and O(s d) flops a row, ``s = n^d / 2``.
+    **Cost.** O(s d) numbers stored and O(s d) flops per row, with ``s = n^d / 2`` for stationary kernels.
 
-    **Differs from the source in** the merged form.
+    **Differs from the source in** merging opposite directions.
 
     References
     ----------
@@ -54,20 +54,20 @@ class GaussGrid(Projection):
         places = np.indices((n_nodes,) * d).reshape(d, -1)
         points, products = nodes[places], weights[places].prod(axis=0)
         if merged:
-            # In this order the opposite of the first point is the last: a half has one point of each pair.
+            # The i-th point from the start and the i-th from the end are opposite: keep the first half, double weights.
             points, products = points[:, :n_directions], products[:n_directions].copy()
             products[: n_nodes**d // 2] *= 2
-        # Symmetry makes the middle node 0 up to rounding, which would be a direction.
+        # By symmetry the middle node is 0, but it is computed with a rounding error.
         points[np.abs(points) < np.finfo(np.float64).eps * n_nodes] = 0.0
         return WeightedRecord(np.ascontiguousarray(points * input_scale(law)[:, None]), products)
 
     def _n_nodes(self, d: int, n_directions: int, merged: bool) -> int:
-        """The number of nodes in one dimension of a grid of so many directions."""
+        """Number of nodes per column for a grid with `n_directions` directions; an error if there is no such grid."""
 
         def size(n_nodes: int) -> int:
             return (n_nodes**d + 1) // 2 if merged else n_nodes**d
 
-        # The first rule that is too large; that before it fits, or is too small.
+        # The smallest rule that is too large; only the rule before it can fit.
         above = next(n for n in count(2) if size(n) > n_directions)
         if above > 2 and size(above - 1) == n_directions <= _MOST_POINTS:
             return above - 1

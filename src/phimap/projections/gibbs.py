@@ -1,8 +1,8 @@
-"""Leverage-score sampling of rectified features: the modified distribution ``q(w) ~ |w|^2 N(w; 0, I)``.
+"""Leverage-score sampling of rectified features: the density ``q(w)`` proportional to ``|w|^2 N(w; 0, I)``.
 
-Under q the squared norm of w is chi-square with d + 2 degrees of freedom and its direction is uniform, and the feature
-``sqrt(2 d / m) ReLU(w.x / |w|)`` depends on the direction alone: it is a rectified feature for directions on the sphere
-of radius ``sqrt(d)``.
+Under q the direction of w is uniform, and its squared norm is chi-square with d + 2 degrees of freedom. The feature
+``sqrt(2 d / m) ReLU(<w, x> / |w|)`` depends on the direction only: it equals an ordinary rectified feature for a
+direction on the sphere of radius ``sqrt(d)``.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from phimap.kernels.spectral import SpectralLaw, onto_sphere
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import DenseRecord
 
-# Newton's steps double the digits; bisection halves its bracket where they fail, from 40 down to rounding.
+# Maximum number of steps: enough for bisection alone to reduce the bracket from 40 to rounding level.
 _MOST_STEPS = 64
-# A step of Newton's that is this small leaves rounding behind.
+# After a Newton step of this relative size, only rounding error remains.
 _CLOSE = 1e-12
-# No tail of a number in double precision is smaller.
+# Lower bound of tail probabilities: uniform double-precision numbers are multiples of 2^-53.
 _LEAST_TAIL = 2.0**-54
-# The tail beyond it is smaller than that.
+# Upper end of the bracket; the tail probability beyond it is below _LEAST_TAIL.
 _LARGEST = 40.0
 
 
 class GibbsDirections(Projection):
     """Directions of leverage-score sampling by the published Markov chains.
 
-    They stand in for draws of `SphereLaw`, whatever law is given, and serve `NTKFeatures(sampling="gibbs")` alone;
-    other maps have no use for them, so that ``projection=`` does not know their name.
+    The directions replace draws from `SphereLaw`; the given law is ignored. Only `NTKFeatures(sampling="gibbs")` uses
+    this projection, so `REGISTRY` does not list it.
 
     Parameters
     ----------
     sweeps : int, default=1
-        Number T of passes over the coordinates.
+        Number T of sweeps over the coordinates.
 
     Notes
     -----
-    **Error.** The features depend on the direction of w alone, and that of the Gaussian start is uniform, as it is
-    under q: no sweep is needed, and a few of them leave the directions only nearly uniform. For reproduction.
+    **Error.** The features depend on the direction of w only. The direction of the Gaussian start is already uniform,
+    as under q, and after a few sweeps it is only nearly uniform: sweeps are not needed. This projection is for
+    reproducing published results.
 
-    **Cost.** O(T s d) evaluations of the normal distribution function in `fit`, several for each coordinate;
+    **Cost.** O(T s d) evaluations of the normal distribution function in `fit`, several per coordinate and sweep;
     afterwards as for independent draws.
 
     **Differs from the source in** nothing.
@@ -64,11 +65,11 @@ class GibbsDirections(Projection):
 
 
 def gibbs_chains(n_chains: int, n_features: int, sweeps: int, rng: np.random.Generator) -> np.ndarray:
-    """States (n_chains, d) of Markov chains towards ``|w|^2 N(w; 0, I)``, from Gaussian starts.
+    """States (n_chains, d) of Gibbs samplers for the density ``|w|^2 N(w; 0, I)``, with Gaussian starts.
 
-    Each sweep replaces one coordinate after the other by a draw from its law given all others.
+    A sweep replaces each coordinate in turn by a draw from its conditional distribution given all others.
     """
-    # A coordinate of all chains is one row: the loop below works on whole rows.
+    # One row per coordinate, with the values of all chains, so that the loop works on contiguous rows.
     w = np.ascontiguousarray(rng.standard_normal((n_chains, n_features)).T)
     squares = np.square(w).sum(axis=0)
     for _ in range(sweeps):
@@ -82,8 +83,8 @@ def gibbs_chains(n_chains: int, n_features: int, sweeps: int, rng: np.random.Gen
 def conditional_quantile(u: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Invert ``F(x) = (erf(x / sqrt(2)) + 1) / 2 - x exp(-x^2 / 2) / (sqrt(2 pi) (z + 1))``.
 
-    F is the distribution function of a coordinate given that the squares of the others sum to z; its density is
-    ``(x^2 + z) / (z + 1)`` times the normal one.
+    F is the distribution function of one coordinate, given that the squares of the other coordinates sum to z. Its
+    density is ``(x^2 + z) / (z + 1)`` times the standard normal density.
 
     Parameters
     ----------
@@ -96,10 +97,10 @@ def conditional_quantile(u: np.ndarray, z: np.ndarray) -> np.ndarray:
     -------
     ndarray of shape (n,)
     """
-    # The law is symmetric: the smaller tail keeps the digits.
+    # The distribution is symmetric; working with the smaller tail avoids cancellation.
     tail = np.maximum(np.minimum(u, 1.0 - u), _LEAST_TAIL)
     low, high = np.zeros_like(tail), np.full_like(tail, _LARGEST)
-    # The normal quantile, stretched to the law's variance.
+    # Start at the normal quantile, scaled to the standard deviation of F.
     x = -special.ndtri(tail) * np.sqrt((z + 3.0) / (z + 1.0))
     for _ in range(_MOST_STEPS):
         normal = np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
@@ -108,7 +109,7 @@ def conditional_quantile(u: np.ndarray, z: np.ndarray) -> np.ndarray:
         density = normal * (x * x + z) / (z + 1.0)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = x + excess / density
-        # Where Newton's step leaves the bracket, or the density vanishes, the middle is next.
+        # Bisect if the Newton step leaves the bracket or the density vanishes.
         following = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
         change = np.abs(following - x)
         x = following

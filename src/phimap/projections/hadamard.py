@@ -20,15 +20,16 @@ from phimap.sketches.transform_rows import is_padded_width
 
 @dataclass(frozen=True)
 class HadamardRecord(BlockRecord):
-    """Blocks ``H D_1 H D_2 ... H D_t`` on inputs padded to a power of two p.
+    """Blocks ``H D_1 H D_2 ... H D_t``, with H unnormalised, for rows padded to a power of two p.
 
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        The law's inverse length scales, applied to the input.
+        Inverse length scales of the law, by which the columns are multiplied.
     signs : ndarray of int8, shape (n_blocks, t, p)
+        Diagonals of D_1, ..., D_t of each block.
     scale : ndarray of shape (n_directions,)
-        Radius over the norm of the unnormalised direction.
+        Radius of each direction divided by its norm before scaling.
     """
 
     input_scale: np.ndarray = field(metadata=of_floats("d"))
@@ -58,30 +59,30 @@ class HadamardRecord(BlockRecord):
 
 
 class ROM(Projection):
-    """Random orthogonal matrices from t factors, each a Walsh-Hadamard matrix times random signs.
+    """Random orthogonal matrices with t factors, each a Walsh-Hadamard matrix times a diagonal of random signs.
 
-    A block is ``sqrt(p) (H D_1) ... (H D_t)`` with H normalised and p the input width padded to a power of two.
+    A block is ``sqrt(p) (H D_1) ... (H D_t)``, where H is normalised and p is the least power of two not below d.
 
     Parameters
     ----------
     factors : int, default=2
-        Number t of factors, at least 1. `SORF` has three.
+        Number t of factors, at least 1. `SORF` has three factors.
     radii : {"auto", "fixed", "law"}, default="auto"
-        ``"fixed"`` gives every direction the root mean square radius, as published, for Gaussian laws only.
+        ``"fixed"`` gives every direction the root mean square radius, as published; for Gaussian laws only.
         ``"law"`` draws radii from the law, which removes the bias in the norms. ``"auto"`` is ``"fixed"`` for
         Gaussian laws and ``"law"`` for all others.
 
     Notes
     -----
-    **Error.** Biased: for the Gaussian kernel at distance tau length scales by at most ``6 tau / sqrt(d)``.
-    In practice close to that of orthogonal directions for d above some 30, worse below. Two factors err little
-    more than three. One factor is no choice for sparse or standardised data, where a few rare inputs make most of a
-    distance.
+    **Error.** Biased, by at most ``6 tau / sqrt(d)`` for the Gaussian kernel at a distance of tau length scales. In
+    practice the error is close to the error of orthogonal directions for d above about 30, and larger for smaller d.
+    Two factors are only slightly less accurate than three. One factor is unsuitable for sparse or standardised data,
+    where a few rare columns dominate distances.
 
-    **Cost.** O(t s log p) flops a row and O(s) memory; no matrix is stored.
+    **Cost.** O(t s log p) flops per row and O(s) memory; no matrix is stored.
 
-    **Differs from the source in** the padding, in the choice of radii, and in two factors by default, where three are
-    usual: those are `SORF`.
+    **Differs from the source in** the padding, the choice of radii, and two factors by default. The usual choice of
+    three factors is `SORF`.
 
     References
     ----------
@@ -106,13 +107,13 @@ class ROM(Projection):
         n_blocks = -(-n_directions // width)
         sign_rng, radius_rng = rng.spawn(2)
         signs = fair_signs(sign_rng, (n_blocks, factors, width))
-        # Unnormalised, a row of t transforms has norm width^(t/2); the published row has norm sqrt(width).
+        # A row of the unnormalised product has norm width^(t/2); a published row has norm sqrt(width).
         fixed = np.full(n_directions, width ** (0.5 - factors / 2))
         if radii == "fixed" or (radii == "auto" and law.is_gaussian):
             return HadamardRecord(input_scale(law), signs, fixed)
         plain = HadamardRecord(np.ones(d), signs, fixed)
         norms = _direction_norms(plain)
-        # A direction can vanish on the few coordinates that are not padding; it then stays zero.
+        # A direction may be zero on all coordinates that are not padding; such a direction stays zero.
         scale = fixed * law.sample_radii(radius_rng, n_directions) / np.where(norms > 0, norms, 1.0)
         return HadamardRecord(input_scale(law), signs, scale)
 
@@ -127,11 +128,12 @@ class SORF(ROM):
 
     Notes
     -----
-    **Error.** As `ROM`: biased by at most ``6 tau / sqrt(d)`` for the Gaussian kernel at distance tau length scales.
+    **Error.** As for `ROM`: biased by at most ``6 tau / sqrt(d)`` for the Gaussian kernel at a distance of tau length
+    scales.
 
-    **Cost.** O(s log p) flops a row and O(s) memory.
+    **Cost.** O(s log p) flops per row and O(s) memory.
 
-    **Differs from the source in** the padding, and in the choice of radii.
+    **Differs from the source in** the padding and the choice of radii.
 
     References
     ----------
@@ -145,11 +147,11 @@ class SORF(ROM):
 
 
 def _direction_norms(record: HadamardRecord) -> np.ndarray:
-    """Norms (s,) of the directions over the d unpadded coordinates, by applying the record to unit vectors."""
+    """Norms (s,) of the directions, without the padded coordinates, from products with unit vectors."""
     ops = host()
     bound = record.bind(ops)
     squares = np.zeros(record.n_directions)
-    # Unit vectors a few at a time: the whole image would be the s x d matrix that the structure avoids.
+    # A few unit vectors at a time: all products together would be the s x d matrix, which is never stored.
     for first in range(0, record.n_features, 256):
         rows = np.eye(min(256, record.n_features - first), record.n_features, first)
         for columns, values in bound.blocks(ops, rows):

@@ -1,19 +1,20 @@
-r"""Rank-1 lattices of prime size, their generating vector by a component-by-component construction.
+r"""Rank-1 lattices of prime size, with generating vectors from a component-by-component construction.
 
-The points are ``{i z / N}``, i = 0, ..., N - 1, for a vector z of whole numbers, shifted by one uniform point modulo 1.
-Integrands with square-integrable mixed derivatives of first order, weighted by ``gamma`` a coordinate, have the
+The points are ``{i z / N}``, i = 0, ..., N - 1, for an integer vector z, shifted by one uniform point modulo 1. The
+space of integrands with square-integrable mixed first derivatives, weighted by ``gamma`` per coordinate, has the
 reproducing kernel
 
 .. math:: \prod_j \bigl(1 + \gamma (\tfrac12 B_2(\{x_j - y_j\}) + (x_j - \tfrac12)(y_j - \tfrac12))\bigr),
           \qquad B_2(t) = t^2 - t + \tfrac16.
 
-The squared error of a rule in the worst case is the mean of this kernel over all pairs of points, less 1. A uniform
-shift of both arguments makes of ``(x - 1/2)(y - 1/2)`` another ``B_2({x - y}) / 2`` on average, and the differences of
-the points of a lattice are its points, each N times. So the mean over shifts is
+The squared worst-case error of a rule is the mean of this kernel over all pairs of points, minus 1. Averaged over a
+uniform shift of x and y, ``(x - 1/2)(y - 1/2)`` becomes ``B_2({x - y}) / 2``. The differences of lattice points are the
+lattice points, each N times. The mean squared error over shifts is therefore
 
 .. math:: e^2(z) = \frac1N \sum_{i=0}^{N-1} \prod_j \bigl(1 + \gamma B_2(\{i z_j / N\})\bigr) - 1,
 
-O(N d) to evaluate. The construction takes one coordinate after the other, each the best with those before it.
+which takes O(N d) operations. The construction chooses one coordinate of z after another; each minimises the error
+given the coordinates before.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from itertools import count
 
 import numpy as np
 
-# Weight of a coordinate, times their number. An integrand cos(w.t) has derivatives of mean square t_j^2 / 2 or so in
-# w_j, and kernels are wanted at |t| of about 1. A quarter of it and four times it made no difference in what was
-# measured.
+# The weight gamma times the number of coordinates. The derivative of an integrand cos(<w, t>) in w_j has a mean square
+# of about t_j^2 / 2, and kernels should be accurate for |t| of about 1. A weight four times smaller or larger made no
+# measurable difference.
 _TOTAL_WEIGHT = 2.0
 
 
 def shifted_lattice(n_coordinates: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """Points (size, n_coordinates) of a randomly shifted lattice, in [0, 1), in random order.
 
-    The lattice has the least prime number of points that suffices, of which chance leaves out those too many: a part of
-    the points is then no worse than independent ones.
+    The lattice has N points, N the smallest prime that is at least `size` (and at least 3); `size` of them are selected
+    at random. With random order, the first few points are no worse than independent draws.
     """
     n_points = next(n for n in count(max(size, 3)) if is_prime(n))
     chosen = rng.permutation(n_points)[:size]
-    # Products are below the square of the number of points, far from the range of whole numbers.
+    # The integer products are below n_points^2, so they cannot overflow.
     points = (chosen[:, None] * generating_vector(n_points, n_coordinates)) % n_points / n_points
     points += rng.random(n_coordinates)
     return points % 1.0
@@ -45,10 +46,11 @@ def shifted_lattice(n_coordinates: int, size: int, rng: np.random.Generator) -> 
 
 @lru_cache(maxsize=32)
 def generating_vector(n_points: int, n_coordinates: int) -> np.ndarray:
-    """Generating vector (n_coordinates,) of a lattice of a prime number of points, at least 3.
+    """Generating vector (n_coordinates,) of a lattice whose number of points is a prime, at least 3.
 
-    By the powers of a primitive root g the sums over ``i = g^-b`` for all ``z = g^a`` are one cyclic convolution, which
-    Fourier transforms take: O(d N log N). Since ``B_2({-t}) = B_2({t})`` half of the powers do.
+    With powers of a primitive root g, the sums over ``i = g^-b`` for all candidates ``z = g^a`` form one cyclic
+    convolution. Fourier transforms compute it, O(d N log N) in total. Half of the powers suffice, because
+    ``B_2({-t}) = B_2({t})``.
     """
     half = (n_points - 1) // 2
     root = _primitive_root(n_points)
@@ -63,23 +65,23 @@ def generating_vector(n_points: int, n_coordinates: int) -> np.ndarray:
     products = np.ones(half)
     vector = np.empty(n_coordinates, dtype=np.int64)
     for j in range(n_coordinates):
-        # All candidates are alike for the first coordinate. The sums over b are what they differ in.
+        # For the first coordinate all candidates are equivalent; for the others, the sums over b rank them.
         sums = np.fft.irfft(spectrum * np.fft.rfft(products), half) if j else np.zeros(half)
         best = int(np.argmin(sums))
         vector[j] = powers[best]
         products *= 1 + weight * bernoulli[(best - np.arange(half)) % half]
-        # Only their ratios count, and those of many coordinates would leave the range of numbers.
+        # Only ratios matter; without normalisation, products over many coordinates could overflow or underflow.
         products /= products.mean()
     vector.flags.writeable = False
     return vector
 
 
 def is_prime(n: int) -> bool:
-    """Whether a whole number is prime, by trial of its divisors."""
+    """Whether n is prime, by trial division."""
     return n > 1 and all(n % factor for factor in range(2, int(n**0.5) + 1))
 
 
 def _primitive_root(prime: int) -> int:
-    """The least number whose powers are all of 1, ..., prime - 1."""
+    """The smallest primitive root: its powers modulo `prime` run through 1, ..., prime - 1."""
     factors = [q for q in range(2, prime) if (prime - 1) % q == 0 and is_prime(q)]
     return next(g for g in range(2, prime) if all(pow(g, (prime - 1) // q, prime) != 1 for q in factors))

@@ -1,4 +1,4 @@
-"""Directions of least expected error, found by minimising the energy of the points."""
+"""Directions with small expected error, found by minimising an energy of the points."""
 
 from __future__ import annotations
 
@@ -11,51 +11,50 @@ from phimap.projections.dense import SpreadProjection, haar_orthogonal
 from phimap.projections.quasi_monte_carlo import low_discrepancy
 from phimap.projections.radii import stratified_radii
 
-# Mean square of the distances, in length scales, at which the error is made small. The median is 1 at the usual choice
-# of the length scale; from 1.5 to 2.5 the errors on real data differ little.
+# Mean squared distance, in length scales, for which the expected error is minimised. With the usual choice of the
+# length scale the median distance is 1. Values from 1.5 to 2.5 give similar errors on real data.
 _SQUARE_DISTANCE = 2.0
-# Most points that are designed together: the work of each grows with their number, the gain hardly.
+# Maximum number of points that are optimised jointly: the work per point grows with it, the accuracy hardly.
 _MOST_POINTS = 512
-# Fewest directions of a subset of columns that are designed: fewer have next to nothing to spread, and Sobol points err
-# less, since those of one subset fit to those of the next.
+# Minimum number of directions per subset of columns for an optimised design. With fewer, Sobol points are more
+# accurate, because their points in different subsets complement each other.
 _FEWEST_POINTS = 3
-# Most designs: blocks beyond repeat them, rotated, which bounds the time of a fit. Up to this width, that is: beyond, a
-# rotation costs as much as a design.
+# Maximum number of optimised designs. Further blocks are rotated copies, which limits the time of a fit. This holds up
+# to _WIDEST_ROTATED columns; for more, a rotation costs as much as a design.
 _MOST_DESIGNS = 8
 _WIDEST_ROTATED = 1024
-# Longer points, in units in which the energy falls by exp(-1/2) a unit, interact as if they were of this length: they
-# meet no others, and float32 has the digits of its square.
+# Lengths of scaled points are cut to this in the energy. Points this long interact with no other points anyway, and
+# their squared length is still accurate in float32.
 _LONGEST = 30.0
-# Rows of the matrix of pairs that are computed at once: a quarter of a MB with the most points.
+# Rows of the pair matrix that are computed at a time: at most a quarter of a MB.
 _ROWS = 128
 
 
 class MinimumEnergy(SpreadProjection):
-    """Minimum-energy points: directions of least expected squared error, with stratified radii.
+    """Minimum-energy points: directions with minimal expected squared error, and stratified radii.
 
-    For a difference delta of two rows that is Gaussian with variance c / d a coordinate, c = 2, the squared error of
-    ``mean_i cos(w_i.delta)`` is expected to be, but for a term that depends on the radii alone,
+    Let the difference delta of two rows be Gaussian with variance c / d per coordinate, c = 2. Up to a term that
+    depends on the radii only, the expected squared error of ``mean_i cos(<w_i, delta>)`` is
     ``1 / (2 s^2) sum_ij (exp(-c |w_i - w_j|^2 / (2 d)) + exp(-c |w_i + w_j|^2 / (2 d)))``. Radii are stratified
-    quantiles of the law; the directions minimise this energy, by descent from a random start. For activations, which
-    are not even, the second term is left out.
+    quantiles of the law. The directions minimise this energy, by L-BFGS from a random start. For activations, which are
+    not even functions, the second term is omitted.
 
     Parameters
     ----------
     iterations : int, default=30
-        Steps of the descent (L-BFGS), at least 0; each costs O(min(s, 512) min(s, 4096) d) flops.
+        Number of L-BFGS steps, at least 0; each costs O(min(s, 512) min(s, 4096) d) flops.
 
     Notes
     -----
-    **Error.** Unbiased: each direction is uniform on the sphere, since the start is, and rotating the start rotates all
-    steps of the descent; each radius follows the law. The least of all
-    projections where s is several times d, for small d by far: a few times below that of `Orthogonal`.
+    **Error.** Unbiased. Each direction is uniform on the sphere, because the start is uniform and a rotation of the
+    start rotates all steps. Each radius follows the law. The error is the smallest of all projections if s is several
+    times d. For small d it is a few times smaller than for `Orthogonal`.
 
-    **Cost.** The descent in `fit`; O(s d) numbers stored and O(s d) flops a row,
-    as for independent draws.
+    **Cost.** The minimisation in `fit`; O(s d) numbers stored and O(s d) flops per row, as for independent draws.
 
-    **Differs from the source in** the expectation over Gaussian differences, where the source takes a box; in the
-    radii, which keep to the law; in the random start, without which the points are biased; in blocks of at most 512,
-    which beyond 4,096 points repeat the directions of others with a random rotation.
+    **Differs from the source in** the expectation over Gaussian differences in place of a box; in the radii, which
+    follow the law; in the random start, without which the points are biased; and in blocks of at most 512 points.
+    Beyond 4,096 points, blocks are randomly rotated copies of earlier blocks.
 
     References
     ----------
@@ -84,7 +83,7 @@ class MinimumEnergy(SpreadProjection):
         return points.reshape(-1, law.n_features)[:n_directions] * law.scale
 
     def _designs(self, law: SpectralLaw, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Blocks (n_blocks, size, d) of directions of a law of unit scale, designed each by itself."""
+        """Blocks (n_blocks, size, d) of directions with unit scale; each block is optimised separately."""
         iterations = check_integer("iterations", self.iterations, least=0)
         d = law.n_features
         radius_rng, design_rng, rotation_rng = rng.spawn(3)
@@ -102,7 +101,7 @@ class MinimumEnergy(SpreadProjection):
 
         def block(task: tuple[int, np.random.Generator]) -> np.ndarray:
             number, child = task
-            # The radii rise, and maps are cut, so the order is random.
+            # Radii are ascending; a random order makes the first directions of a truncated map representative.
             points = child.permutation(designs[number % n_designs] * radii[number, :, None])
             return points if number < n_designs else points @ haar_orthogonal(d, child)
 
@@ -110,7 +109,7 @@ class MinimumEnergy(SpreadProjection):
 
 
 def spread_directions(directions: np.ndarray, lengths: np.ndarray, even: bool, iterations: int) -> np.ndarray:
-    """Unit vectors (k, d) of low energy at given `lengths` (k,), by descent from `directions`."""
+    """Unit vectors (k, d) for which the points of given `lengths` (k,) have low energy, by L-BFGS from `directions`."""
     from scipy.optimize import minimize
 
     lengths = lengths[:, None]
@@ -122,7 +121,7 @@ def spread_directions(directions: np.ndarray, lengths: np.ndarray, even: bool, i
         value, slope = energy(units * lengths, even)
         slope *= lengths
         slope -= (slope * units).sum(axis=1, keepdims=True) * units
-        # L-BFGS takes a first step of the length of the gradient: means over points keep it in proportion.
+        # The first step of L-BFGS is as long as the gradient; dividing by the number of points keeps it moderate.
         return value / len(free), (slope / norms).ravel() / len(free)
 
     options = {"maxiter": iterations, "ftol": 0.0, "gtol": 0.0}
@@ -132,11 +131,11 @@ def spread_directions(directions: np.ndarray, lengths: np.ndarray, even: bool, i
 
 
 def energy(points: np.ndarray, even: bool) -> tuple[float, np.ndarray]:
-    """Sum over pairs of ``exp(-|p_i - p_j|^2 / 2)``, for even integrands also of ``exp(-|p_i + p_j|^2 / 2)``.
+    """Sum over pairs of ``exp(-|p_i - p_j|^2 / 2)``, plus ``exp(-|p_i + p_j|^2 / 2)`` if `even`, and its gradient.
 
-    Returned with its derivative by directions at fixed lengths: radial parts of the gradient (k, d) are left out.
+    The gradient (k, d) omits radial components, because the lengths of the points are fixed.
     """
-    # Single precision halves the time, and only a descent reads these numbers.
+    # Single precision halves the time and is accurate enough for a minimisation.
     points = points.astype(np.float32)
     halves = 0.5 * np.einsum("ij,ij->i", points, points)
     total, slope = 0.0, np.empty_like(points)

@@ -1,4 +1,4 @@
-"""The P-model: all directions from one short budget of random numbers."""
+"""The P-model: all directions are taken from one short vector of random numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from phimap.projections.convolution import (
     signed_input_scale,
 )
 
-# Longest transform: four times the input width, or this where that is shorter and would spend its time in calls.
+# Transforms have a length of up to four times the number of columns, or up to this if that is more: for shorter
+# transforms call overhead would dominate.
 _LEAST = 512
 
 
 class PModel(Projection):
-    """P-model: directions ``w_i = P_i^T g`` that recycle one budget g of independent numbers.
+    """P-model: directions ``w_i = P_i^T g`` that reuse the entries of one vector g of independent numbers.
 
-    Each w_i is d numbers of g in an order that makes W a circulant, Toeplitz or Hankel matrix T, times random signs
-    of the columns. With s directions:
+    P_i^T selects d entries of g, so that W is a circulant, Toeplitz or Hankel matrix T times random signs of the
+    columns. For s directions:
 
     - ``"circulant"``: ``T[i, j] = g[(i - j) mod n]``, n = max(s, d) numbers;
     - ``"toeplitz"``: ``T[i, j] = g[i - j + d - 1]``, s + d - 1 numbers;
@@ -32,19 +33,19 @@ class PModel(Projection):
     Parameters
     ----------
     structure : {"circulant", "toeplitz", "hankel"}, default="circulant"
-        How g is recycled.
+        The structure of T.
 
     Notes
     -----
-    **Error.** Unbiased: no row takes a number of g twice, so each follows the law. Rows that share numbers are
-    uncorrelated for the Gaussian law, not independent; the variance is that of `Circulant`.
+    **Error.** Unbiased: no direction uses an entry of g twice, so each direction follows the law. For the Gaussian law,
+    directions that share entries are uncorrelated but not independent. The variance is the same as for `Circulant`.
 
-    **Cost.** O(s log d) flops a row, by Fourier transforms of overlapping pieces of g, and O(s + d) numbers stored;
-    no matrix is stored.
+    **Cost.** O(s log d) flops per row, by Fourier transforms of overlapping pieces of g; O(s + d) numbers and no matrix
+    stored.
 
-    **Differs from the source in** the signs of the columns in place of a Hadamard transform between two diagonals
-    of signs, and in laws other than the Gaussian: where the law is rotation-invariant, rows of a Gaussian g are
-    given radii from the law; where it has independent coordinates, g follows it.
+    **Differs from the source in** random signs of the columns in place of a Hadamard transform between two diagonal
+    sign matrices, and in laws other than the Gaussian. For a rotation-invariant law, directions from a Gaussian g are
+    scaled to radii drawn from the law. For a law with independent coordinates, the entries of g follow that law.
 
     References
     ----------
@@ -68,7 +69,7 @@ class PModel(Projection):
         if structure == "circulant":
             g = np.concatenate([g[budget - d + 1 :], g])[:needed]
         scale = row_factors(law, g[None], n_directions, radius_rng)
-        # The last n - d + 1 entries of a cyclic convolution of length n are those of the convolution with all of g.
+        # The last n - d + 1 entries of a cyclic convolution of length n equal those of the linear convolution.
         n_blocks = -(-n_directions // (max(4 * d, _LEAST) - d + 1))
         length = fast_length(-(-n_directions // n_blocks) + d - 1)
         step = length - d + 1

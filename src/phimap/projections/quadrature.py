@@ -1,4 +1,4 @@
-"""Quadrature rules: points with weights."""
+"""Projections from quadrature rules, which consist of points and weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SparseGridRecord(ProjectionRecord):
     Attributes
     ----------
     scale : ndarray of shape (n_features,)
-        p times the law's inverse length scales.
+        p times the inverse length scales of the law.
     weights : ndarray of shape (d + 1,) or (2 d + 1,)
     """
 
@@ -74,24 +74,25 @@ class SparseGridRecord(ProjectionRecord):
 
 
 class GaussQuadrature(Projection):
-    """Random products of three-point Gauss rules: for Gaussian laws entries 0, sqrt(3), -sqrt(3).
+    """Random samples from the product of three-point Gauss rules: entries 0, sqrt(3), -sqrt(3) for Gaussian laws.
 
-    Entries are independent, 0 with probability 2/3 and +-sqrt(3) with 1/6 each, times the inverse length scale:
-    the rule's weights are the probabilities, so that the rule in d dimensions, with its 3^d points, is sampled. For
-    mixtures of Gaussian laws (Matern) each direction has its factor; for other laws of independent coordinates, of
-    variance v and kurtosis q, the entries are 0 and ``+-sqrt(q v)``, the latter with probability ``1 / (2 q)`` each.
+    The product rule in d dimensions has 3^d points; points are drawn with their weights as probabilities. For Gaussian
+    laws the entries are independent, 0 with probability 2/3 and +-sqrt(3) with probability 1/6 each, times the inverse
+    length scale. For Gaussian scale mixtures (Matern) each direction is multiplied by a random factor. For other laws
+    with independent coordinates of variance v and kurtosis q, the entries are 0 or ``+-sqrt(q v)``, each sign with
+    probability ``1 / (2 q)``.
 
     Notes
     -----
-    **Error.** Biased: the moments of an entry are the Gaussian's up to the fifth only. The expectation of the
-    estimate is ``prod_j (2 + cos(sqrt(3) delta_j)) / 3`` at scaled differences delta, which is the Gaussian kernel
-    up to ``sum_j delta_j^6 / 240`` at short distances and far from it where one ``|delta_j|`` exceeds 2. The
-    variance about it is that of independent draws.
+    **Error.** Biased: only the first five moments of an entry agree with the Gaussian. The expectation of the estimate
+    is ``prod_j (2 + cos(sqrt(3) delta_j)) / 3`` at scaled differences delta. At short distances it differs from the
+    Gaussian kernel by about ``sum_j delta_j^6 / 240``; if one ``|delta_j|`` exceeds 2 the difference is large. The
+    variance is the same as for independent draws.
 
-    **Cost.** O(s d) numbers stored and O(s d) flops a row.
+    **Cost.** O(s d) numbers stored and O(s d) flops per row.
 
-    **Differs from the source in** the laws other than the Gaussian; the source reweights the sampled points as an
-    option.
+    **Differs from the source in** laws other than the Gaussian, and in equal weights; the source may also reweight the
+    sampled points.
 
     References
     ----------
@@ -109,7 +110,7 @@ class GaussQuadrature(Projection):
 
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         rule = GaussianLaw(law.n_features) if law.is_gaussian_mixture else law
-        # The Gauss rule of three points of any symmetric law.
+        # The three-point Gauss rule for a symmetric distribution.
         size, chance = np.sqrt(rule.coordinate_kurtosis * rule.coordinate_variance), 0.5 / rule.coordinate_kurtosis
         u = rng.random((n_directions, law.n_features))
         entries = size * ((u < chance).astype(np.float64) - (u >= 1 - chance))
@@ -121,26 +122,27 @@ class GaussQuadrature(Projection):
 class SparseGrid(Projection):
     """The sparse-grid rule of degree three: 0 and +-p e_j, with weights ``1 - d / p^2`` and ``1 / (2 p^2)``.
 
-    Nothing is random; p counts in standard deviations of a coordinate of the law. The number of directions must be
-    ``2 d + 1``, or ``d + 1`` for stationary kernels: a direction and its opposite have the same cosine, and the pair is
-    then one direction of weight ``1 / p^2``.
+    The rule is deterministic; the unit of p is the standard deviation of a coordinate of the law. The number of
+    directions must be ``2 d + 1`` or, for stationary kernels, ``d + 1``: opposite directions have the same cosine and
+    are then merged into one direction of weight ``1 / p^2``.
 
     Parameters
     ----------
     p : float or None, default=None
-        Distance of the points in standard deviations, greater than 0; None is ``sqrt(d)``, for which the weight
-        at 0 vanishes. Below that it is negative: feature maps then have a ``signature_``.
+        Distance of the points from 0 in standard deviations, positive. None means ``sqrt(d)``, for which the weight
+        at 0 is zero. For smaller p this weight is negative, and feature maps have a ``signature_``.
 
     Notes
     -----
-    **Error.** Deterministic and biased. Polynomials of degree 3 in w are integrated exactly, for ``p = sqrt(3)``
-    also the fourth powers of each coordinate. For the Gaussian kernel at scaled differences delta the estimate is
-    ``1 - (d - sum_j cos(p delta_j)) / p^2``: a sum where the kernel is a product, good at short distances.
+    **Error.** Deterministic and biased. Polynomials of degree 3 in w are integrated exactly and, for ``p = sqrt(3)``,
+    the fourth power of each coordinate. For the Gaussian kernel at scaled differences delta the estimate is
+    ``1 - (d - sum_j cos(p delta_j)) / p^2``. The kernel is a product over columns and the estimate a sum, so it is
+    accurate at short distances only.
 
-    **Cost.** O(d) numbers stored and O(d) flops a row.
+    **Cost.** O(d) numbers stored and O(d) flops per row.
 
-    **Differs from the source in** the merged form, and in p, which the source takes from a Gauss-Hermite rule
-    (``sqrt(3)``).
+    **Differs from the source in** merging opposite directions, and in p: the source uses ``sqrt(3)``, from a
+    Gauss-Hermite rule.
 
     References
     ----------
@@ -157,7 +159,7 @@ class SparseGrid(Projection):
     def _sample(self, law: SpectralLaw, n_directions: int, rng: np.random.Generator) -> ProjectionRecord:
         d = law.n_features
         p_squared = float(d) if self.p is None else check_real("p", self.p, above=0.0) ** 2
-        # Features of an activation tell a direction from its opposite.
+        # Features of an activation differ for opposite directions, so these cannot be merged.
         fitting = [2 * d + 1] if isinstance(law, StandardGaussianLaw) else [d + 1, 2 * d + 1]
         if n_directions not in fitting:
             sizes = " or ".join(map(str, fitting))
@@ -179,29 +181,29 @@ class SparseGrid(Projection):
 class SphericalRadial(Projection):
     """Stochastic spherical-radial rules of degree three.
 
-    A block is a randomly rotated regular simplex of ``d + 1`` vertices at a radius rho with the law chi of ``d + 2``
-    degrees of freedom; N directions of all blocks have weights ``d / (N rho^2)``, and the first of all directions
-    is the point 0, whose weight ``1 - sum d / (N rho^2)`` is zero on average. It may be negative: feature maps then
-    have a ``signature_``. The radii of the blocks are the law's quantiles at stratified points, in random order. A
-    single direction leaves no room for the point 0 and is drawn from the law. For mixtures of Gaussian laws (Matern)
-    each direction has its factor.
+    A block consists of the ``d + 1`` vertices of a randomly rotated regular simplex, at a radius rho that follows a chi
+    distribution with ``d + 2`` degrees of freedom. The N directions of all blocks have weights ``d / (N rho^2)``. One
+    more direction, the first, is the point 0 with weight ``1 - sum d / (N rho^2)``. This weight has mean zero; if it is
+    negative, feature maps have a ``signature_``. The radii of the blocks are quantiles at stratified points, in random
+    order. If only one direction is requested, it is drawn from the law. For Gaussian scale mixtures (Matern) each
+    direction is multiplied by a random factor.
 
     Parameters
     ----------
     antipodes : bool, default=False
-        Whether a block holds the opposite of each vertex as well. Cosines are even, so that for stationary kernels
-        the opposites say nothing new. For activations they make the rule exact to degree 3 rather than 2.
+        Whether a block also contains the opposite of each vertex. For stationary kernels opposite vertices are
+        redundant, because cosines are even. For activations they make the rule exact to degree 3 rather than 2.
 
     Notes
     -----
-    **Error.** Unbiased. Even functions of whole blocks (``s - 1`` a multiple of ``d + 1``) are integrated exactly
-    up to degree 3 by every draw: for the Gaussian kernel at distance tau length scales the error of a block is
-    O(tau^4). The last block is cut where s does not fit, which costs the exactness and not the unbiasedness.
+    **Error.** Unbiased. With complete blocks (``s - 1`` a multiple of ``d + 1``) every draw integrates even functions
+    exactly up to degree 3. For the Gaussian kernel at a distance of tau length scales, the error of a block is then
+    O(tau^4). For other s the last block is incomplete: the rule is not exact, but still unbiased.
 
-    **Cost.** O(s d min(s, d)) flops in `fit`; O(s d) numbers stored and O(s d) flops a row.
+    **Cost.** O(s d min(s, d)) flops in `fit`; O(s d) numbers stored and O(s d) flops per row.
 
-    **Differs from the source in** stratified radii, which keep the weight of the point 0 small and halve the error of
-    many blocks, in merging opposite vertices, in weighting a cut block by its share of directions, and in Haar
+    **Differs from the source in** stratified radii, which keep the weight of the point 0 small and halve the error with
+    many blocks; in merging opposite vertices; in weighting an incomplete block by its number of directions; and in Haar
     rotations in place of butterfly products.
 
     References
@@ -230,7 +232,7 @@ class SphericalRadial(Projection):
             return np.concatenate([vertices, -vertices])[:size]
 
         directions = drawn_blocks(block, n_points, n_vertices, rng)
-        # One radius from each stratum: the weight of the point 0, which every estimate shares, hardly varies then.
+        # One radius from each stratum, so that the weight of the point 0, which enters every estimate, varies little.
         strata = (rng.permutation(n_blocks) + rng.random(n_blocks)) / n_blocks
         radii = GaussianLaw(d + 2).radial_quantile(np.minimum(strata, 1 - np.finfo(np.float64).epsneg))
         radii = np.repeat(radii, n_vertices)[:n_points]

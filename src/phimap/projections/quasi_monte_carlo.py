@@ -1,4 +1,4 @@
-"""Projections from evenly spread points: low-discrepancy sequences, lattices and matched moments."""
+"""Quasi-Monte Carlo projections: low-discrepancy sequences, lattices, and moment matching."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from phimap.projections.base import Projection, ProjectionRecord
 from phimap.projections.dense import DenseRecord, SpreadProjection
 from phimap.projections.lattice import is_prime, shifted_lattice
 
-# SciPy has primitive polynomials for this many coordinates.
+# Maximum number of coordinates of SciPy's Sobol sequence.
 _MOST_SOBOL_COORDINATES = 21201
-# Sobol points are multiples of 2^-30, SciPy's default.
+# Sobol points are multiples of 2^-30, as is SciPy's default.
 _SOBOL_BITS = 30
-# Every so-many-th point of Halton's sequence is taken at the least: the prime that Kocis and Whiten found best.
+# Minimum leap of the leaped Halton sequence: the prime that Kocis and Whiten recommend.
 _LEAST_LEAP = 409
 
 SEQUENCES = ("sobol", "halton", "leaped-halton", "lattice")
@@ -26,35 +26,37 @@ SEQUENCES = ("sobol", "halton", "leaped-halton", "lattice")
 
 
 class QuasiMonteCarlo(SpreadProjection):
-    """Quasi-Monte Carlo: points of a randomised low-discrepancy sequence through the inverse spectral law.
+    """Quasi-Monte Carlo: points of a randomised low-discrepancy sequence, mapped by the quantiles of the spectral law.
 
-    Where the coordinates of the law are independent, each coordinate of a point gives one of the direction. Where
-    they are not, but the law is rotation-invariant (Matern), one more coordinate gives the radius and the others,
-    as Gaussian quantiles, the direction. Of a spectral mixture one more coordinate chooses the component.
+    If the law has independent coordinates, each coordinate of a point gives one coordinate of the direction. If it does
+    not but is rotation-invariant (Matern), one additional coordinate gives the radius, and Gaussian quantiles of the
+    others give the direction. For a spectral mixture, one additional coordinate selects the component.
 
     Parameters
     ----------
     sequence : {"sobol", "halton", "leaped-halton", "lattice"}, default="sobol"
-        Sobol's sequence, for at most 21,200 features; Halton's; every L-th point of Halton's, L the least prime from
-        409 on that is none of its bases; or a rank-1 lattice, whose generating vector a component-by-component
-        construction chooses. The first two are scrambled, the others shifted by one uniform point modulo 1.
+        The Sobol sequence, for at most 21,200 columns; the Halton sequence; the leaped Halton sequence, which is every
+        L-th Halton point, where L is the smallest prime from 409 on that exceeds its bases; or a rank-1 lattice with a
+        generating vector from a component-by-component construction. The first two are scrambled; the others are
+        shifted by one uniform point modulo 1.
 
     Notes
     -----
-    **Error.** Unbiased: scrambling or the shift makes each point uniform. O(log(s)^d / s) for smooth integrands,
-    against 1 / sqrt(s) for independent draws; the gain is large for small d or for data of few effective dimensions,
-    and Sobol's is greatest when s is a power of two. Scrambled Sobol points never have much more than the variance of
-    independent draws. A lattice is chosen for the least worst-case error, on average over its shifts, over integrands
-    with mixed first derivatives and equal weights of the coordinates (`phimap.projections.lattice` has the formula). It
-    has a prime number of points: of another number s the next prime is taken and points left out at random, which adds
-    ``1 - s / N`` times the variance of independent draws.
+    **Error.** Unbiased, because scrambling or shifting makes each point uniform. O(log(s)^d / s) for smooth integrands,
+    against 1 / sqrt(s) for independent draws. The gain is large for small d or for data of low effective dimension;
+    with Sobol points it is largest if s is a power of two. The variance of scrambled Sobol points never exceeds the
+    variance of independent draws by much. A lattice is chosen for a small worst-case error, averaged over shifts, for
+    integrands with mixed first derivatives and equal coordinate weights; see `phimap.projections.lattice` for the
+    formula. The number N of lattice points must be prime. For other s, N is the next prime and random points are
+    omitted, which adds ``1 - s / N`` times the variance of independent draws.
 
-    **Cost.** O(s d) numbers stored and O(s d) flops a row; `fit` costs O(s d) draws and quantiles, for a lattice also
-    O(d s log s) by Fourier transforms.
+    **Cost.** O(s d) numbers stored and O(s d) flops per row. `fit` takes O(s d) draws and quantiles and, for a lattice,
+    O(d s log s) flops by Fourier transforms.
 
-    **Differs from the source in** the scrambling and, for Sobol, in a uniform offset within each cell of the grid
-    of 2^-30, which keeps points off 0 and the law of each coordinate exact; in the treatment of laws with dependent
-    coordinates; for the leaped sequence in the shift and in no base left out; for lattices in random order.
+    **Differs from the source in** the scrambling; for Sobol, in a uniform offset within each cell of the grid of
+    spacing 2^-30, which keeps points away from 0 and makes the distribution of each coordinate exact; in the treatment
+    of laws with dependent coordinates; for the leaped sequence, in the shift and in using all bases; for lattices, in
+    the random order of points.
 
     References
     ----------
@@ -80,22 +82,22 @@ class QuasiMonteCarlo(SpreadProjection):
 
 
 class MomentMatching(Projection):
-    """Moment matching: directions shifted and mixed until their mean and covariance are the law's exactly.
+    """Moment matching: an affine map makes the sample mean and covariance of the directions equal to the law's.
 
     Parameters
     ----------
     base : {"qmc", "gaussian"}, default="qmc"
-        The points to begin with: Sobol's, as in `QuasiMonteCarlo`, or independent draws.
+        The original points: Sobol points, as in `QuasiMonteCarlo`, or independent draws.
 
     Notes
     -----
-    **Error.** A polynomial of degree 2 in w is averaged exactly, so that the kernel is exact to second order at
-    short distances. The mixing depends on the draw: a bias of order d / s remains.
+    **Error.** Polynomials of degree 2 in w are averaged exactly, so the kernel is exact to second order at short
+    distances. The affine map depends on the draws, which causes a bias of order d / s.
 
     **Cost.** One singular value decomposition, O(s d^2) flops, in `fit`; afterwards as for independent draws.
 
-    **Differs from the source in** the base points, which may be Sobol's; the covariance is the average over the s
-    points, not divided by s - 1, so that the average of each square is exact.
+    **Differs from the source in** the option of Sobol points, and in the sample covariance, which is divided by s
+    instead of s - 1, so that the average of each square is exact.
 
     References
     ----------
@@ -122,7 +124,8 @@ class MomentMatching(Projection):
         )
         draws /= law.scale
         draws -= draws.mean(axis=0)
-        # The symmetric square root moves the points least: U S V^T becomes U V^T times the wanted standard deviation.
+        # U S V^T becomes U V^T times the standard deviation: whitening by the symmetric square root changes the points
+        # least.
         with single_threaded_blas():
             left, _, right = np.linalg.svd(draws, full_matrices=False)
             matched = left @ right
@@ -133,10 +136,11 @@ class MomentMatching(Projection):
 def low_discrepancy(
     law: SpectralLaw, size: int, sequence: str, rng: np.random.Generator, n_groups: int = 1
 ) -> np.ndarray:
-    """Directions (size, d) of the law, `scale` applied, from a randomised sequence.
+    """Directions (size, d) from a randomised sequence, multiplied by the scale of the law.
 
-    Direction i is in group ``i % n_groups``. One more coordinate, the first, puts the points of several groups in
-    order: a group has an interval of it, where the others are as even as everywhere.
+    Direction i belongs to group ``i % n_groups``. For several groups, the points have an additional first coordinate,
+    and each group takes the points of one interval of this coordinate. Within an interval the other coordinates are
+    evenly spread.
     """
     n_first = int(n_groups > 1)
     if law.has_independent_coordinates:
@@ -145,7 +149,8 @@ def low_discrepancy(
     elif law.is_rotation_invariant:
         from scipy.special import ndtri
 
-        # The first coordinates of a sequence are its most even: the radius, which every direction has, takes the first.
+        # The first coordinates of a sequence are the most evenly spread. The radius uses the first, as it affects all
+        # coordinates of a direction.
         points = _points(n_first + law.n_features + 1, size, sequence, rng)
         directions = ndtri(points[:, n_first + 1 :])
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -173,12 +178,12 @@ def _points(n_coordinates: int, size: int, sequence: str, rng: np.random.Generat
         points %= 1.0
     else:
         points = _scrambled(n_coordinates, size, sequence, rng)
-    # Zero has probability 2^-53 or less, and 1 arises by rounding alone.
+    # 0 has a probability of at most 2^-53, and 1 occurs only by rounding.
     return np.clip(points, np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
 
 
 def _scrambled(n_coordinates: int, size: int, sequence: str, rng: np.random.Generator) -> np.ndarray:
-    """Points of Sobol's or Halton's sequence."""
+    """Points (size, n_coordinates) of the scrambled Sobol or Halton sequence."""
     from scipy.stats import qmc
 
     if sequence == "halton":
@@ -195,9 +200,9 @@ def _scrambled(n_coordinates: int, size: int, sequence: str, rng: np.random.Gene
 
 
 def _leaped_halton(n_coordinates: int, size: int) -> np.ndarray:
-    """Points 0, L, 2 L, ... (size, n_coordinates) of Halton's sequence, in [0, 1).
+    """Points 0, L, 2 L, ... (size, n_coordinates) of the Halton sequence, in [0, 1).
 
-    SciPy would make all those between them as well.
+    SciPy's generator is not used, because it would compute all points in between.
     """
     bases = list(islice((n for n in count(2) if is_prime(n)), n_coordinates))
     leap = next(n for n in count(_LEAST_LEAP) if is_prime(n) and n > bases[-1])

@@ -12,19 +12,19 @@ from phimap.projections.dense import DenseRecord, drawn_blocks, haar_orthogonal
 class Simplex(Projection):
     """Simplex random features: blocks of d directions at equal obtuse angles, with independent radii.
 
-    The d unit vectors of a block are the vertices of a regular simplex with d vertices, rotated at random: any two
-    have the inner product ``-1 / (d - 1)``, the least that d vectors can share. For d = 1 it is a random sign.
+    The d unit vectors of a block are the vertices of a randomly rotated regular simplex. Any two have the inner product
+    ``-1 / (d - 1)``, the smallest value that all pairs of d vectors can have. For d = 1 a block is a random sign.
 
     Notes
     -----
-    **Error.** Unbiased. The sum of any two directions of a block is as short as can be, which minimises the variance
-    of positive (exponential) features. Cosines do not tell a direction from its opposite: for them orthogonal
-    directions spread better, and the variance lies between theirs and that of independent draws.
+    **Error.** Unbiased. The sum of any two directions of a block is as short as possible, which minimises the variance
+    of positive (exponential) features. For cosines, which are equal for opposite directions, orthogonal directions are
+    better: the variance with simplices lies between orthogonal and independent directions.
 
-    **Cost.** As `Orthogonal`: O(s d min(s, d)) flops in `fit`, O(s d) numbers stored and O(s d) flops a row.
+    **Cost.** As for `Orthogonal`: O(s d min(s, d)) flops in `fit`, O(s d) numbers stored and O(s d) flops per row.
 
-    **Differs from the source in** radii for every rotation-invariant law; directions and radii are independent, the
-    source's `SimRFs`, without the weights of its `SimRFs+`.
+    **Differs from the source in** radii for every rotation-invariant law. Directions and radii are independent, as in
+    the source's `SimRFs`; the weights of its `SimRFs+` are not implemented.
 
     References
     ----------
@@ -47,16 +47,16 @@ def rotated_simplex(
 ) -> np.ndarray:
     """Unit vectors (n_rows, n_features) with inner products ``-1 / (n_vertices - 1)``, rotated at random.
 
-    They are some of the `n_vertices` vertices of a regular simplex, by default all of them, of which there are at most
-    ``n_features + 1``.
+    They are the first `n_rows`, by default all, of the `n_vertices` vertices of a regular simplex; `n_vertices` is at
+    most ``n_features + 1``.
     """
     n_rows = n_vertices if n_rows is None else n_rows
     if n_vertices == 1:
         return haar_orthogonal(n_features, rng, 1)
     from scipy.linalg import helmert
 
-    # Columns of Helmert's basis are orthonormal; shrinking their common part, which vanishes for a whole simplex,
-    # gives them the wanted inner products.
+    # The columns of the Helmert matrix are orthonormal. Scaling row 0, which is constant, gives the required inner
+    # products; for a complete simplex this row becomes 0 and is dropped.
     coordinates = helmert(n_rows, full=True)
     coordinates[0] *= np.sqrt(1 - n_rows / n_vertices)
     if n_rows == n_vertices:

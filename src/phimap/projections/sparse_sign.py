@@ -16,26 +16,26 @@ from phimap.ops.primitives.ternary_product import ternary_product
 from phimap.projections.base import Projection, ProjectionRecord
 from phimap.records import Record, of_entries, of_floats, of_indices
 
-# Directions to a block of results: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
+# Directions per block: a block of 256 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
-# From here on, lists of entries take fewer operations than tables of the sums of four inputs.
+# From this sparsity on, index lists take fewer operations than tables with the sums of four columns.
 _SPARSE = 0.8
-# The largest byte whose digits are those of four entries.
+# The largest byte that encodes four entries.
 _MOST_CODE = 3 ** len(TERNARY_PLACES) - 1
-# Uniform numbers held at a time while the signs are drawn.
+# Uniform numbers that are drawn at a time.
 _DRAWN = 2**20
 
 
 @dataclass(frozen=True)
 class SignRecord(Record):
-    """Some rows of few ones and minus ones.
+    """Rows with entries 1, -1 and mostly 0, stored as index lists.
 
     Attributes
     ----------
     indices : ndarray of int32, shape (n_nonzero,)
-        For each row the columns of its ones, then those of its minus ones.
+        For each row, the columns with 1, then the columns with -1.
     bounds : ndarray of intp, shape (2 n_rows + 1,)
-        Where in `indices` the ones and the minus ones of each row begin, and the end.
+        Positions in `indices` where the list of 1 and the list of -1 of each row begin, and the total length.
     """
 
     indices: np.ndarray = field(metadata=of_indices("?z"))
@@ -46,7 +46,7 @@ class SignRecord(Record):
         yield self.bounds[0] == 0 and self.bounds[-1] == self.indices.size, "bounds from the first index to the last"
 
     def serves(self, n_features: int) -> bool:
-        """Whether the rows are those of a matrix of that many columns."""
+        """Whether the rows are valid for a matrix with `n_features` columns."""
         return not self.indices.size or int(self.indices.max()) < n_features
 
     @property
@@ -58,24 +58,25 @@ class SignRecord(Record):
         return self.indices.shape[0]
 
     def multiply(self, ops: Ops, X: Array) -> Array:
-        """The product of `X` with the transpose of the rows."""
+        """The product of `X` with the transpose of these rows."""
         return signed_sums(ops, X, self.indices, self.bounds)
 
 
 @dataclass(frozen=True)
 class SignCodeRecord(Record):
-    """Some rows of ones, minus ones and zeros, four to a byte.
+    """Rows with entries 1, -1 and 0, stored as codes, four entries per byte.
 
     Attributes
     ----------
     codes : ndarray of uint8, shape (n_rows, 2 k)
-        Four entries each as digits of base 3, the lowest first, 2 being -1; k is that of 8 k inputs, the last ones 0.
+        Each byte holds four entries as digits in base 3, lowest first; the digit 2 means -1. Rows are padded with zeros
+        to 8 k columns.
     """
 
     codes: np.ndarray = field(metadata=of_entries("byte", "r", "w", most=_MOST_CODE))
 
     def serves(self, n_features: int) -> bool:
-        """Whether the rows are those of a matrix of that many columns."""
+        """Whether the rows are valid for a matrix with `n_features` columns."""
         return self.codes.shape[1] == 2 * -(-n_features // 8)
 
     @property
@@ -87,22 +88,22 @@ class SignCodeRecord(Record):
         return self.codes.size
 
     def multiply(self, ops: Ops, X: Array) -> Array:
-        """The product of `X` with the transpose of the rows."""
+        """The product of `X` with the transpose of these rows."""
         return ternary_product(ops, X, self.codes)
 
 
 @dataclass(frozen=True)
 class SparseSignRecord(ProjectionRecord):
-    """Sparse signs times a scale for each input.
+    """Sparse random signs times a scale per column.
 
     Attributes
     ----------
     input_scale : ndarray of shape (n_features,)
-        The law's inverse length scales over the standard deviation of a sign.
+        Inverse length scales of the law divided by the standard deviation of a sign.
     signs : tuple of SignRecord or SignCodeRecord
-        The directions, up to 1,024 in each.
+        The signs of the directions, in blocks of up to 1,024 directions.
     scale : ndarray of shape (n_directions,), or None
-        Factors of the directions, for mixtures of Gaussian laws.
+        Random factors of the directions, for Gaussian scale mixtures.
     """
 
     input_scale: np.ndarray = field(metadata=of_floats("d"))
@@ -145,28 +146,29 @@ class SparseSignRecord(ProjectionRecord):
 
 
 class SparseSign(Projection):
-    """Sparse signs: independent entries, 0 with probability eps, else ``+-(1 - eps)^(-1/2)`` with equal chances.
+    """Sparse signs: independent entries, 0 with probability eps, else ``+-(1 - eps)^(-1/2)`` with equal probability.
 
-    They stand for standard Gaussian numbers. For mixtures of Gaussian laws (Matern) each direction has its factor.
+    The entries replace standard Gaussian numbers. For Gaussian scale mixtures (Matern) each direction is multiplied by
+    a random factor.
 
     Parameters
     ----------
     sparsity : float, default=2/3
-        Probability eps of a zero, at least 0 and below 1. With 2/3 entries have the first five moments of a Gaussian.
+        Probability eps of a zero, at least 0 and below 1. With 2/3 the first five moments equal those of a Gaussian.
 
     Notes
     -----
-    **Error.** Biased: the entries have the mean and variance of the Gaussian law, which they replace, but another
-    law. The mean of ``cos(w.(x - y))`` is the product over coordinates t of (x - y) / length_scale of
-    ``eps + (1 - eps) cos(t (1 - eps)^(-1/2))``, which is the Gaussian kernel to third order in t; the next term is
-    ``(1 / (1 - eps) - 3) sum t^4 / 24`` times it. Small where many coordinates contribute, large where few do: a
-    sparsity of 0.9 is for some hundred inputs or more.
+    **Error.** Biased: the entries have the mean and variance of a Gaussian but are not Gaussian. The mean of
+    ``cos(<w, x - y>)`` is the product of ``eps + (1 - eps) cos(t (1 - eps)^(-1/2))`` over the coordinates t of
+    (x - y) / length_scale. It equals the Gaussian kernel to third order in t; the relative difference is about
+    ``(1 / (1 - eps) - 3) sum t^4 / 24``. The bias is small if many coordinates contribute to the distance and large if
+    few do. A sparsity of 0.9 needs about a hundred columns or more.
 
-    **Cost.** From a sparsity of 0.8 on ``(1 - eps) s d`` additions a row, and 4 bytes stored for each of as many
-    entries. Below, ``s d / 4`` additions, of the sums of four inputs, and as many bytes. Both are faster than a
-    product with a dense matrix from some hundred inputs on.
+    **Cost.** For sparsities from 0.8 on: ``(1 - eps) s d`` additions per row, and 4 bytes stored per non-zero entry.
+    For lower sparsities: ``s d / 4`` additions, each of a precomputed sum of four columns, and ``s d / 4`` bytes. From
+    about a hundred columns on, both are faster than a product with a dense matrix.
 
-    **Differs from the source in** the laws other than the Gaussian.
+    **Differs from the source in** laws other than the Gaussian.
 
     References
     ----------
@@ -195,7 +197,7 @@ class SparseSign(Projection):
 
 
 def _draw_signs(n_rows: int, n_columns: int, sparsity: float, rng: np.random.Generator) -> SignRecord:
-    """Rows of independent signs and zeros, as lists of where they are."""
+    """Rows of independent signs and zeros, as index lists."""
     indices, counts = [], []
     for is_one, is_minus_one in _draw(n_rows, n_columns, sparsity, rng):
         kinds = np.stack([is_one, is_minus_one], axis=1)
@@ -206,7 +208,7 @@ def _draw_signs(n_rows: int, n_columns: int, sparsity: float, rng: np.random.Gen
 
 
 def _draw_codes(n_rows: int, n_columns: int, sparsity: float, rng: np.random.Generator) -> SignCodeRecord:
-    """Rows of independent signs and zeros, as codes."""
+    """Rows of independent signs and zeros, as base-3 codes."""
     places = np.array(TERNARY_PLACES, np.uint8)
     codes = []
     for is_one, is_minus_one in _draw(n_rows, n_columns, sparsity, rng):
@@ -218,7 +220,7 @@ def _draw_codes(n_rows: int, n_columns: int, sparsity: float, rng: np.random.Gen
 def _draw(
     n_rows: int, n_columns: int, sparsity: float, rng: np.random.Generator
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Where ones are and where minus ones, rows by rows, from one uniform number for each entry."""
+    """Yield masks of the entries 1 and of the entries -1, a few rows at a time, from one uniform number per entry."""
     together = max(1, _DRAWN // n_columns)
     for first in range(0, n_rows, together):
         uniform = rng.random((min(together, n_rows - first), n_columns))

@@ -1,4 +1,4 @@
-"""Directions spread over the sphere by chosen rows of a Fourier matrix."""
+"""Directions that are spread over the sphere, from selected rows of a Fourier matrix."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from phimap.projections.dense import DenseRecord, haar_orthogonal
 from phimap.projections.radii import stratified_radii
 from phimap.records import of_floats, of_indices, of_number
 
-# Complex points of a block in multiples of those that a basis needs, and the most of them: see the notes of the class.
+# Maximum number of complex points in a block, relative to a basis and absolute: see the notes of the class.
 _REDUNDANCY = 8
 _MOST_POINTS = 2048
-# Frequencies that one step of the descent compares, and its sweeps over all coordinates.
+# Candidate frequencies per step of the coordinate descent, and number of sweeps over all coordinates.
 _CANDIDATES = 16
 _SWEEPS = 2
-# From this many coordinates on random frequencies are as good as chosen ones, to the percent.
+# For more frequencies than this, random frequencies are as good as optimised ones, to within one percent.
 _MOST_CHOSEN = 128
-# A pair of equal or opposite points has infinite energy: this keeps it finite, and worse than any other.
+# Lower bound inside the logarithm: the energy of two equal or opposite points stays finite, but larger than any other.
 _CLOSEST = 4 * np.finfo(np.float64).eps
-# Widest input whose directions are stored: below, a product is faster than the transforms.
+# Maximum number of columns for a stored matrix, with which a product is faster than the transforms.
 _WIDEST_STORED = 48
-# Widest input that is rotated by a Haar matrix: its product is then a small part of the work.
+# Maximum number of columns for a Haar rotation of the rows, which is then a small part of the work.
 _WIDEST_HAAR = 128
 
 
 @dataclass(frozen=True)
 class SphereRecord(BlockRecord):
-    """Blocks ``F_n^* P D_1 F_h D_2`` on inputs taken as h complex numbers, real and imaginary parts in turn.
+    """Blocks ``F_n^* P D_1 F_h D_2`` for rows read as h complex numbers, with real and imaginary parts alternating.
 
-    F is an unnormalised Fourier matrix of its order, D_i a diagonal of phases; P puts h numbers at the frequencies.
+    F_n and F_h are unnormalised Fourier matrices, D_1 and D_2 are diagonals of phases, and P places h numbers at the
+    frequencies of a block.
 
     Attributes
     ----------
     rotation : ndarray of shape (n_features, 2 h), or None
-        Rotation of the input before all blocks, the law's inverse length scales applied.
+        Rotation of the rows before all blocks, multiplied by the inverse length scales of the law.
     input_scale : ndarray
-        Factors of the rotated input, or the law's inverse length scales where it is not rotated.
+        Factors of the columns: ones after a rotation, else the inverse length scales of the law.
     phases : ndarray of shape (n_blocks, 2, h, 2)
-        Cosines and sines.
+        Cosines and sines of the phases in D_1 and D_2.
     frequencies : ndarray of intp, shape (n_blocks, h)
     n_points : int
-        Complex points n of a block.
+        Number n of complex points in a block.
     scale : ndarray of shape (n_directions,)
     """
 
@@ -83,13 +84,13 @@ class SphereRecord(BlockRecord):
     def n_flops(self) -> int:
         n_blocks, half = self.frequencies.shape
         rotation = 0 if self.rotation is None else 2 * self.rotation.size
-        # Two products with phases, six operations for a complex number, and two complex transforms.
+        # Two products with phases (six operations per complex number) and two complex transforms.
         block = 12 * half + 2 * fourier_flops(half) + 2 * fourier_flops(self.n_points)
         return self.n_features + rotation + n_blocks * block + self.n_directions
 
     @property
     def scratch_width(self) -> int:
-        # The dense row, the rotated one, and the values of the blocks computed at once.
+        # The dense row, the rotated row, and the values of the blocks that are computed together.
         return self.n_features + self.input_scale.shape[0] + self.block_size * max(1, TOGETHER // self.block_size)
 
     def _prepared(self, ops: Ops, X: Array) -> Array:
@@ -101,30 +102,32 @@ class SphereRecord(BlockRecord):
 
 
 class SphericalStructured(Projection):
-    """Spherical structured features: directions that minimise a Riesz energy, radii from one-dimensional QMC.
+    """Spherical structured features: directions that minimise a Riesz energy, and stratified radii.
 
-    A block takes m = d / 2, rounded up, distinct frequencies k_1, ..., k_m of the n-point Fourier matrix. Its column j
-    is the complex vector ``exp(2 pi i k_l j / n) / sqrt(m)``, which gives two real unit vectors in dimension 2 m,
-    itself and i times itself. The frequencies are chosen by coordinate descent on the discrete Riesz 0-energy, the sum
-    of ``-log`` of all distances between the points and their opposites; a random rotation makes each direction
-    uniform. Radii are the law's quantiles at stratified points, in random order. For activations, which are not even,
-    the energy leaves opposites out, and so do the frequencies zero: the points of a block then add up to zero.
+    A block uses m distinct frequencies k_1, ..., k_m of the n-point Fourier matrix, with m = d / 2 rounded up. Column j
+    of these rows is the complex vector with entries ``exp(2 pi i k_l j / n) / sqrt(m)``. This vector and i times this
+    vector give two real unit vectors in dimension 2 m. Coordinate descent over the frequencies reduces the discrete
+    Riesz 0-energy, the sum of ``-log`` of all distances between the points and their opposites. A random rotation makes
+    each direction uniform. Radii are quantiles of the law at stratified points, in random order. For activations, which
+    are not even functions, the energy omits the opposites, and the frequency 0 is excluded, so that the points of a
+    block sum to zero.
 
     Notes
     -----
-    **Error.** Each radius follows the law. Up to d = 128 each direction is uniform on the sphere, so that estimates
-    are unbiased; beyond, the rotations are products of random phases and Fourier transforms, which leave a bias far
-    below the error. For d = 2 m, up to d directions are orthogonal. A block has at most 8 d: its points lie on a
-    torus, which leaves most of the sphere out however many they are, while the rotations of several blocks average
-    this out.
+    **Error.** Each radius follows the law. Up to d = 128 each direction is uniform on the sphere, so estimates are
+    unbiased. For larger d the rotations are products of random phases and Fourier transforms, which leave a bias far
+    below the error. For d = 2 m, up to d directions are orthogonal to each other. A block has at most 8 d directions:
+    its points lie on a torus, and more points would not cover the rest of the sphere. Several blocks with different
+    rotations cover it.
 
-    **Cost.** O(s log d) flops a row, by Fourier transforms, and O(s) memory; up to d = 128 a rotation of d^2 numbers
-    comes first. Up to d = 48 the s x d matrix is stored: the product with it is faster than the transforms.
+    **Cost.** O(s log d) flops per row, by Fourier transforms, and O(s) memory; up to d = 128 also a product with a
+    stored rotation matrix of size d^2. Up to d = 48 the s x d matrix is stored, because a product with this matrix is
+    faster than the transforms.
 
-    **Differs from the source in** the random rotations, without which the map is deterministic and biased; in blocks;
-    in the energy, which counts opposites, since cosines do not tell a direction from its opposite; in n, which need
-    not be prime; in the descent, which compares random candidates and leaves off above 256 inputs, where random
-    frequencies are as good; in m, which above d = 48 is rounded up to a product of 2, 3 and 5.
+    **Differs from the source in** the random rotations, without which the map is deterministic and biased; in the use
+    of blocks; in the energy, which includes opposite points, because cosines are equal for opposite directions; in n,
+    which need not be prime; in the descent, which compares random candidates and is skipped above 256 columns, where
+    random frequencies are as good; in m, which above d = 48 is rounded up to a product of powers of 2, 3 and 5.
 
     References
     ----------
@@ -160,39 +163,40 @@ class SphericalStructured(Projection):
         if d <= _WIDEST_HAAR:
             rotation = haar_orthogonal(2 * half, rotation_rng)[:d] * scales[:, None]
             scales = np.ones(2 * half)
-        # A uniform direction in dimension 2 m times a radius that the law has there, cut to d coordinates, has the law.
+        # A uniform direction in dimension 2 m times a radius of the law in dimension 2 m has d coordinates that follow
+        # the law in dimension d.
         radii = radius_rng.permutation(stratified_radii(law.unit(2 * half), 1, n_directions, radius_rng)[0])
-        # Unnormalised, both transforms multiply the norm of a row by the root of h.
+        # Each of the two unnormalised transforms multiplies the norm of a direction by sqrt(h).
         phases = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
         return SphereRecord(rotation, scales, phases, frequencies, n_points, radii / half)
 
 
 def _rotated_points(d: int, n_points: int, even: bool, rng: np.random.Generator) -> np.ndarray:
-    """Unit vectors (2 n_points, d) of one block, in random order, rotated by a Haar matrix of its own."""
+    """Unit vectors (2 n_points, d) of one block, in random order, rotated by a random orthogonal matrix."""
     half = -(-d // 2)
     points = rng.permutation(structured_points(spread_frequencies(half, n_points, even, rng), n_points))
-    # For odd d one coordinate too many is cut off: a uniform vector stays uniform in its direction.
+    # For odd d one coordinate is dropped; the normalised rest is still uniform on the sphere.
     directions = (points @ haar_orthogonal(2 * half, rng))[:, :d]
     return directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
 def _fast_length(least: int) -> int:
-    """The next length, from `least` on, whose Fourier transform is fast: a product of 2, 3 and 5."""
+    """The smallest length, at least `least`, with a fast Fourier transform: a product of powers of 2, 3 and 5."""
     from scipy.fft import next_fast_len
 
     return next_fast_len(least, real=True)  # pyright: ignore[reportReturnType]
 
 
 def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Generator) -> np.ndarray:
-    """Frequencies (half,) below `n_points` of low Riesz energy, by coordinate descent from a random start.
+    """Frequencies (half,) below `n_points` with low Riesz energy, by coordinate descent from a random start.
 
-    They are distinct, or as often the same as must be. Unless integrands are `even` zero is left out: the points then
-    add up to zero, which makes odd functions of degree one exact.
+    Frequencies repeat only if there are fewer than `half`. If `even` is False, the frequency 0 is excluded: the points
+    then sum to zero, so that linear functions are integrated exactly.
     """
     order = rng.permutation(n_points) if even else 1 + rng.permutation(n_points - 1)
     chosen, spare = np.resize(order, half), order[half:]
     if not spare.size or half > _MOST_CHOSEN:
-        # All rows of the matrix are a basis or a simplex, which no choice improves.
+        # Either all frequencies are used and there is nothing to choose, or random ones are as good.
         return chosen
     differences = np.arange(1, n_points)
     roots = np.exp(2j * np.pi * np.arange(n_points) / n_points)
@@ -212,7 +216,7 @@ def spread_frequencies(half: int, n_points: int, even: bool, rng: np.random.Gene
 
 
 def structured_points(frequencies: np.ndarray, n_points: int) -> np.ndarray:
-    """Real unit vectors (2 n_points, 2 m) of the columns of m rows of the Fourier matrix, and i times them."""
+    """Real unit vectors (2 n_points, 2 m): the columns of m rows of the Fourier matrix, and i times these columns."""
     phases = 2 * np.pi / n_points * (np.outer(np.arange(n_points), frequencies) % n_points)
     real, imaginary = np.cos(phases), np.sin(phases)
     points = np.concatenate([np.hstack([real, imaginary]), np.hstack([-imaginary, real])])
@@ -220,10 +224,11 @@ def structured_points(frequencies: np.ndarray, n_points: int) -> np.ndarray:
 
 
 def _energy(products: np.ndarray, even: bool) -> np.ndarray:
-    """Riesz 0-energy a point (k,) from the inner products (n - 1, k) of the first complex point with the others.
+    """Riesz 0-energy per point, for k sets of points (k,).
 
-    The distances of v to w and to -w multiply to ``2 sqrt(1 - <v, w>^2)``, and i times a point turns real parts
-    into imaginary ones, of either sign.
+    `products` (n - 1, k) holds the complex inner products of the first point of each set with the others. The real part
+    is the inner product with a real point w; the imaginary part, up to sign, with i w. The distances from v to w and to
+    -w have the product ``2 sqrt(1 - <v, w>^2)``.
     """
     real, imaginary = np.real(products), np.imag(products)
     gaps = np.stack([(1 - real**2) if even else (1 - real) ** 2, 1 - imaginary**2])

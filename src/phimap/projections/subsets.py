@@ -1,4 +1,4 @@
-"""Records of directions that have few non-zero entries."""
+"""Stored directions with few non-zero entries."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from phimap.ops.primitives.sparse_product import sparse_product
 from phimap.projections.base import ProjectionRecord
 from phimap.records import of_floats, of_indices, of_number
 
-# Directions to a block of results: a block of 256 rows is 1 MB in float32, the size of an L2 cache.
+# Directions per block: a block of 256 rows then takes 1 MB in float32, the size of an L2 cache.
 _BLOCK = 1024
 
 
 @dataclass(frozen=True)
 class SubsetRecord(ProjectionRecord):
-    """Directions with as many non-zero entries each.
+    """Directions with q non-zero entries each.
 
     Attributes
     ----------
     n_features : int
     columns : ndarray of intp, shape (q, n_directions)
-        Where the entries of each direction are.
+        Columns of the non-zero entries of each direction.
     entries : ndarray of shape (q, n_directions)
+        Values of the non-zero entries.
     """
 
     n_features: int = field(metadata=of_number(length="d"))

@@ -1,6 +1,6 @@
-"""Sketches: random linear reductions of vectors and of their tensor products.
+"""Sketches: random linear dimension reductions of vectors and of their tensor products.
 
-They keep inner products in the mean, whatever the vectors are. Each sketch has a file of its own.
+A sketch preserves inner products in expectation, for all vectors.
 """
 
 from phimap.sketches.base import Sketch

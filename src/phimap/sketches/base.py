@@ -1,4 +1,4 @@
-"""What a sketch is: an oblivious linear reduction of vectors or of their tensor powers."""
+"""Base classes of sketches: data-independent linear reductions of vectors or of their tensor powers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from phimap.random_map import MapRecord, RandomMap
 
 
 class Sketch(RandomMap):
-    """Base of the sketches: maps with ``E <Sx, Sy> = <x, y>^degree`` over their randomness.
+    """Base of the sketches: random maps S with ``E <Sx, Sy> = <x, y>^degree``.
 
-    Subclasses implement `sample`, which needs only the input width, so that feature maps can draw sketches for
-    vectors that exist nowhere but inside them.
+    Subclasses implement `sample`, which needs the input width only, no data. Feature maps can therefore draw sketches
+    for their intermediate vectors.
     """
 
     _roles = ("sketch",)
@@ -47,7 +47,7 @@ class Sketch(RandomMap):
 
 
 class PowerSketch(Sketch):
-    """Base of the sketches of tensor powers of any degree."""
+    """Base of sketches of tensor powers with a parameter `degree`."""
 
     def __init__(
         self,

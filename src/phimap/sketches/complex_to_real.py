@@ -17,21 +17,21 @@ from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lo
 
 @dataclass(frozen=True)
 class ComplexToRealRecord(MapRecord):
-    """Products of entries of independent randomised Fourier transforms: a power of degree j has j factors.
+    """Products of entries of independent randomised Fourier transforms, with j factors for a power of degree j.
 
     Attributes
     ----------
     n_features : int
     signs : ndarray of int8, shape (largest degree, L)
-        Of the transforms, which all degrees share.
+        Signs before the transforms, which all degrees share.
     rows : tuple of ndarrays of intp, shapes (j, ceil(width / 2))
-        One for each degree: frequencies up to half of L.
+        Sampled frequencies, mapped to at most L / 2; one array per degree.
     orientations : tuple of ndarrays of int8, shapes as of `rows`
-        -1 where the entry is conjugated, its frequency being in the upper half.
+        -1 if the sampled frequency was in the upper half, so that the entry is conjugated; else 1.
     widths : tuple of int
-        Features of each degree.
+        Number of features of each degree.
     last_signs : tuple of int
-        Sign between the two parts of the last sample, which share a feature where a width is odd.
+        For odd widths, the sign with which the imaginary part of the last sample is added to its real part.
     """
 
     n_features: int = field(metadata=of_number(length="d"))
@@ -69,8 +69,8 @@ class ComplexToRealRecord(MapRecord):
         signs = fair_signs(sign_rng, (max(degrees), length))
         rows, orientations = [], []
         for degree, width in zip(degrees, widths, strict=True):
-            # Each factor visits all frequencies before it visits one again: by Parseval's theorem this takes out of
-            # the error what depends on one factor's frequency alone.
+            # Each factor uses all frequencies once before one is repeated. By Parseval's theorem this removes the part
+            # of the error that depends on the frequency of a single factor.
             frequencies = np.stack([balanced_rows(row_rng, length, -(-width // 2)) for _ in range(degree)])
             lower, orientation = lower_half(frequencies, length)
             rows.append(lower)
@@ -96,7 +96,7 @@ class ComplexToRealRecord(MapRecord):
             else:
                 features = ops.empty((X.shape[0], width + 1))
                 fourier_chain(ops, transforms, rows, orientations, scale, features, 0)
-                # Half a sample for half a sample's share: every feature has the same part in the estimate.
+                # The last feature combines both parts of the last sample, with the same weight as any other feature.
                 middle = width // 2
                 features[:, middle] = 0.5**0.5 * (features[:, middle] + last * features[:, width])
                 ops.copy(features[:, :width], out, first)

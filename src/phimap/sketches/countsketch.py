@@ -1,4 +1,4 @@
-"""CountSketch and OSNAP: every input coordinate is added, with random signs, to one or to a few random outputs."""
+"""CountSketch and OSNAP: every input coordinate is added, with random signs, to one or a few random outputs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from phimap.sketches.signs import fair_factors
 
 @dataclass(frozen=True)
 class CountSketchRecord(MapRecord):
-    """Hash and signs.
+    """The outputs to which each input coordinate is added, and the factors.
 
     Attributes
     ----------
     buckets : ndarray of intp, shape (n_features, k)
-        The outputs to which a coordinate is added.
+        The k outputs to which a coordinate is added.
     signs : ndarray of shape (n_features, k)
-        The factors, 1 / sqrt(k) or -1 / sqrt(k).
+        The factors: 1 / sqrt(k) or -1 / sqrt(k).
     n_components : int
     """
 
@@ -45,7 +45,7 @@ class CountSketchRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Rows are read once, in place, and may be sparse: what counts is the features to which they are scattered.
+        # Input rows are read in place and may be sparse, so only the output rows count.
         return self.n_components
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -61,12 +61,12 @@ class CountSketch(Sketch):
         Output width m.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Number of threads; None uses the configured number. It does not change the result.
 
     Attributes
     ----------
     kernel_ : Polynomial
-        The kernel estimated: the inner product.
+        The kernel that the sketch estimates: the inner product.
     record_ : CountSketchRecord
         The hash and the signs.
 
@@ -74,7 +74,7 @@ class CountSketch(Sketch):
     -----
     **Error.** Unbiased, ``Var <Sx, Sy> <= (|x|^2 |y|^2 + <x, y>^2) / m``.
 
-    **Cost.** O(nnz + n m) for n rows with nnz nonzeros altogether; O(d) numbers stored.
+    **Cost.** O(nnz + n m) for n rows with nnz nonzeros in total; O(d) numbers stored.
 
     **Differs from the source in** a fully independent hash and signs, where pairwise independence suffices.
 
@@ -104,25 +104,26 @@ class OSNAP(Sketch):
     n_components : int, default=1024
         Output width m.
     nonzeros : int, default=4
-        Entries k of a column, at least 1; m where m is smaller. With one it is `CountSketch`.
+        Number k of entries per column, at least 1; at most m are used. With k = 1 the sketch is `CountSketch`.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Number of threads; None uses the configured number. It does not change the result.
 
     Attributes
     ----------
     kernel_ : Polynomial
-        The kernel estimated: the inner product.
+        The kernel that the sketch estimates: the inner product.
     record_ : CountSketchRecord
         The outputs and the signs.
 
     Notes
     -----
-    **Error.** Unbiased, with the variance of `CountSketch`, at most ``(|x|^2 |y|^2 + <x, y>^2) / m``, for any k where k
-    divides m. More entries thin out the tail: two large coordinates share an output with probability k^2 / m at most,
-    but then only a k-th of their product is added. Norms of single coordinates are kept exactly.
+    **Error.** Unbiased. If k divides m, the variance is the same as for `CountSketch`, at most
+    ``(|x|^2 |y|^2 + <x, y>^2) / m``. A larger k makes large errors less likely: two large coordinates share an output
+    with a probability of at most k^2 / m, but then only a k-th of their product is added. The norms of vectors with a
+    single non-zero coordinate are preserved exactly.
 
-    **Cost.** O(k nnz + n m) for n rows with nnz nonzeros altogether; O(k d) numbers stored.
+    **Cost.** O(k nnz + n m) for n rows with nnz nonzeros in total; O(k d) numbers stored.
 
     **Differs from the source in** fully independent outputs and signs, where limited independence suffices.
 
@@ -152,7 +153,7 @@ class OSNAP(Sketch):
 
     def sample(self, n_features: int, rng: np.random.Generator) -> CountSketchRecord:
         copies = min(check_integer("nonzeros", self.nonzeros, least=1), self.n_components)
-        # Blocks of rows as equal as they can be.
+        # Blocks of output rows, with sizes that differ by at most one.
         bounds = self.n_components * np.arange(copies + 1, dtype=np.intp) // copies
         buckets = rng.integers(bounds[:-1], bounds[1:], size=(n_features, copies), dtype=np.intp)
         return CountSketchRecord(buckets, fair_factors(rng, buckets.shape) / copies**0.5, self.n_components)

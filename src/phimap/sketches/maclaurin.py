@@ -1,4 +1,4 @@
-"""Random Maclaurin sketches of tensor powers: products of projections onto independent random signs."""
+"""Random Maclaurin sketches of tensor powers: products of projections onto independent random sign vectors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from phimap.sketches.transform_rows import is_padded_width, padded_width
 
 @dataclass(frozen=True)
 class MaclaurinRecord(MapRecord):
-    """Products of projections onto independent random signs: a power of degree j has j factors.
+    """Products of projections onto independent random sign vectors, with j factors for a power of degree j.
 
     Attributes
     ----------
     n_features : int
     signs : ndarray of int8, shape (j, B, 1, p)
-        Factor l projects onto the rows of ``H diag(signs[l, b, 0])``, p the padded input width: each of these rows
-        is a vector of independent signs.
+        Factor l projects onto the rows of ``H diag(signs[l, b, 0])`` for each block b. Each of these rows is a vector
+        of independent signs. p is the padded input width.
     scale : ndarray of shape (n_components,)
     """
 
@@ -49,7 +49,7 @@ class MaclaurinRecord(MapRecord):
     def draw(cls, n_features: int, degree: int, width: int, rng: np.random.Generator) -> MaclaurinRecord:
         padded = padded_width(n_features)
         signs = fair_signs(rng, (degree, -(-width // padded), 1, padded))
-        # The j-th root, since each factor is scaled.
+        # The j-th root of width^(-1/2), because each of the j factors is scaled.
         return cls(n_features, signs, np.full(width, width ** (-0.5 / degree)))
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""PolySketch: tensor powers of any degree by a binary tree of sampled products."""
+"""PolySketch: sketches of tensor powers of any degree, by a binary tree of sampled products."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from phimap.sketches.product_samples import FORMS, ProductSamples
 from phimap.sketches.srht import SRHT
 from phimap.sketches.tree import Evaluation, ProductTree, TreeBuilder
 
-# This sketch stands for a tree of one leaf, and at the leaves of larger trees.
+# Sketches of single vectors by the value of `leaf`, for the leaves of a tree and for degree 1.
 _SINGLE: dict[str, Callable[[int], Sketch]] = {
     "none": SRHT,
     "srht": SRHT,
     "osnap": OSNAP,
     "countsketch": CountSketch,
 }
-# Vectors wider than this many inner widths are sketched at the leaves, where the choice is left to the sketch.
+# With leaf="auto", vectors wider than this multiple of the inner width are sketched at the leaves.
 _WIDE = 8
 
 
 class TreeRecord(MapRecord):
-    """What the maps share whose features are nodes of a tree."""
+    """Common base of maps whose features are nodes of a `ProductTree`."""
 
     tree: ProductTree
 
@@ -45,7 +45,7 @@ class TreeRecord(MapRecord):
 
 @dataclass(frozen=True)
 class PolySketchRecord(TreeRecord):
-    """A tree over as many leaves as the degree, whose last node is the sketch."""
+    """A tree with one leaf per factor of the tensor product; the last node is the sketch."""
 
     tree: ProductTree
 
@@ -62,7 +62,7 @@ class PolySketchRecord(TreeRecord):
 
     @property
     def degree(self) -> int:
-        """The number of factors of the tensor product."""
+        """Number of factors of the tensor product."""
         return self.tree.n_leaves
 
     @property
@@ -73,14 +73,15 @@ class PolySketchRecord(TreeRecord):
         ops.copy(self.apply_product(ops, [X] * self.degree), out, first)
 
     def apply_product(self, ops: Ops, vectors: Sequence[Array]) -> Array:
-        """The sketch (r, n_components) of the tensor products of the rows of `vectors`, one (r, n_features) a factor.
+        """The sketch (r, n_components) of the tensor products of corresponding rows of `vectors`.
 
-        A factor of one row serves all rows. Factors that are the same object are transformed once.
+        `vectors` holds one array (r, n_features) per factor. An array with one row is used for all r rows. An array
+        that occurs several times is transformed once.
         """
         return Evaluation(self.tree, ops, vectors).vector(self._root)
 
     def unit_factors(self, n_units: int) -> np.ndarray:
-        """Which of the factors hold e1 in entry `n_units` of `apply_all`: bool (degree,)."""
+        """Mask (degree,) of the factors that are e1 in entry `n_units` of `apply_all`."""
         held = np.zeros(self.degree, dtype=bool)
 
         def place(index: int, units: int) -> None:
@@ -99,19 +100,19 @@ class PolySketchRecord(TreeRecord):
     def apply_all(self, ops: Ops, X: Array) -> list[Array]:
         """The sketches of ``x^(x (p - j)) (x) e1^(x j)`` for j = 0, ..., p: p + 1 arrays (r, n_components).
 
-        The last, which does not depend on x, has a single row. See `cases`.
+        e1 is the first unit vector. The last array does not depend on x and has one row. See `cases`.
         """
         return [features for _, features in sorted(self.cases(ops, X), key=itemgetter(0))]
 
     def cases(self, ops: Ops, X: Array) -> Iterator[tuple[int, Array]]:
-        """What `apply_all` gives, as pairs of j and the features, one at a time and in no order.
+        """Yield the results of `apply_all` as pairs of j and the features, in no particular order.
 
-        Entry j is what `apply_product` gives where e1 stands in the factors `unit_factors(j)` names. The inner product
-        of entries j estimates ``<x, y>^(p - j)``.
+        Entry j equals `apply_product` with e1 as the factors `unit_factors(j)` and x as the others. The inner product
+        of entries j for x and y estimates ``<x, y>^(p - j)``.
 
-        Of two branches the first holds x alone or e1 alone, and the second runs through all its own cases: one
-        transform of the first serves them all. That leaves O(p) transforms and products, where replacing one factor
-        after the other takes O(p log p), and of every node only one case is held at a time.
+        In every node, the left branch holds x only or e1 only, and the right branch takes all of its cases. A transform
+        of the left branch is therefore used for many cases. This takes O(p) transforms and products, against
+        O(p log p) if factors are replaced one by one. A node stores one case at a time.
         """
         unit = ops.constant(np.eye(1, self.n_features))
         whole = Evaluation(self.tree, ops, [X] * self.degree)
@@ -149,13 +150,13 @@ class PolySketchRecord(TreeRecord):
 
 @dataclass(frozen=True)
 class PowerSketchesRecord(TreeRecord):
-    """Sketches of several tensor powers of one vector, side by side, from one tree.
+    """Concatenated sketches of several tensor powers of one vector, from one tree.
 
     Attributes
     ----------
     tree : ProductTree
     outputs : tuple of int
-        The nodes that give the features, in order of their degrees.
+        The nodes whose values are the features, in order of `degrees`.
     degrees : tuple of int
     """
 
@@ -173,7 +174,7 @@ class PowerSketchesRecord(TreeRecord):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Components of each degree."""
+        """Number of components of each degree."""
         return tuple(map(self.tree.width, self.outputs))
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -184,10 +185,10 @@ class PowerSketchesRecord(TreeRecord):
 
 
 class PolySketch(PowerSketch):
-    """Sketch the tensor power ``x^(x p)`` by a binary tree whose inner nodes are independent `TensorSRHT`.
+    """Sketch the tensor power ``x^(x p)`` by a binary tree with an independent `TensorSRHT` at every inner node.
 
-    A node sketches the tensor product of the sketches of its two branches, which hold ``floor(p / 2)`` and
-    ``ceil(p / 2)`` of the p leaves.
+    A node sketches the tensor product of the sketches of its two branches. The branches of a node with q leaves have
+    ``floor(q / 2)`` and ``ceil(q / 2)`` leaves; the root has p.
 
     Parameters
     ----------
@@ -196,43 +197,43 @@ class PolySketch(PowerSketch):
     degree : int, default=2
         The power p, at least 1.
     inner_components : int or None, default=None
-        Width w of the nodes below the root; None is `n_components`.
+        Width w of the nodes below the root; None means `n_components`.
     leaf : {"auto", "none", "srht", "osnap", "countsketch"}, default="auto"
-        What is done to the vectors at the leaves: nothing, or an `SRHT`, `OSNAP` or `CountSketch` to w components,
-        independent from leaf to leaf. "auto" is "none" up to ``n_features = 8 w`` and "osnap" beyond; "countsketch"
-        takes a quarter of its time and memory. Sparse and dense input of the same width get the same map; the last two
-        take sparse input in the time of its nonzeros.
+        Sketch of the vectors at the leaves: none, or an `SRHT`, `OSNAP` or `CountSketch` with w components, independent
+        for each leaf. "auto" is "none" up to ``n_features = 8 w`` and "osnap" beyond. "countsketch" takes a quarter of
+        the time and memory of "osnap". For both, the time for sparse input is proportional to the number of nonzeros.
+        The map is the same for sparse and dense input of the same width.
     form : {"fourier", "hadamard"}, default="fourier"
-        The transform of the nodes.
+        The transform in the nodes.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Number of threads; None uses the configured number. It does not change the result.
 
     Attributes
     ----------
     kernel_ : Polynomial
-        The kernel estimated: ``<x, y>^degree``.
+        The kernel that the sketch estimates: ``<x, y>^degree``.
     record_ : PolySketchRecord
-        The tree. Its `apply_product` sketches tensor products of different vectors, its `apply_all` the products of
-        x and of the first unit vector with every number of either.
+        The tree. Its method `apply_product` sketches tensor products of different vectors. Its method `apply_all`
+        sketches the products of p - j factors x and j factors e1, the first unit vector, for all j.
 
     Notes
     -----
-    **Error.** Unbiased. With signs of its own at every leaf a node adds at most 6 / w to the relative variance at unit
-    vectors (8 / w in the Hadamard form), so that ``Var <Sx, Sy> <= (1 + 6 / w)^(p - 2) (1 + 6 / m) - 1`` for even
-    widths: linear in the degree, where `TensorSketch` has 3^p. Narrower inner nodes err little more
-    and take less time.
+    **Error.** Unbiased. For unit vectors and independent signs at every leaf, each node adds at most 6 / w to the
+    relative variance (8 / w in the Hadamard form). Hence ``Var <Sx, Sy> <= (1 + 6 / w)^(p - 2) (1 + 6 / m) - 1`` for
+    even widths, which grows linearly with the degree; for `TensorSketch` the variance grows like 3^p. Narrower inner
+    nodes take less time and increase the error only a little.
 
-    **Cost.** p - 1 transforms of width w and one of the input, O(p w log w + d log d) flops a row; with leaves of OSNAP
-    O(p (nnz + w log w)). The Hadamard form takes less time and errs somewhat more. All p + 1 cases of
-    `apply_all` take O(p) transforms.
+    **Cost.** p - 1 transforms of width w and one of the input, O(p w log w + d log d) flops per row; with OSNAP leaves
+    O(p (nnz + w log w)). The Hadamard form is faster and somewhat less accurate. All p + 1 cases of `apply_all` take
+    O(p) transforms.
 
-    **Differs from the source in** branches of ``floor(p / 2)`` and ``ceil(p / 2)`` leaves in place of unit vectors that
-    fill p up to a power of two, which need more nodes and err more; in the Fourier form of the nodes; in rows without
-    replacement; in one set of signs for all leaves, which changes no mean and no first-order variance (see
-    `ProductTree`) and saves all but one of their transforms; and in dense leaves, which the source leaves out as "auto"
-    does. Complex inner nodes (Wacker et al., 2022) are not offered: the real and imaginary parts of the Fourier form
-    have their gain already.
+    **Differs from the source in** branches of ``floor(p / 2)`` and ``ceil(p / 2)`` leaves (the source adds unit vectors
+    up to a power of two, which needs more nodes and increases the error); in the Fourier form of the nodes; in sampling
+    without replacement; in one set of signs for all leaves, which leaves the mean and the first-order variance
+    unchanged (see `ProductTree`) and needs a single transform for all leaves; and in the option of dense leaf sketches
+    ("srht"), which neither the source nor "auto" uses. Complex inner nodes (Wacker et al., 2022) are not offered,
+    because the real and imaginary parts of the Fourier form already have the same advantage.
 
     References
     ----------
@@ -268,7 +269,7 @@ class PolySketch(PowerSketch):
     def sample(self, n_features: int, rng: np.random.Generator) -> PolySketchRecord:
         degree = check_integer("degree", self.degree, least=1)
         if degree == 1:
-            # The leaf is the sketch.
+            # For degree 1 the sketch is a single leaf.
             single = _SINGLE[self._leaf(n_features, self.n_components)](self.n_components)
             leaves = (single.sample(n_features, rng.spawn(1)[0]),)
             return PolySketchRecord(ProductTree(n_features, 1, leaves, np.empty(0, np.int8), ()))
@@ -290,7 +291,7 @@ class PolySketch(PowerSketch):
         ----------
         n_features : int
         widths : mapping of int to int
-            Components of every degree, at least 2.
+            Number of components for every degree p; degrees are at least 2.
         rng : Generator
         weights : mapping of int to float, optional
             Weights a_p of the degrees, 1 by default: the inner product of all features estimates
@@ -299,8 +300,8 @@ class PolySketch(PowerSketch):
         Returns
         -------
         record : PowerSketchesRecord
-            Features of the degrees in ascending order. Every degree is unbiased; errors of different degrees are
-            correlated, since the degrees share branches.
+            Features of the degrees in ascending order. The estimate of every degree is unbiased. Errors of different
+            degrees are correlated, because the degrees share branches.
         """
         if not widths or min(widths) < 2:
             raise ValueError(f"`widths` must name degrees from 2 on, got {sorted(widths)}. Sketch degree 1 by SRHT.")
@@ -330,15 +331,16 @@ class PolySketch(PowerSketch):
 
 
 def is_wide(n_features: int, width: int) -> bool:
-    """Whether vectors are to be hashed before they are transformed, for inner nodes of this width."""
+    """Whether vectors of length `n_features` should be sketched at the leaves, for inner nodes of width `width`."""
     return n_features > _WIDE * width
 
 
 def _shared_products(builder: TreeBuilder, degrees: set[int]) -> dict[int, tuple[int, int]]:
-    """Factors of a product for each of `degrees` (2 or more).
+    """For each of `degrees` (2 or more), the two vectors of the tree whose product has this degree.
 
-    The first branch of the tree is the power ``floor(p / 2)`` of the largest degree p; the second gives all degrees
-    that it lacks. Lower degrees come from the second branch alone.
+    Let p be the largest degree. The first branch of the tree is the power ``floor(p / 2)``; the second branch provides
+    powers up to ``ceil(p / 2)``. Degrees up to ``ceil(p / 2)`` use the second branch only; higher degrees are products
+    of both branches.
     """
     most = max(degrees)
     first = most // 2

@@ -1,4 +1,4 @@
-"""Products of two randomised transforms, sampled: the step from two vectors to a sketch of their tensor product."""
+"""Sampled products of two randomised transforms, which turn two vectors into a sketch of their tensor product."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from phimap.sketches.transform_rows import balanced_rows, fast_fourier_width, lo
 
 
 class ProductSamples(Record):
-    """Pairs of rows at which two transforms are multiplied: a sketch of `n_components` features."""
+    """Pairs of rows at which two transforms are multiplied, giving `n_components` features."""
 
     n_components: int
     rows: tuple[np.ndarray, np.ndarray]
 
     def serves(self, lengths: Sequence[int]) -> bool:
-        """Whether the rows are those of two transforms of sequences of these lengths."""
+        """Whether the rows are valid for transforms of two sequences with these lengths."""
         return all(
             length == self.length(length) and int(rows.max()) < self.n_rows(length)
             for rows, length in zip(self.rows, lengths, strict=True)
@@ -33,17 +33,17 @@ class ProductSamples(Record):
     @staticmethod
     @abstractmethod
     def n_rows(length: int) -> int:
-        """Rows of the transform of a sequence of a length."""
+        """Number of rows in the transform of a sequence of this length."""
 
     @staticmethod
     @abstractmethod
     def length(width: int) -> int:
-        """The least length not below `width` that the transform likes."""
+        """The smallest length, at least `width`, with a fast transform."""
 
     @staticmethod
     @abstractmethod
     def transform(ops: Ops, X: Array, signs: Array) -> Array:
-        """The transforms of the rows of `X`, dense or CSR, after `signs` (int8, of the padded length)."""
+        """The transforms of the rows of `X`, dense or CSR, padded and multiplied by `signs` (int8)."""
 
     @classmethod
     @abstractmethod
@@ -56,31 +56,34 @@ class ProductSamples(Record):
         replace: bool = False,
         weight: float = 1.0,
     ) -> Self:
-        """Draw a sketch of the product of transforms of these lengths, with features times ``sqrt(weight)``."""
+        """Draw samples for two transforms of these lengths; features are multiplied by ``sqrt(weight)``."""
 
     @abstractmethod
     def write(self, ops: Ops, A: Array, B: Array, out: Array, first: int = 0) -> None:
-        """Write the sketch of transforms `A` and `B` to the columns of `out` from `first`; one row serves all."""
+        """Write the sketch from transforms `A` and `B` to the columns of `out` from `first` on.
+
+        If `A` or `B` has one row, this row is used for all rows.
+        """
 
     def product(self, ops: Ops, A: Array, B: Array) -> Array:
-        """The sketch (r, n_components) of transforms `A` and `B`; one of a single row serves all r rows."""
+        """The sketch (r, n_components) from transforms `A` and `B`, either of which may have one row for all r rows."""
         out = ops.empty((max(A.shape[0], B.shape[0]), self.n_components))
         self.write(ops, A, B, out)
         return out
 
     def next_transform(self, ops: Ops, A: Array, B: Array, signs: Array) -> Array:
-        """The `transform` of the `product`."""
+        """The `transform` of the `product` of `A` and `B`, with `signs`."""
         return self.transform(ops, self.product(ops, A, B), signs)
 
 
 @dataclass(frozen=True)
 class HadamardSamples(ProductSamples):
-    """Hadamard transforms: one feature a sample.
+    """Samples of Hadamard transforms: one feature per sample.
 
     Attributes
     ----------
     rows : tuple of two ndarrays of intp, shape (n_components,)
-        Of the first and of the second transform.
+        Sampled rows of the first and of the second transform.
     scale : float
         Factor of every sample.
     """
@@ -122,18 +125,19 @@ class HadamardSamples(ProductSamples):
 
 @dataclass(frozen=True)
 class FourierSamples(ProductSamples):
-    """Fourier transforms: two features a sample, its real and its imaginary part.
+    """Samples of Fourier transforms: two features per sample, its real and imaginary parts.
 
     Attributes
     ----------
     rows : tuple of two ndarrays of intp, shape (ceil(n_components / 2),)
-        Frequencies up to half the length L. The transform of a real vector has at L - i the conjugate of i.
+        Sampled frequencies of both transforms, mapped to at most half the length: see `lower_half`.
     scale : float
+        Factor of every sample.
     orientations : tuple of two ndarrays of int8, shape (ceil(n_components / 2),)
-        -1 where the sampled frequency was in the upper half, so that the entry at `rows` is conjugated; else 1.
+        -1 if the sampled frequency was in the upper half, so that the entry is conjugated; else 1.
     n_components : int
     last_sign : int
-        Sign between the two parts of the last sample, which share a feature where `n_components` is odd.
+        For odd `n_components`, the sign with which the imaginary part of the last sample is added to its real part.
     """
 
     rows: tuple[np.ndarray, np.ndarray] = field(metadata=of_indices("k"))
@@ -186,7 +190,7 @@ class FourierSamples(ProductSamples):
             return
         features = ops.empty((out.shape[0], m + 1))
         fourier_product(ops, samples, features)
-        # Half a sample for half a sample's share: every feature has the same part in the estimate.
+        # The last feature combines both parts of the last sample, with the same weight as any other feature.
         features[:, m - 1] = 0.5**0.5 * (features[:, m - 1] + self.last_sign * features[:, m])
         ops.copy(features[:, :m], out, first)
 
@@ -205,9 +209,9 @@ FORMS: dict[str, type[ProductSamples]] = {"fourier": FourierSamples, "hadamard":
 def _sampled_rows(
     lengths: tuple[int, int], n_samples: int, rng: np.random.Generator, replace: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform rows (n_samples,) of two transforms, those of one independent of those of the other.
+    """Random rows (n_samples,) of two transforms, drawn independently for each transform.
 
-    Without replacement every row comes once before any comes again.
+    Without replacement, every row occurs once before any is repeated.
     """
     first, second = (
         child.integers(length, size=n_samples, dtype=np.intp) if replace else balanced_rows(child, length, n_samples)

@@ -1,4 +1,4 @@
-"""Fair random signs. Their draws differ in kind, and a seed has to keep its signs: hence more than one function."""
+"""Fair random signs. Two functions draw them differently; both are kept, so that results for a seed do not change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def fair_signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent fair signs as int8, from draws of bytes."""
+    """Independent fair signs as int8, drawn as 8-bit integers."""
     return 2 * rng.integers(2, size=shape, dtype=np.int8) - 1
 
 
@@ -16,5 +16,5 @@ def fair_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray
 
 
 def fair_word_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Independent fair signs as float64, from draws of words: others than those of `fair_signs`."""
+    """Independent fair signs as float64, drawn as 64-bit integers; they differ from those of `fair_signs`."""
     return 2.0 * rng.integers(2, size=shape) - 1.0

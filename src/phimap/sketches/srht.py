@@ -1,4 +1,4 @@
-"""The subsampled randomised Hadamard transform, of vectors and of tensor products of two."""
+"""The subsampled randomised Hadamard transform of vectors and of tensor products of two vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phimap.sketches.transform_rows import balanced_rows, is_padded_width, padde
 
 @dataclass(frozen=True)
 class SRHTRecord(MapRecord):
-    """Signs and sampled rows, in one or more independent blocks.
+    """Signs and sampled rows of one or more independent transforms (blocks).
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class SRHTRecord(MapRecord):
     signs : ndarray of int8, shape (n_blocks, p)
         p is `n_features` padded to a power of two.
     rows : ndarray of intp, shape (n_components,)
-        Sampled rows; entry k belongs to block ``k // per_block``.
+        Sampled rows of the transforms; entry k belongs to block ``k // per_block``.
     per_block : int
-        Rows taken from each block but the last, which gives the others.
+        Rows sampled from each block; the last block may have fewer.
     """
 
     n_features: int = field(metadata=of_number(length="d"))
@@ -56,39 +56,39 @@ class SRHTRecord(MapRecord):
             start = block * self.per_block
             transformed = ops.fwht(ops.pad_signed(X, self.signs[block]))
             sampled = transformed[:, self.rows[start : start + self.per_block]]
-            # With H unnormalised, the scaling comes to sqrt(p / m) / sqrt(p).
+            # H is unnormalised, so the factor is sqrt(p / m) / sqrt(p) = m^(-1/2).
             ops.copy(sampled * self.n_components**-0.5, out, first + start)
 
 
 class SRHT(Sketch):
-    """Sketch vectors by ``sqrt(p / m) P H D``: random signs, normalised Walsh-Hadamard transform, sampled rows.
+    """Sketch vectors by ``sqrt(p / m) P H D``: random signs D, normalised Walsh-Hadamard matrix H, sampled rows P.
 
     Parameters
     ----------
     n_components : int, default=1024
         Output width m.
     replace : bool, default=False
-        Sample rows with replacement. Without it rows are distinct, and widths beyond the padded input width p are
-        filled by further blocks with signs of their own.
+        Whether to sample rows with replacement. Without replacement, the rows of a block are distinct, and if m exceeds
+        the padded input width p, several blocks with independent signs are used.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Number of threads; None uses the configured number. It does not change the result.
 
     Attributes
     ----------
     kernel_ : Polynomial
-        The kernel estimated: the inner product.
+        The kernel that the sketch estimates: the inner product.
     record_ : SRHTRecord
         The signs and the sampled rows.
 
     Notes
     -----
-    **Error.** Unbiased; with replacement ``Var <Sx, Sy> <= (|x|^2 |y|^2 + <x, y>^2) / m``, without it smaller, and
-    zero (an isometry) at m = p.
+    **Error.** Unbiased. With replacement ``Var <Sx, Sy> <= (|x|^2 |y|^2 + <x, y>^2) / m``. Without replacement the
+    variance is smaller, and zero for m = p, where the sketch is an isometry.
 
-    **Cost.** O(p log p) flops a row and block; O(p) numbers stored.
+    **Cost.** O(p log p) flops per row and block; O(p) numbers stored per block.
 
-    **Differs from the source in** sampling without replacement by default, and in the blocks beyond m = p.
+    **Differs from the source in** sampling without replacement by default, and in the use of several blocks for m > p.
 
     References
     ----------
@@ -130,14 +130,14 @@ class SRHT(Sketch):
 
 @dataclass(frozen=True)
 class TensorSRHTRecord(MapRecord):
-    """Signs of two independent transforms, and the samples of their product.
+    """Signs of two independent transforms, and the sampled rows of their product.
 
     Attributes
     ----------
     n_features : int
-        Width of the first factor; of both where a vector is multiplied by itself.
+        Width of the first factor.
     signs : tuple of two ndarrays of int8, shapes (p,) and (p',)
-        p and p' are the widths of the factors, padded to lengths that the transform likes.
+        p and p' are the widths of the factors, padded to lengths with a fast transform.
     samples : FourierSamples or HadamardSamples
     """
 
@@ -156,17 +156,17 @@ class TensorSRHTRecord(MapRecord):
 
     @property
     def scratch_width(self) -> int:
-        # Each factor has a padded row and its transform, which is complex and half as long, or real in place.
+        # Each factor needs a padded row and its transform: half as many complex numbers, or real numbers in place.
         return self.n_components + self.n_features + 2 * sum(signs.shape[0] + 1 for signs in self.signs)
 
     def sketch_product(self, ops: Ops, X: Array, Y: Array) -> Array:
-        """The sketch of the tensor products of the rows of `X` (r, d) and `Y` (r, d'): (r, n_components)."""
+        """The sketch (r, n_components) of the tensor products of the rows of `X` (r, d) and `Y` (r, d')."""
         out = ops.empty((X.shape[0], self.n_components))
         self.write_product(ops, X, Y, out)
         return out
 
     def write_product(self, ops: Ops, X: Array, Y: Array, out: Array, first: int = 0) -> None:
-        """Write what `sketch_product` gives to the columns of `out` from `first`."""
+        """Write the result of `sketch_product` to the columns of `out` from `first` on."""
         one, other = (
             self.samples.transform(ops, factor, signs) for factor, signs in zip((X, Y), self.signs, strict=True)
         )
@@ -177,57 +177,57 @@ class TensorSRHTRecord(MapRecord):
 
 
 class TensorSRHT(Sketch):
-    """Sketch ``x (x) x`` by two randomised Fourier or Hadamard transforms sampled at independent rows.
+    """Sketch ``x (x) x`` by two randomised Fourier or Hadamard transforms that are sampled at independent rows.
 
-    ``c(x (x) y)_k = (F D_1 x)_{i_k} (F D_2 y)_{j_k}`` with random signs D_1 and D_2, the unnormalised transform F
-    and i_k, j_k independent and uniform over its rows. In the Fourier form the features are the real and imaginary
-    parts of m / 2 such samples, one after the other, times ``sqrt(2 / m)``; in the Hadamard form they are m real
-    samples times ``1 / sqrt(m)``.
+    A sample is ``c(x (x) y)_k = (F D_1 x)_{i_k} (F D_2 y)_{j_k}``, with random signs D_1 and D_2, the unnormalised
+    transform F, and independent uniform rows i_k and j_k. In the Fourier form the features are the real and imaginary
+    parts of m / 2 samples, interleaved, times ``sqrt(2 / m)``. In the Hadamard form they are m real samples times
+    ``1 / sqrt(m)``.
 
     Parameters
     ----------
     n_components : int, default=1024
-        Output width m. Where it is odd, the Fourier form ends in the sum of the two parts of a last sample, with a
-        random sign between them and the weight of one feature.
+        Output width m. For odd m, the Fourier form combines the real and imaginary parts of one last sample into one
+        feature, as their sum with a random relative sign.
     form : {"fourier", "hadamard"}, default="fourier"
-        The transform.
+        The transform F.
     replace : bool, default=False
-        Sample the rows of each transform with replacement, as published. Without it every row of a transform comes
-        once before any comes again; the pairs are independent either way.
+        Whether to sample the rows of each transform with replacement, as published. Without replacement, every row of a
+        transform is used once before any row is repeated. Rows of the two transforms are independent in both cases.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Number of threads; None uses the configured number. It does not change the result.
 
     Attributes
     ----------
     kernel_ : Polynomial
-        The kernel estimated: the squared inner product.
+        The kernel that the sketch estimates: the squared inner product.
     record_ : TensorSRHTRecord
         The signs and the sampled rows.
 
     Notes
     -----
-    **Error.** Unbiased whatever rows are sampled. With ``u = F D_1 x``, ``u' = F D_1 x'`` and independent signs,
-    ``E u_i conj(u'_i) = sum_a |F_ia|^2 x_a x'_a = <x, x'>`` since every ``|F_ia|`` is 1. D_2 is independent of D_1,
-    so ``E c_k conj(c'_k) = <x, x'> <y, y'>``, of which the inner product of the features averages the real parts.
-    Given the signs, the average over all (i, j) is exact by Parseval's theorem, so that samples are uncorrelated and
-    only the variance of a single one counts. With unit vectors, ``s = <x, x'>`` and ``t = <y, y'>``, it leaves
+    **Error.** Unbiased for any sampled rows. Let ``u = F D_1 x`` and ``u' = F D_1 x'``. Since every ``|F_ia|`` is 1,
+    ``E u_i conj(u'_i) = sum_a |F_ia|^2 x_a x'_a = <x, x'>``. D_2 is independent of D_1, so
+    ``E c_k conj(c'_k) = <x, x'> <y, y'>``. The inner product of the features averages the real parts of
+    ``c_k conj(c'_k)``. Given the signs, the average over all (i, j) is exact by Parseval's theorem, so samples are
+    uncorrelated and the variance follows from a single sample. For unit vectors, ``s = <x, x'>`` and ``t = <y, y'>``,
 
     - ``Var <= ((1 + 2 s^2) (1 + 2 t^2) - s^2 t^2) / m <= 8 / m`` for the Hadamard form,
-    - ``Var <= 2 ((1 + s^2) (1 + t^2) - s^2 t^2) / m <= 6 / m`` for the Fourier form and even m; where no coordinate
-      dominates it is ``(1 + s^2 + t^2 + 3 s^2 t^2) / m``, never more than the Hadamard form's.
+    - ``Var <= 2 ((1 + s^2) (1 + t^2) - s^2 t^2) / m <= 6 / m`` for the Fourier form and even m. If no coordinate
+      dominates it is ``(1 + s^2 + t^2 + 3 s^2 t^2) / m``, which never exceeds the bound of the Hadamard form.
 
-    Without replacement the marginal averages over the rows of either transform are exact too, up to the fraction
-    ``f = min(1, m / 2p)`` of the rows that is drawn (``m / p`` in the Hadamard form), and the variance of the Fourier
-    form falls to ``(1 + s^2 t^2 + (1 - f) (s^2 + t^2 + 2 s^2 t^2)) / m``: a third for equal vectors. The Hadamard form
-    errs more: that is why the Fourier form is the default.
+    Without replacement, averages over the rows of one transform also become exact as the sampled fraction of rows
+    ``f = min(1, m / 2p)`` (``m / p`` in the Hadamard form) approaches 1. The variance of the Fourier form falls to
+    ``(1 + s^2 t^2 + (1 - f) (s^2 + t^2 + 2 s^2 t^2)) / m``: to a third for equal vectors and f = 1. The Hadamard form
+    is less accurate, so the Fourier form is the default.
 
-    **Cost.** O(p log p + m) flops a row; O(p + m) numbers stored. The Hadamard form pads to a power of two, the
-    Fourier form to a product of small primes. The Hadamard transform is several times as fast: where width costs
-    nothing afterwards, a wider Hadamard form is the quicker way to the same error.
+    **Cost.** O(p log p + m) flops per row; O(p + m) numbers stored. The Hadamard form pads to a power of two, the
+    Fourier form to a product of small primes. The Hadamard transform is several times faster: if later steps do not
+    depend on the width, a wider Hadamard sketch reaches the same error in less time.
 
-    **Differs from the source in** the transform: the paper defines the sketch with Hadamard transforms
-    (``form="hadamard"``), its authors' code uses the Fourier form for even m; and in rows without replacement.
+    **Differs from the source in** the default transform (the paper defines the sketch with Hadamard transforms,
+    ``form="hadamard"``; its authors' code uses the Fourier form for even m), and in sampling without replacement.
 
     References
     ----------
@@ -265,7 +265,7 @@ class TensorSRHT(Sketch):
         return self.sample_product((n_features, n_features), rng)
 
     def sample_product(self, widths: tuple[int, int], rng: np.random.Generator) -> TensorSRHTRecord:
-        """Draw the sketch of tensor products of vectors of the two lengths."""
+        """Draw the sketch of tensor products of two vectors with lengths `widths`."""
         form = FORMS[check_choice("form", self.form, tuple(FORMS))]
         sign_rng, sample_rng = rng.spawn(2)
         lengths = (form.length(widths[0]), form.length(widths[1]))

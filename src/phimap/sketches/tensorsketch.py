@@ -1,4 +1,4 @@
-"""TensorSketch: tensor products by convolving count sketches."""
+"""TensorSketch: sketches of tensor products by convolution of count sketches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phimap.sketches.countsketch import CountSketch, CountSketchRecord
 
 @dataclass(frozen=True)
 class TensorSketchRecord(MapRecord):
-    """One count sketch a factor, all of the same output width."""
+    """One count sketch per factor; all have the same output width."""
 
     factors: tuple[CountSketchRecord, ...]
 
@@ -38,7 +38,7 @@ class TensorSketchRecord(MapRecord):
         return self.n_features + 3 * self.n_components
 
     def sketch_product(self, ops: Ops, *vectors: Array) -> Array:
-        """The sketch of the tensor products of the rows of `vectors`, one (r, d_i) a factor: (r, n_components)."""
+        """The sketch (r, n_components) of the tensor products of the rows of `vectors`, one (r, d_i) per factor."""
         return convolve(ops, self.factors, vectors)
 
     def apply(self, ops: Ops, X: Array, out: Array, first: int = 0) -> None:
@@ -46,7 +46,7 @@ class TensorSketchRecord(MapRecord):
 
 
 def convolve(ops: Ops, factors: Sequence[CountSketchRecord], vectors: Sequence[Array]) -> Array:
-    """Circular convolution (r, m) of the count sketches of `vectors`, by the Fourier transform."""
+    """Circular convolution (r, m) of the count sketches of `vectors`, by Fourier transforms."""
     product = None
     for factor, vector in zip(factors, vectors, strict=True):
         transformed = ops.rfft(factor.sketch(ops, vector))
@@ -57,8 +57,8 @@ def convolve(ops: Ops, factors: Sequence[CountSketchRecord], vectors: Sequence[A
 class TensorSketch(PowerSketch):
     """Sketch the tensor power ``x^(x p)``, and with it the polynomial kernel ``<x, y>^p``.
 
-    The count sketch of a tensor product whose hash is the sum of p hashes modulo m, and whose sign is the product
-    of p signs, is the circular convolution of p count sketches: a product in Fourier space.
+    The sketch is a count sketch of the tensor product. Its hash is the sum of p hashes modulo m, its sign the product
+    of p signs. It equals the circular convolution of p count sketches of x, which is a product in Fourier space.
 
     Parameters
     ----------
@@ -68,12 +68,12 @@ class TensorSketch(PowerSketch):
         The power p, at least 1.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is the configured number. Changes no bit of the result.
+        Number of threads; None uses the configured number. It does not change the result.
 
     Attributes
     ----------
     kernel_ : Polynomial
-        The kernel estimated: ``<x, y>^degree``.
+        The kernel that the sketch estimates: ``<x, y>^degree``.
     record_ : TensorSketchRecord
         The hashes and signs.
 
@@ -81,9 +81,9 @@ class TensorSketch(PowerSketch):
     -----
     **Error.** Unbiased; the variance is at most ``(2 + 3^p) |x|^(2p) |y|^(2p) / m``, exponential in p.
 
-    **Cost.** O(p (nnz + m log m)) a row; O(p d) numbers stored.
+    **Cost.** O(p (nnz + m log m)) per row; O(p d) numbers stored.
 
-    **Differs from the source in** fully independent hashes and signs.
+    **Differs from the source in** hashes and signs that are fully independent, not only of limited independence.
 
     References
     ----------
@@ -103,7 +103,7 @@ class TensorSketch(PowerSketch):
         return self.sample_product((n_features,) * check_integer("degree", self.degree, least=1), rng)
 
     def sample_product(self, widths: Sequence[int], rng: np.random.Generator) -> TensorSketchRecord:
-        """Draw the sketch of tensor products of vectors of these lengths."""
+        """Draw the sketch of tensor products of vectors with lengths `widths`."""
         single = CountSketch(self.n_components)
         children = rng.spawn(len(widths))
         return TensorSketchRecord(

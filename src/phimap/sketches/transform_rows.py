@@ -1,4 +1,4 @@
-"""Lengths of fast transforms, and rows of them drawn at random."""
+"""Lengths of fast transforms, and random samples of transform rows."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ import numpy as np
 
 
 def padded_width(n_features: int) -> int:
-    """The least power of two that is not below `n_features`."""
+    """The smallest power of two that is at least `n_features`."""
     return 1 << (n_features - 1).bit_length()
 
 
 def is_padded_width(width: int, n_features: int) -> bool:
-    """Whether rows of `n_features` may be padded to a transform of this width: a power of two."""
+    """Whether `width` is a power of two and at least `n_features`."""
     return width >= n_features and width == padded_width(width)
 
 
 def fast_fourier_width(n_features: int) -> int:
-    """The least product of small primes, fast for the transform of real rows, that is not below `n_features`."""
+    """The smallest length, at least `n_features`, with a fast real Fourier transform: a product of small primes."""
     from scipy.fft import next_fast_len
 
     return next_fast_len(n_features, real=True)  # pyright: ignore[reportReturnType] -- SciPy's stub has no result
 
 
 def balanced_rows(rng: np.random.Generator, length: int, n_samples: int) -> np.ndarray:
-    """Uniform rows (n_samples,) of a transform of this length, intp: every row once before any comes again."""
+    """Random rows (n_samples,), intp, of a transform of given length; every row occurs once before any is repeated."""
     rounds = [rng.permutation(length) for _ in range(-(-n_samples // length))]
     return np.concatenate([np.empty(0, np.intp), *rounds])[:n_samples].astype(np.intp)
 
 
 def lower_half(frequencies: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The frequencies up to half the length, and -1 where the entry there is the conjugate of the one meant.
+    """Replace frequencies i above half the length by ``length - i``, and give -1 for these and 1 for the others.
 
-    The transform of a real vector has at ``length - i`` the conjugate of i. Both are of the shape of `frequencies`,
-    the second int8.
+    For a real vector, the transform at ``length - i`` is the conjugate of the transform at i: -1 means that the entry
+    must be conjugated. Both results have the shape of `frequencies`; the second is int8.
     """
     upper = 2 * frequencies > length
     return np.where(upper, length - frequencies, frequencies), np.where(upper, -1, 1).astype(np.int8)

@@ -1,4 +1,4 @@
-"""Trees of sampled products: sketches of tensor products of many vectors, built from pairs."""
+"""Trees of sampled products: sketches of tensor products of many vectors, built from products of two vectors."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from phimap.sketches.signs import fair_signs
 
 @dataclass(frozen=True)
 class ProductNode(Record):
-    """One product of two vectors of a tree.
+    """A node of a tree: the sketch of the tensor product of two vectors.
 
     Attributes
     ----------
     left, right : int
-        The vectors multiplied: i is node i, ``-1 - i`` is leaf i.
+        The two vectors: i means node i, ``-1 - i`` means leaf i.
     samples : ProductSamples
     signs : ndarray of int8 or None
-        Signs before the transform of the product; None where it is an output and no factor.
+        Signs before the transform of the product; None if the product is an output and not a factor.
     """
 
     left: int
@@ -36,7 +36,7 @@ class ProductNode(Record):
 
 @dataclass(frozen=True)
 class ProductTree(Record):
-    """Leaves, and products of them: each of two vectors that depend on no common sample.
+    """A tree of leaves and products. The two factors of a product depend on disjoint sets of samples.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class ProductTree(Record):
         Width of the vectors at the leaves.
     n_leaves : int
     leaves : tuple of MapRecord
-        Sketches at the leaves, one for each, or none at all.
+        Sketches at the leaves: one per leaf, or an empty tuple.
     leaf_signs : ndarray of int8
-        Signs before the transform of every leaf. One for all is enough: for given signs the average over all pairs of
-        rows is exact, so that products from different samples remain uncorrelated.
+        Signs before the transform of a leaf, shared by all leaves. Given the signs, the average over all pairs of rows
+        is exact, so products with different samples are uncorrelated in spite of the shared signs.
     nodes : tuple of ProductNode
-        Every one after its factors.
+        The products; each comes after its factors.
     """
 
     n_features: int = field(metadata=of_number(length="d"))
@@ -75,15 +75,15 @@ class ProductTree(Record):
             yield node.samples.serves(lengths), "samples of the transforms of the factors"
 
     def width(self, index: int) -> int:
-        """The width of a vector."""
+        """Width of the vector `index` (a node, or a leaf if negative)."""
         if index >= 0:
             return self.nodes[index].samples.n_components
         return self.leaves[-1 - index].n_components if self.leaves else self.n_features
 
     @property
     def scratch_width(self) -> int:
-        """Floats that an evaluation holds a row, about."""
-        # The vectors of one path, each with its padded copy and its transform, and the transforms that are used again.
+        """Approximate number of floats per row that an evaluation needs."""
+        # The vectors of one path, each with a padded copy and a transform, and the transforms that are used repeatedly.
         factors = [node.signs.shape[0] for node in self.nodes if node.signs is not None]
         uses = self.uses()
         kept = sum(node.signs.shape[0] for i, node in enumerate(self.nodes) if node.signs is not None and uses[i] > 1)
@@ -96,20 +96,20 @@ class ProductTree(Record):
         )
 
     def uses(self) -> Counter[int]:
-        """How often every vector is a factor."""
+        """How many products have each vector as a factor."""
         return Counter(index for node in self.nodes for index in (node.left, node.right))
 
 
 class Evaluation:
-    """Vectors and their transforms of a tree for the rows of one tile, each formed when it is asked for.
+    """Lazy evaluation of the vectors of a tree, and of their transforms, for one tile of rows.
 
     Parameters
     ----------
     tree : ProductTree
-        Bound to `ops`.
+        A tree whose arrays are bound to `ops`.
     ops : Ops
     vectors : sequence of arrays of shape (r, n_features) or (1, n_features), dense or CSR
-        One for each leaf.
+        One array per leaf.
     """
 
     def __init__(self, tree: ProductTree, ops: Ops, vectors: Sequence[Array]):
@@ -120,7 +120,7 @@ class Evaluation:
         self._transforms: dict[int, Array] = {}
 
     def vector(self, index: int) -> Array:
-        """A leaf as it enters its product, or a product."""
+        """The value of the vector `index`: a product, or a leaf after its sketch."""
         tree, ops = self._tree, self._ops
         if index >= 0:
             node = tree.nodes[index]
@@ -129,12 +129,12 @@ class Evaluation:
         return sketched(tree.leaves[-1 - index], ops, X) if tree.leaves else X
 
     def write(self, index: int, out: Array, first: int = 0) -> None:
-        """Write a product to the columns of `out` from `first`."""
+        """Write the product `index` to the columns of `out` from `first` on."""
         node = self._tree.nodes[index]
         node.samples.write(self._ops, self.transformed(node.left), self.transformed(node.right), out, first)
 
     def transformed(self, index: int) -> Array:
-        """The transform of a vector, kept where it is used more than once."""
+        """The transform of the vector `index`; stored if it is used more than once."""
         shared = self._uses[index] > 1
         if index < 0 and not self._tree.leaves:
             # Leaves that hold the same array have the same transform.
@@ -154,31 +154,31 @@ class Evaluation:
         return transform
 
     def transform(self, index: int, vector: Array) -> Array:
-        """The transform of `vector` in the place of the vector `index`."""
+        """The transform of `vector` with the signs of the tree's vector `index`."""
         tree = self._tree
         signs = tree.nodes[index].signs if index >= 0 else tree.leaf_signs
         return tree.nodes[0].samples.transform(self._ops, vector, signs)
 
 
 def sketched(record: MapRecord, ops: Ops, X: Array) -> Array:
-    """The features of the rows of `X` by a bound record, as a new array."""
+    """Apply a bound record to the rows of `X`; returns a new array."""
     out = ops.empty((X.shape[0], record.n_components))
     record.apply(ops, X, out)
     return out
 
 
 class TreeBuilder:
-    """Grows a tree: leaves and products are drawn as they are asked for, each by a stream of its own.
+    """Builds a tree step by step; every leaf and product is drawn from its own random stream.
 
     Parameters
     ----------
     n_features : int
     form : type of ProductSamples
     inner_width : int
-        Components of products that are factors of others.
+        Number of components of products that are factors of other products.
     rng : Generator
     draw_leaf : callable or None
-        Draws the sketch of a leaf; None for leaves that are used as they are.
+        Draws the sketch of a leaf; None for leaves without a sketch.
     """
 
     def __init__(
@@ -199,29 +199,29 @@ class TreeBuilder:
         self._nodes: list[ProductNode] = []
 
     def leaf(self) -> int:
-        """A new leaf."""
+        """Add a leaf and return its index."""
         if self._draw_leaf is not None:
             self._leaves.append(self._draw_leaf(self._child()))
         self._n_leaves += 1
         return -self._n_leaves
 
     def factor(self, left: int, right: int) -> int:
-        """A new product that is to be a factor."""
+        """Add a product that is a factor of another product, and return its index."""
         return self._product(left, right, self._inner_width, 1.0, is_factor=True)
 
     def output(self, left: int, right: int, width: int, weight: float = 1.0) -> int:
-        """A new product of this width, whose features are multiplied by the root of `weight`."""
+        """Add a product with `width` features, multiplied by ``sqrt(weight)``, as an output, and return its index."""
         return self._product(left, right, width, weight, is_factor=False)
 
     def power(self, degree: int) -> int:
-        """A new balanced tree of this degree, to be a factor."""
+        """Add a balanced tree with `degree` leaves, whose root is a factor, and return the index of the root."""
         if degree == 1:
             return self.leaf()
         left = self.power(degree // 2)
         return self.factor(left, self.power(degree - degree // 2))
 
     def tree(self) -> ProductTree:
-        """All that was grown."""
+        """The complete tree."""
         signs = fair_signs(self._child(), (self._form.length(self._width(-1)),))
         return ProductTree(self._n_features, self._n_leaves, tuple(self._leaves), signs, tuple(self._nodes))
 

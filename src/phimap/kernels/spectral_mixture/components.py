@@ -14,12 +14,12 @@ from phimap.kernels.slopes import SCRATCH, weighted_differences
 
 @dataclass(frozen=True)
 class Components:
-    """``sum_q shares_q exp(-|scales_q tau|^2 / 2) cos(<means_q, tau>)`` of differences tau.
+    """The kernel ``sum_q shares_q exp(-|scales_q tau|^2 / 2) cos(<means_q, tau>)`` with ``tau = x - y``.
 
     Attributes
     ----------
     shares : ndarray of shape (q,)
-        Positive, with sum 1.
+        Positive weights with sum 1.
     means, scales : ndarray of shape (q, d)
         Means and standard deviations of the frequencies.
     """
@@ -29,14 +29,14 @@ class Components:
     scales: np.ndarray
 
     def values(self, X: Rows, Y: Rows) -> np.ndarray:
-        """Values (n, m) between the rows of `X` (n, d) and `Y` (m, d), both dense or both CSR."""
+        """Kernel values (n, m) between the rows of `X` (n, d) and `Y` (m, d), both dense or both CSR."""
         mixture, total = np.zeros((X.shape[0], Y.shape[0])), 0.0
         for share, mean, scale in zip(self.shares, self.means, self.scales, strict=True):
             values = gaussian(squared_distances(X, Y, scale))
             if mean.any():
                 phases = _phases(X, Y, mean)
                 values *= np.cos(phases, out=phases)
-            # A running mean stays 1 to the bit where all components are.
+            # A running mean is exactly 1 where all components are 1; a weighted sum may not be.
             total += share
             values -= mixture
             values *= share / total
@@ -44,7 +44,7 @@ class Components:
         return np.minimum(mixture, 1.0, out=mixture)
 
     def gradients(self, X: np.ndarray, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Gradients (n, d, t) by x of ``sum_j weights[j] k(x, y_j)`` at the rows of `X` (n, d)."""
+        """Gradients (n, d, t) with respect to x of ``sum_j weights[j] k(x, y_j)``, at the rows of `X` (n, d)."""
         result = np.zeros((X.shape[0], X.shape[1], weights.shape[1]))
         step = max(1, SCRATCH // Y.shape[0])
         for start in range(0, X.shape[0], step):
@@ -61,7 +61,7 @@ class Components:
 
 
 def _phases(X: Rows, Y: Rows, mean: np.ndarray) -> np.ndarray:
-    """``<mean, x - y>`` (n, m); dense rows are centred, so that their offset costs no digits."""
+    """``<mean, x - y>`` (n, m). Dense rows are centred first, so that data far from the origin lose no digits."""
     centre = 0.0 if sparse.issparse(X) else X.mean(axis=0)
     left, right = ((rows - centre if np.ndim(centre) else rows) @ mean for rows in (X, Y))
     return np.subtract.outer(left, right)

@@ -1,4 +1,4 @@
-"""Spectral mixtures that fit targets, by gradients of a likelihood over random features."""
+"""Fits of spectral mixtures to targets, by gradient methods on a likelihood with random features."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from phimap.kernels.spectral_mixture.likelihood import Likelihood, Shape, start_
 from phimap.kernels.spectral_mixture.starts import EmpiricalSpectrum, at_random, from_spectrum, wide
 from phimap.ops import run_tasks, single_threaded_blas
 
-# A quarter of the rows judges the fits.
+# One in this many rows is a validation row.
 _SHARE = 4
-# Fewer rows than this leave nothing to fit and to judge.
+# Minimum number of rows for fitting and validation.
 _LEAST_ROWS = 8
-# Shares of the targets' variance: the noise at the start, and its bounds.
+# Noise variance relative to the variance of the targets: start value and bounds.
 _NOISE, _NOISES = 0.1, (1e-6, 10.0)
-# Weights of the targets' variance lie between these.
+# Bounds of the component weights, relative to the variance of the targets.
 _WEIGHTS = (1e-6, 100.0)
-# Correlations reach at most this many times as far as the rows.
+# Maximum length scale relative to the extent of the rows.
 _FARTHEST = 100.0
-# The first steps from each start take one of so many features, and one of so many steps.
+# The fit from each start uses the number of features and the number of steps divided by this.
 _FIRST_SHARE = 2
-# Multiples of the noise at which a fit is judged.
+# Multiples of the fitted noise that are tried on the validation rows.
 _FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
-# Matrices of rows by features, and of rows by rows, that a fit holds at a time.
+# Numbers of (rows, features) matrices and of (rows, rows) matrices in memory during a fit.
 _FEATURE_MATRICES, _ROW_MATRICES = 10, 4
-# A step that gains less than this share of the loss is the last.
+# The fit stops after a step that reduces the loss by less than this fraction.
 _GAIN = 1e-6
 _ROLES = ("rows", "draws", "starts")
 
 
 @dataclass(frozen=True)
 class MixtureOptions:
-    """How a mixture is fitted, see `SpectralMixture.fitted`; the values are checked."""
+    """Checked options of a fit, see `SpectralMixture.fitted`."""
 
     n_mixtures: int
     held_out: bool
@@ -78,14 +78,14 @@ def checked_targets(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.
 def fit_mixture(
     X: np.ndarray, Y: np.ndarray, weights: np.ndarray, options: MixtureOptions, seed: np.random.SeedSequence
 ) -> Components:
-    """The components whose kernel errs least on rows left out, of all starts.
+    """Fit from every start and return the components with the smallest error on the validation rows.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
     Y : ndarray of shape (n, t)
     weights : ndarray of shape (n,)
-        Positive.
+        Positive row weights.
     options : Options
     seed : SeedSequence
 
@@ -110,19 +110,22 @@ def fit_mixture(
         vector = _climbed(first, start_vector(start, _NOISE), spectrum, -(-options.n_steps // _FIRST_SHARE))
         return _error(first.shape, vector, (X, Y, weights), learned, judged), vector
 
-    # Products outside of tasks have one thread, too: what is found does not depend on their number.
+    # One BLAS thread everywhere, so that the result does not depend on the number of threads.
     with single_threaded_blas():
         starts = list(_starts((X[learned], Y[learned], weights[learned]), spectrum, options, streams["starts"]))
         best = min(run_tasks(run, starts, options.n_jobs), key=lambda pair: pair[0])[1]
         whole = Likelihood(X, Y, weights, many, options.held_out)
         found = whole.shape.components(_climbed(whole, best, spectrum, options.n_steps))
-    # Nothing is known along a column that does not vary.
+    # The data do not determine frequencies along a constant column.
     varies = spectrum.resolution > 0
     return Components(found.shares, np.where(varies, found.means, 0.0), np.where(varies, found.scales, 0.0))
 
 
 def _affordable(n: int, options: MixtureOptions) -> int:
-    """Rows that may be used; as if all starts were fitted at a time, so that threads change no bit."""
+    """Number of rows that the byte budget allows.
+
+    All starts are assumed to run at the same time, so that the number does not depend on the number of threads.
+    """
     budget = memory_budget() // (4 * options.n_restarts)
     rows = min(n, options.n_rows)
     while rows > _LEAST_ROWS:
@@ -144,7 +147,7 @@ def _starts(
     options: MixtureOptions,
     rng: np.random.Generator,
 ) -> Iterator[Components]:
-    """Where the fits start: the spectrum, wide components, the spectrum drawn anew, and from then on random ones."""
+    """Yield the starts: from the spectrum, wide components, from the spectrum with new draws, then random ones."""
     for number, stream in enumerate(rng.spawn(options.n_restarts)):
         if number in (0, 2):
             yield from_spectrum(*rows, spectrum, options.n_mixtures, stream)
@@ -155,7 +158,7 @@ def _starts(
 
 
 def _draws(options: MixtureOptions, share: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
-    """Standard normal numbers (q, s, d), even along each column in each component; `share` divides their number."""
+    """Standard normal draws (q, s, d) by Latin hypercube sampling in each component; s is divided by `share`."""
     from scipy.stats import qmc
 
     size = max(1, options.n_components // (2 * options.n_mixtures * share))
@@ -164,10 +167,10 @@ def _draws(options: MixtureOptions, share: int, n_features: int, rng: np.random.
 
 
 def _climbed(likelihood: Likelihood, vector: np.ndarray, spectrum: EmpiricalSpectrum, n_steps: int) -> np.ndarray:
-    """The vector of greatest likelihood near a given one, after so many steps of a quasi-Newton method at the most."""
+    """Minimise the loss from the start `vector` with at most `n_steps` steps of L-BFGS-B."""
     q = likelihood.shape.n_mixtures
     narrow, widest = spectrum.resolution / (2 * np.pi * _FARTHEST), spectrum.nyquist
-    # No frequency of a constant column counts. Its bounds need not be 0, which has no logarithm.
+    # For a constant column any bounds will do, except 0, whose logarithm is infinite.
     narrow, widest = (np.where(bound > 0, bound, 1.0) for bound in (narrow, widest))
     least, most = (
         np.concatenate([np.full(q, np.log(weight)), np.tile(mean, q), np.tile(np.log(scale), q), [np.log(noise)]])
@@ -191,7 +194,10 @@ def _error(
     learned: slice,
     judged: slice,
 ) -> float:
-    """Mean squared error of the exact kernel on rows left out, at the noise near that of `vector` that is best."""
+    """Mean squared error on the validation rows of ridge regression with the exact kernel.
+
+    The best of a few multiples of the noise in `vector` is used.
+    """
     X, Y, weights = rows
     components, (logs, *_, log_noise) = shape.components(vector), shape.split(vector)
     noise = float(np.exp(log_noise - np.logaddexp.reduce(logs)))
@@ -202,7 +208,7 @@ def _error(
         try:
             coefs = linalg.solve(shifted, Y[learned], assume_a="pos", check_finite=False)
         except linalg.LinAlgError:
-            # Without noise the matrix may be singular to rounding.
+            # With little noise the matrix may be numerically singular.
             continue
         squares = np.square(others @ coefs - Y[judged]).mean(axis=1)
         errors.append(float(np.average(squares, weights=weights[judged])))

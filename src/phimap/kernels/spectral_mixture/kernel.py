@@ -1,4 +1,4 @@
-"""The spectral mixture kernel: its law is any mixture of Gaussian laws, so that it can have any frequencies."""
+"""The spectral mixture kernel, whose spectral law is a mixture of Gaussians with arbitrary means."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from phimap.kernels.spectral_mixture.fit import MixtureOptions, checked_targets,
 
 @dataclass(frozen=True, eq=False)
 class SpectralMixtureLaw(SpectralLaw):
-    """A mixture of Gaussian laws with independent coordinates, each of which stands at its mean and at minus its mean.
+    """A mixture of Gaussians with diagonal covariances, symmetrised: each component has the means +m and -m.
 
     Parameters
     ----------
     n_features, scale : as in `SpectralLaw`
-        `scale` is 1: the components have their own.
+        `scale` is 1, because the components have their own scales.
     components : Components
-        Shares, means and standard deviations.
+        Weights, means and standard deviations of the components.
     """
 
     components: Components = field(default_factory=lambda: Components(np.ones(1), np.zeros((1, 1)), np.ones((1, 1))))
@@ -37,17 +37,17 @@ class SpectralMixtureLaw(SpectralLaw):
         raise ValueError("The spectral law of a spectral mixture is of its own columns alone. Use projection='qmc'.")
 
     def _sample_unit(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        # The last number of a row chooses its component: separate draws would change with the size.
+        # The last number in a row selects its component. Component numbers drawn separately would depend on the size.
         draws = rng.standard_normal((size, self.n_features + 1))
         return self._of_component(special.ndtr(draws[:, -1]), draws[:, :-1])
 
     def component_quantile(self, u: np.ndarray) -> np.ndarray:
-        """Turn points of the unit cube into frequencies: one coordinate chooses the component.
+        """Turn points of the unit cube into frequencies; the first coordinate selects the component and its sign.
 
         Parameters
         ----------
         u : ndarray of shape (s, d + 1)
-            In (0, 1).
+            Points with coordinates in (0, 1).
 
         Returns
         -------
@@ -57,7 +57,7 @@ class SpectralMixtureLaw(SpectralLaw):
         return self._of_component(u[:, 0], special.ndtri(u[:, 1:]))
 
     def _of_component(self, choice: np.ndarray, normal: np.ndarray) -> np.ndarray:
-        """Frequencies (s, d) of numbers (s,) in (0, 1), which choose sign and component, and normal ones (s, d)."""
+        """Frequencies (s, d) from normal draws (s, d) and `choice` (s,) in (0, 1), which selects sign and component."""
         signs, choice = np.where(choice < 0.5, -1.0, 1.0), (2 * choice) % 1.0
         bounds = np.cumsum(self.components.shares)[:-1]
         chosen = np.searchsorted(bounds, choice, side="right")
@@ -73,30 +73,29 @@ class SpectralMixture(CombinedKernel, StationaryKernel):
               \exp\Bigl(-\tfrac12 \textstyle\sum_j s_{qj}^2 (x_j - y_j)^2\Bigr)
               \cos\Bigl(\textstyle\sum_j m_{qj} (x_j - y_j)\Bigr)
 
-    Its frequencies are a mixture of Gaussian ones with means ``+-m_q`` and standard deviations ``s_q``. With enough
-    components it comes as near as one likes to any stationary kernel. One component with mean 0 is
-    ``Gaussian(1 / scales)``.
+    Its spectral law is a mixture of Gaussians with means ``+-m_q`` and standard deviations ``s_q``. With enough
+    components it approximates any stationary kernel. One component with mean 0 is ``Gaussian(1 / scales)``.
 
     Parameters
     ----------
     weights : array-like of shape (q,), default=(1.0,)
-        Positive weights of the components. Their shares of the sum count, so that the kernel is 1 at distance 0;
-        ``2.0 * SpectralMixture(...)`` is twice as large.
+        Positive weights of the components. They are divided by their sum, so that ``k(x, x) = 1``; write
+        ``2.0 * SpectralMixture(...)`` for another scale.
     means : float or array-like of shape (q, d), default=0.0
         Mean frequencies in radians per unit of a column: the period along column j alone is ``2 pi / m_qj``.
     scales : float or array-like of shape (q, d), default=1.0
-        Standard deviations of the frequencies, at least 0, in the same unit: inverse length scales. Correlations reach
-        as far as ``1 / s_qj``; at 0 the component is exactly periodic.
+        Standard deviations of the frequencies, at least 0, in the same unit. ``1 / s_qj`` is the length scale of a
+        component along a column; with standard deviation 0 the component is exactly periodic.
 
     Notes
     -----
-    **Error.** Distances as for the Gaussian kernel. Phases err by about ``4 d eps |m| |x - c|``, where c is the mean of
-    the rows of a tile, in float64; equal rows give 1 exactly.
+    **Error.** Distances are as accurate as for the Gaussian kernel. Phases have an error of about
+    ``4 d eps |m| |x - c|`` in float64, where c is the mean of the rows of a tile. Equal rows give exactly 1.
 
-    **Cost.** For each component that of the Gaussian kernel, and one cosine an entry.
+    **Cost.** For each component, the cost of the Gaussian kernel and one cosine per entry.
 
     **Differs from the source in** radians in place of cycles, standard deviations in place of variances (the source has
-    ``mu = m / (2 pi)`` and ``v = s^2 / (4 pi^2)``), and in weights that are shares.
+    ``mu = m / (2 pi)`` and ``v = s^2 / (4 pi^2)``), and weights with sum 1.
 
     References
     ----------
@@ -134,63 +133,66 @@ class SpectralMixture(CombinedKernel, StationaryKernel):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> Self:
-        """Fit weights, means and scales to targets by gradients of a likelihood, over random features.
+        """Fit weights, means and scales to targets, by gradient methods on a likelihood with random features.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows, as the kernel will see them; columns of very unlike units are best standardised before.
+            Rows. Standardise columns of very different scales first.
         y : array-like of shape (n,) or (n, t)
-            Targets; of several, the sum of the losses counts.
+            Targets. For several targets, the sum of their losses is minimised.
         sample_weight : array-like of shape (n,), optional
             A row of weight w counts like w equal rows. Rows of weight 0 are left out.
         n_mixtures : int, default=8
-            Number q of components; those that are not needed get hardly any weight.
+            Number q of components. Components that are not needed get a very small weight.
         objective : {"marginal", "held-out"}, default="marginal"
-            ``"marginal"`` maximises the marginal likelihood of the targets, ``"held-out"`` minimises the logarithm of
-            the mean squared error on a third of the rows, of ridge regression on the others.
+            ``"marginal"`` maximises the marginal likelihood of the targets. ``"held-out"`` fits ridge regression to two
+            thirds of the rows and minimises the log of the mean squared error on the other third.
         n_components : int, default=256
-            Features m of the objective, ``m / (2 q)`` frequencies for each component, at least one.
+            Number m of random features in the objective: ``m / (2 q)`` frequencies per component, at least one.
         n_steps : int, default=100
-            Quasi-Newton steps from the best start at the most; each start takes half as many, with half the features.
+            Maximum number of quasi-Newton steps from the best start. The fit from each start takes half as many steps
+            with half the features.
         n_restarts : int, default=4
-            Starts: a mixture fitted to the spectrum of the targets, wide components without a frequency, the spectrum
-            drawn anew, and from then on random means. The best by held-out error is taken.
+            Number of starts: a mixture fitted to the spectrum of the targets, wide components with mean frequency near
+            0, a second fit to the spectrum with new draws, then random means. The start with the smallest validation
+            error is used.
         n_rows : int, default=2000
-            Random rows that are used at the most; fewer where the byte budget allows no more.
+            Maximum number of rows, drawn at random. The byte budget may allow fewer.
         random_state : int, Generator, RandomState, SeedSequence or None, default=None
-            Seed of the named streams; None is fresh entropy.
+            Seed of the random streams; None uses fresh entropy.
         n_jobs : int or None, default=None
-            Threads, one for each start; None is the configured number. Changes no bit of the result.
+            Number of threads, at most one per start; None uses the configured number. It does not change the result.
 
         Returns
         -------
         SpectralMixture
-            Components in the order of falling weight; weights have the sum 1.
+            Components in descending order of weight; the weights sum to 1.
 
         Raises
         ------
         ValueError
             If the data are not finite, not dense or fewer than 8 rows, or a parameter is out of range.
         MemoryError
-            If the byte budget allows no rows.
+            If the byte budget is too small for 8 rows.
 
         Notes
         -----
-        All starts are fitted to three quarters of the rows; on the rest their exact kernels are judged by ridge
-        regression. From the best the fit goes on, to all rows. Frequencies are ``m_q + s_q u`` with fixed normal
-        numbers u, so that the loss is smooth in both.
+        The fit from each start uses three quarters of the rows. Ridge regression with the resulting exact kernel is
+        validated on the other quarter. The fit then continues from the best result on all rows. Frequencies are
+        ``m_q + s_q u`` with fixed standard normal u, so that the loss is smooth in m_q and s_q.
 
-        **Error.** The likelihood has many maxima: a frequency is found where a start is nearer to it than ``2 pi`` over
-        the extent of the data, which the spectrum sees to in few columns. With more than some ten columns there are
-        more frequencies than rows, and the fit may find noise.
+        **Error.** The likelihood has many local maxima. A frequency is found if a start is closer to it than ``2 pi``
+        divided by the extent of the data. The start from the spectrum usually is, if there are few columns. With more
+        than about ten columns there are more distinguishable frequencies than rows, and the fit may follow noise.
 
-        **Cost.** Each step takes about ``5 n m^2`` flops and n m cosines; the byte budget bounds rows and features.
+        **Cost.** Each step takes about ``5 n m^2`` flops and n m cosines. The byte budget limits rows and features.
 
-        **Differs from the source in** random features in place of the kernel matrix (the source has n^3 a step); in the
-        spectrum, which the source takes of regular inputs: here it is a periodogram at frequencies along each column
-        and at random ones in all, in which strong waves are subtracted before weak ones are looked for. Slopes are
-        three matrix products, so that no library for automatic ones is needed.
+        **Differs from the source in** random features in place of the kernel matrix, which takes ``O(n^3)`` per step in
+        the source; and in the spectrum. The source uses the spectrum of regularly spaced inputs. Here it is a
+        periodogram at frequencies along each column and at random frequency vectors, from which strong waves are
+        subtracted before weak waves are selected. Gradients are three matrix products, without automatic
+        differentiation.
 
         References
         ----------
@@ -222,7 +224,7 @@ class SpectralMixture(CombinedKernel, StationaryKernel):
         return cls(found.shares[order], found.means[order], found.scales[order])
 
     def spectral_law(self, n_features: int) -> SpectralMixtureLaw:
-        """Give the law of w with ``E[cos(<w, x - y>)] = k(x, y)``.
+        """Give the distribution of w for which ``E[cos(<w, x - y>)] = k(x, y)``.
 
         Parameters
         ----------
@@ -246,7 +248,7 @@ class SpectralMixture(CombinedKernel, StationaryKernel):
         return self._components(X.shape[1]).values(X, Y)
 
     def _components(self, n_features: int) -> Components:
-        """The parameters, checked, of rows of this width."""
+        """The parameters, checked for data with `n_features` columns."""
         weights = _numbers("weights", self.weights)
         if weights.ndim != 1 or not weights.size:
             raise ValueError(f"`weights` must be one number for each component, got shape {weights.shape}.")
@@ -267,7 +269,7 @@ class SpectralMixture(CombinedKernel, StationaryKernel):
 
 
 def _numbers(name: str, values: Any) -> np.ndarray:
-    """Finite numbers as float64."""
+    """`values` as a float64 array, checked to be finite."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"`{name}` must be numeric, got an array of dtype {array.dtype}.")

@@ -1,4 +1,4 @@
-"""What a spectral mixture is worth on some rows, by random features of it, with its gradient."""
+"""Likelihood and held-out error of a spectral mixture on given rows, with gradients, using random features."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from scipy import linalg, special
 
 from phimap.kernels.spectral_mixture.components import Components
 
-# Every third row judges in the objective of held-out errors.
+# For the held-out objective, one in this many rows is a validation row.
 _JUDGED = 3
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How the logarithms of weights and scales, the means and the noise lie in one vector.
+    """Layout of the parameter vector: log weights, means, log scales and log noise.
 
     Attributes
     ----------
@@ -26,38 +26,38 @@ class Shape:
     n_features: int
 
     def split(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Log weights (q,), means (q, d), log scales (q, d) and the log of the noise's variance."""
+        """Log weights (q,), means (q, d), log scales (q, d) and the log of the noise variance."""
         q, qd = self.n_mixtures, self.n_mixtures * self.n_features
         rows = (q, self.n_features)
         return vector[:q], vector[q : q + qd].reshape(rows), vector[q + qd : -1].reshape(rows), float(vector[-1])
 
     def components(self, vector: np.ndarray) -> Components:
-        """The components, with shares for weights."""
+        """The components, with weights scaled to sum 1."""
         weights, means, scales, _ = self.split(vector)
         return Components(special.softmax(weights), means.copy(), np.exp(scales))
 
 
 def start_vector(start: Components, noise: float) -> np.ndarray:
-    """The vector of `Shape` of components and of the noise's variance."""
-    # Exactly periodic components get the least scale there is; bounds hold it.
+    """The parameter vector, in the layout of `Shape`, for components and a noise variance."""
+    # A scale of 0 has no logarithm; it becomes the smallest positive number, and the bounds of the fit raise it.
     logs = np.log(np.maximum(start.scales, np.finfo(np.float64).tiny).reshape(-1))
     return np.concatenate([np.log(start.shares), start.means.reshape(-1), logs, [np.log(noise)]])
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """Rows, their targets and fixed draws, of which a vector makes random features.
+    """The objective of a fit: rows, targets, and fixed draws that a parameter vector turns into random features.
 
     Attributes
     ----------
     X : ndarray of shape (n, d)
     Y : ndarray of shape (n, t)
-        Centred.
+        Centred targets.
     weights : ndarray of shape (n,)
     draws : ndarray of shape (q, s, d)
-        Standard normal numbers, which means and scales turn into frequencies.
+        Standard normal draws; the frequencies are means plus scales times draws.
     held_out : bool
-        Whether errors on rows left out are minimised, in place of the marginal likelihood.
+        Whether to minimise the error on validation rows in place of maximising the marginal likelihood.
     """
 
     X: np.ndarray
@@ -68,18 +68,18 @@ class Likelihood:
 
     @property
     def shape(self) -> Shape:
-        """How a vector lies."""
+        """Layout of the parameter vector."""
         return Shape(self.draws.shape[0], self.draws.shape[2])
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss a row and target, and its gradient, at the vector of `Shape`."""
+        """Loss per row and target, and its gradient, at a parameter vector in the layout of `Shape`."""
         q, s, d = self.draws.shape
         logs, means, log_scales, log_noise = self.shape.split(vector)
         steps = self.draws * np.exp(log_scales)[:, None, :]
         frequencies = (means[:, None, :] + steps).reshape(-1, d)
         amplitudes = np.repeat(np.exp(logs / 2) / np.sqrt(s), s)
         phases = self.X @ frequencies.T
-        # Rows of weight w are like w equal ones: their features and targets are multiplied by its root.
+        # A row of weight w counts like w equal rows: multiply its features and targets by sqrt(w).
         roots = np.sqrt(self.weights)[:, None]
         cosines, sines = np.cos(phases), np.sin(phases)
         for part in (cosines, sines):
@@ -94,7 +94,7 @@ class Likelihood:
         return loss, np.concatenate([*(part.reshape(-1) for part in parts), [noise_slope * np.exp(log_noise)]])
 
     def _loss(self, Z: np.ndarray, noise: float) -> tuple[float, np.ndarray, float]:
-        """Loss a row and target, and its slopes by the features (n, m) and by the noise."""
+        """Loss per row and target, and its derivatives with respect to the features (n, m) and the noise."""
         Y = self.Y * np.sqrt(self.weights)[:, None]
         if not self.held_out:
             return evidence(Z, Y, noise, float(self.weights.sum()))
@@ -107,10 +107,11 @@ class Likelihood:
 
 
 def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[float, np.ndarray, float]:
-    """Minus the logarithm of the marginal likelihood a row and target, and its slopes by `Z` (n, m) and `noise`.
+    """Negative log marginal likelihood per row and target, and its derivatives by `Z` (n, m) and `noise`.
 
-    Targets `Y` (n, t) have the covariance ``Z Z^T + noise I``; constants are left out. Rows of a weight come multiplied
-    by its root, and `total` is the sum of weights. All of it takes the factor of an m x m matrix.
+    Targets `Y` (n, t) have the covariance ``Z Z^T + noise I``; additive constants are omitted. Rows of `Z` and `Y` are
+    multiplied by the square roots of their weights, and `total` is the sum of the weights. Only an m x m matrix is
+    factorised.
     """
     m, t = Z.shape[1], Y.shape[1]
     factor, inverse = _factor(Z, noise)
@@ -120,7 +121,7 @@ def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[
     loss = (squares / noise + float(np.square(coefs).sum())) / 2
     loss += t / 2 * (log_determinant + (total - m) * np.log(noise))
     slopes = t * (Z @ inverse)
-    # These move no loss at the minimum over the coefficients.
+    # The coefficients minimise the loss, so their own derivatives do not enter.
     slopes -= errors @ (coefs.T / noise)
     noise_slope = -squares / (2 * noise**2) + t / 2 * (float(np.trace(inverse)) + (total - m) / noise)
     return loss / (total * t), slopes / (total * t), noise_slope / (total * t)
@@ -129,25 +130,26 @@ def evidence(Z: np.ndarray, Y: np.ndarray, noise: float, total: float) -> tuple[
 def held_out_error(
     learned: tuple[np.ndarray, np.ndarray], judged: tuple[np.ndarray, np.ndarray], noise: float, total: float
 ) -> tuple[float, np.ndarray, np.ndarray, float]:
-    """Half the logarithm of the mean squared error on rows left out, and its slopes by both features and by `noise`.
+    """Half the log of the mean squared error on the validation rows, and its derivatives.
 
-    It is minus the log likelihood of these rows' errors where their variance is the best one, up to a constant.
+    The derivatives are with respect to the features of the training rows, those of the validation rows, and `noise`. Up
+    to a constant, the loss is the negative log likelihood per row of Gaussian errors, maximised over their variance.
 
     Parameters
     ----------
     learned, judged : tuple of features (n, m) and targets (n, t)
-        Rows of a weight come multiplied by its root.
+        Training rows and validation rows, multiplied by the square roots of their weights.
     noise : float
-        Regularisation of the coefficients.
+        Ridge penalty of the coefficients.
     total : float
-        Sum of the weights of the rows that judge.
+        Sum of the weights of the validation rows.
     """
     (Z, Y), (others, targets) = learned, judged
     _, inverse = _factor(Z, noise)
     coefs = inverse @ (Z.T @ Y)
     errors = others @ coefs - targets
     squares = max(float(np.square(errors).sum()), np.finfo(np.float64).tiny)
-    # Slopes of half the logarithm of `squares`.
+    # Derivatives of log(squares) / 2.
     of_coefs = inverse @ (others.T @ errors) / squares
     of_learned = (Y - Z @ coefs) @ of_coefs.T - (Z @ of_coefs) @ coefs.T
     of_judged = errors @ (coefs.T / squares)
