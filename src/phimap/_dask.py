@@ -9,7 +9,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from importlib.util import find_spec
 from inspect import unwrap
 from typing import Any
@@ -184,42 +184,49 @@ def _spread_rows(block: Any, n_rows: int) -> Any:
 
 
 def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a method of rows to accept Dask collections: it is applied lazily to each block.
-
-    The result is a Dask array whose dtype and width are known in advance: they are found by applying the method to
-    `estimator._typical_rows(X)`, if defined, else to `typical_rows(X)`. Tasks receive `estimator._for_tasks()`, if
-    defined: a smaller copy of the estimator that suffices for the method.
-    """
+    """Make a method of rows take Dask collections, too: block by block, lazily, as an array of known dtype."""
 
     @wraps(method)
     def apply(self: Any, X: Any, *arguments: Any, **named: Any) -> Any:
         if not is_dask(X):
             return method(self, X, *arguments, **named)
-        if any(arguments) or any(named.values()):
-            raise ValueError(
-                f"`{method.__name__}` makes one array of a Dask collection, got more arguments, "
-                f"{[*arguments, *named.items()]}. Compute the rows first, or leave them out."
-            )
-        return _mapped(self, method, X)
+        refuse_more(method.__name__, *arguments, **named)
+        if getattr(self, "_sklearn_output_config", {}).get("transform", "default") != "default":
+            raise ValueError("`set_output` must be 'default' for Dask collections, whose features are Dask arrays.")
+        return map_rows(partial(_undecorated, self, method.__name__), X)
 
     return apply
 
 
-def _mapped(estimator: Any, method: Callable[..., Any], X: Any) -> Any:
-    """The lazy results of a method on the blocks of `X`, as a Dask array."""
-    if getattr(estimator, "_sklearn_output_config", {}).get("transform", "default") != "default":
-        raise ValueError("`set_output` must be 'default' for Dask collections, whose features are Dask arrays.")
+def refuse_more(method: str, *arguments: Any, **named: Any) -> None:
+    """Raise where a method of a Dask collection got arguments beside the collection that are not None or False."""
+    if any(arguments) or any(named.values()):
+        raise ValueError(
+            f"`{method}` makes one array of a Dask collection, got more arguments, "
+            f"{[*arguments, *named.items()]}. Compute the rows first, or leave them out."
+        )
+
+
+def map_rows(work: Callable[[Any], Any], X: Any, typical: Any = None) -> Any:
+    """The lazy results of ``work(block)`` for the blocks of rows of `X`, as a Dask array.
+
+    Parameters
+    ----------
+    work : callable
+        Gives an array with a row for each row of a block. It is sent to the workers once.
+    X : Dask array or data frame
+    typical : array, optional
+        Made-up rows that `work` takes, whose result has the dtype and width of all results; None makes them of `X`.
+    """
     if not is_dask_frame(X):
         blocks_of(X)
-    typical = getattr(estimator, "_typical_rows", typical_rows)(X)
     with warnings.catch_warnings():
         # Warnings about these made-up rows do not concern the user.
         warnings.simplefilter("ignore")
-        meta = method(estimator, typical)[:0]
+        meta = work(typical_rows(X) if typical is None else typical)[:0]
     if not (isinstance(meta, np.ndarray) or sparse.issparse(meta)):
         raise ValueError(f"{type(meta).__name__} has no place in a Dask array. Use packed=False.")
-    sent = shared(getattr(estimator, "_for_tasks", lambda: estimator)())
-    known = {"method": method.__name__, "of_caller": settings(), "empty": meta}
+    sent, known = shared(work), {"of_caller": settings(), "empty": meta}
     if is_dask_frame(X):
         return X.map_partitions(_applied, sent, meta=meta, **known)
     axes = list(range(1, X.ndim))
@@ -235,13 +242,17 @@ def _mapped(estimator: Any, method: Callable[..., Any], X: Any) -> Any:
     )
 
 
-def _applied(block: Any, estimator: Any, *, method: str, of_caller: Settings, empty: Any) -> Any:
-    """The result of a method on one block."""
+def _applied(block: Any, work: Callable[[Any], Any], *, of_caller: Settings, empty: Any) -> Any:
+    """The result of a function on one block."""
     if not len_of(block):
         return empty
     with settings_of(of_caller), one_thread():
-        # Call the undecorated method: without `by_blocks` and without scikit-learn's output wrapper.
-        return unwrap(getattr(type(estimator), method))(estimator, block)
+        return work(block)
+
+
+def _undecorated(estimator: Any, method: str, block: Any) -> Any:
+    """A method on one block, without `by_blocks` and without scikit-learn's wrapper of outputs."""
+    return unwrap(getattr(type(estimator), method))(estimator, block)
 
 
 def typical_rows(X: Any) -> Any:

@@ -226,7 +226,7 @@ class Checkpoint(CheckpointStore):
         return int(self._facts["memory"][name])
 
     @property
-    def contents(self) -> DataFingerprint:
+    def fingerprint(self) -> DataFingerprint:
         return self._contents
 
     def recall(self, index: int) -> StoredPass | None:
@@ -239,12 +239,12 @@ class Checkpoint(CheckpointStore):
             return StoredPass(found.state(), found.n_batches, False)
         return None
 
-    def tell(self, message: str) -> None:
+    def report(self, message: str) -> None:
         if self._teller is not None:
             self._teller(f"{self._folder.path}: {message}")
 
     @contextmanager
-    def unbroken(self) -> Iterator[None]:
+    def uninterrupted(self) -> Iterator[None]:
         self._busy = True
         try:
             yield
@@ -253,7 +253,7 @@ class Checkpoint(CheckpointStore):
         if self._stop is not None:
             self._write_and_raise(self._stop)
 
-    def note(self, index: int, fold: Any, n_batches: int) -> None:
+    def record(self, index: int, fold: Any, n_batches: int) -> None:
         self._going_on = index, fold, n_batches
         if self._is_time:
             self._write()

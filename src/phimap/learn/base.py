@@ -1,50 +1,66 @@
-"""What the learners share: parameters, and training in two passes over batches."""
+"""What the learners share: parameters, the ways to train, and public attributes."""
 
 from __future__ import annotations
 
-import warnings
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from copy import copy
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from phimap._dask import is_dask
-from phimap._progress import Stage, Stages
-from phimap.config import config
+from phimap._dask import is_dask, map_rows, typical_rows
+from phimap._progress import Stage
+from phimap.config import fixed_budget
 from phimap.kernels import Kernel
-from phimap.learn.collections import fit_collection
-from phimap.learn.frames import EncodedBatches, frames_in
-from phimap.learn.html import FittedHTML
+from phimap.learn.collections import fit_collection, score_collection
+from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.deviations import Deviations
+from phimap.learn.fit import FitResult, add_rows, batch_height, fit, new_summary, solve_state, start_state
+from phimap.learn.fitted import Fitted
+from phimap.learn.html import fitted_html
 from phimap.learn.ridge.solver import RidgeSolver
-from phimap.learn.rows.batches import ArrayBatches, Batch, CheckedBatches, RowShape, batch_rows, require_reiterable
+from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.rows.batches import ArrayBatches, RowShape, require_reiterable
 from phimap.learn.rows.checkpoint import CheckpointedRows, CheckpointStore
-from phimap.learn.rows.first_look import FirstLook
-from phimap.learn.rows.first_pass import FirstPass
-from phimap.learn.rows.weights import check_weights, rows_that_count
-from phimap.learn.streamed import StreamedFit
-from phimap.learn.targets.kinds import require_targets
-from phimap.ops import Array, ops_for
+from phimap.learn.rows.scaling import Scaling
+from phimap.learn.rows.summary import RowSummary
+from phimap.learn.scaled_map import ScaledMap
+from phimap.learn.search.log import SearchLog
+from phimap.learn.settings import Compute, FitSettings
+from phimap.learn.solver import LinearSolution
+from phimap.learn.state import TrainingState
+from phimap.learn.targets.base import Targets
+from phimap.learn.training_rows import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
 
-# Parameters that no coefficient depends on, or that a journal compares by itself.
+# Parameters on which no coefficient depends, or which a checkpoint compares by content.
 _CHANGE_NO_BIT = ("memory", "n_jobs", "verbose")
+# Constant columns that are named in a note.
+_NAMED = 10
 
 
-class KernelModel(StreamedFit, FittedHTML):
-    """Ridge regression on the features of a kernel.
+class KernelModel(BaseEstimator):
+    """A linear model on the features of a kernel.
 
-    Subclasses turn targets into numbers and scores into predictions.
+    A subclass names the kind of its targets and its losses.
     """
 
+    _targets_type: ClassVar[type[Targets]]
+    _losses: ClassVar[tuple[str, ...]]
+
+    loss: str
     stages_: list[Stage]
-    _origin: str
+    _fitted: Fitted
+    _state: TrainingState
+    _deviations: Deviations
 
     def __init__(
         self,
@@ -81,31 +97,6 @@ class KernelModel(StreamedFit, FittedHTML):
         self.random_state = random_state
         self.verbose = verbose
 
-    def requirements(self) -> Iterator[tuple[bool, str]]:
-        fitted, wanted = vars(self), {"_seed", "_sparse"}
-        wanted |= {"classes_"} if self._has_labels else {"n_targets_", "_single_column"}
-        if "solver_" in fitted:
-            wanted |= {"_sample", "_outlying", "_origin"}
-        yield wanted <= fitted.keys(), "all that was fitted"
-        yield not fitted.keys().isdisjoint({"solution_", "solver_"}), "a solution, or statistics that give one"
-        yield from super().requirements()
-        if "solver_" in fitted:
-            yield from self._requirements_to_solve()
-
-    # Hooks -----------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
-        """`y` as an array of `n_rows` usable targets; `reset` says that no others came before."""
-
-    @abstractmethod
-    def _targets_in(self, y: np.ndarray) -> int:
-        """Targets of the linear model for the checked targets `y`."""
-
-    @abstractmethod
-    def _same_targets(self, other: KernelModel) -> bool:
-        """Whether the other model encodes targets as this one does."""
-
     # Training --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -117,8 +108,8 @@ class KernelModel(StreamedFit, FittedHTML):
         y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
             A Dask collection where `X` is one, cut into the same blocks of rows; so are weights.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts like w equal rows, one of weight 0 is as if it were not there, its class included;
-            where alpha is chosen, a row is left out with its whole weight.
+            A row of weight w counts like w equal rows. A row of weight 0 is ignored, its class included. Where alpha is
+            chosen, a row is held out with its whole weight.
 
         Returns
         -------
@@ -130,12 +121,12 @@ class KernelModel(StreamedFit, FittedHTML):
             If a parameter is out of range, the data are empty, of one row, or not finite, or weights are negative or
             all zero.
         MemoryError
-            If what the solver keeps exceeds the byte budget.
+            If the memory of the solver exceeds the byte budget.
 
         Warns
         -----
         ConvergenceWarning
-            If a solution in passes is not reached; `solution_` has the numbers.
+            If a solver in passes does not converge; `solution_` has the numbers.
 
         Notes
         -----
@@ -145,16 +136,20 @@ class KernelModel(StreamedFit, FittedHTML):
         matrix is held in the dual form only. Solvers in passes form the features once a pass, or keep them where they
         fit half of the byte budget that is left.
 
-        **Bits.** The number of threads changes none. Rows come in batches of 4,096; of up to 16,384, if the features
-        of these take at most 64 MiB; of 256 or more, if those of 4,096 take over 256 MiB or the byte budget is small.
-        Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at the same rows;
-        else draws, samples of the rows and classes are the same, and scales, sums and what follows differ by rounding.
+        **Bits.** The number of threads changes no bit. Rows come in batches of 4,096; of up to 16,384, if their
+        features take at most 64 MiB; of 256 or more, if the features of 4,096 rows take over 256 MiB or the byte budget
+        is small.
+        Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at the same rows.
+        Otherwise draws, samples of the rows and classes are the same; scales, sums and all that follows differ by
+        rounding.
         """
-        if is_dask(X):
-            return fit_collection(self, X, y, sample_weight)
-        self._start_encoder([X], labels=self._has_labels)
-        X, y, weights = self._check_training(X, y, sample_weight, reset=True, rows_wanted=True)
-        return self._fit(self._batches_of(X, y, weights, X.shape[0]))._settled()
+        with self._settings() as settings:
+            if is_dask(X):
+                return self._keep(fit_collection(X, y, sample_weight, self._kind, settings))
+            inputs, targets, (X, y, weights) = training_rows(X, y, sample_weight, self._kind)
+            n_rows, shape = X.shape[0], RowShape.of(X, targets.n_outputs_of(y))
+            height = batch_height(settings, n_rows, n_rows, settings.width_for(inputs.width), shape)
+            return self._keep(fit(ArrayBatches(X, y, weights, height), inputs, targets, settings))
 
     def fit_batches(
         self,
@@ -162,21 +157,28 @@ class KernelModel(StreamedFit, FittedHTML):
         encoder: TableEncoder | None = None,
         *,
         checkpoint: CheckpointStore | None = None,
+        summary: RowSummary | None = None,
+        feature_names: Iterable[str] | None = None,
     ) -> Self:
-        """Fit on a stream of batches, in two passes: one for scales and classes, one for the statistics.
+        """Fit on a stream of batches, in two passes: one for scales and classes, one for the sums.
 
-        Data frames take one more pass, which looks for more than complete numbers, and one for the encoder of these.
-        Batches are taken as they come, so that no more rows are held than they have. Cut like those of `fit` (see its
-        notes) they give its bits, else the same but for rounding.
+        Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Batches
+        are worked on as they come, so that no more rows are held than a batch has. Cut like those of `fit` (see its
+        notes) they give its bits, otherwise the same up to rounding.
 
         Parameters
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
             Iterable more than once, the same each time: a list, or an object that opens its file anew.
         encoder : TableEncoder, optional
-            What has encoded the rows of these batches, arrays; it becomes `encoder_`, so that the model takes frames.
+            The fitted encoder that made these batches, arrays, of data frames; it becomes `encoder_`, so that the model
+            takes frames.
         checkpoint : Checkpoint, optional
-            Where the sums of the passes are written at intervals, and taken up by a fit that was stopped.
+            Where the sums of the passes are written at intervals. A fit that was stopped continues from there.
+        summary : RowSummary, optional
+            A summary of all rows, as `new_summary` began it; it saves the first pass.
+        feature_names : iterable of str, optional
+            Names of the columns of arrays.
 
         Returns
         -------
@@ -192,84 +194,36 @@ class KernelModel(StreamedFit, FittedHTML):
             If the checkpoint is that of another fit.
         """
         require_reiterable(batches)
-        self._start_encoder(frames_in(batches) if encoder is None else (), labels=self._has_labels)
-        if encoder is not None:
-            self._use_encoder(copy(encoder))
-        elif self.encoder_ is not None:
-            frames = CheckedBatches(self._check_rows, batches)
-            self._use_encoder(self.encoder_.fit_batches((X, y) for X, y, _ in frames))
-            return self._fit_noted(EncodedBatches(frames, self.encoder_), checkpoint)._settled()
-        return self._fit_noted(CheckedBatches(self._check_training, batches), checkpoint)._settled()
+        if summary is not None:
+            summary = summary.for_targets(labels=self._targets_type.has_labels)
+        session = nullcontext() if checkpoint is None else checkpoint.session()
+        with session, self._settings(checkpoint) as settings:
+            inputs, targets, rows = training_batches(batches, self._kind, encoder, feature_names)
+            if checkpoint is None:
+                return self._keep(fit(rows, inputs, targets, settings, summary=summary))
+            self._check_same_fit(checkpoint)
+            rows = CheckpointedRows(rows, checkpoint)
+            prepared = partial(_check_same_map, checkpoint)
+            result = fit(rows, inputs, targets, settings, summary=summary, prepared=prepared)
+            rows.check_rest()
+        return self._keep(result)
 
-    def _first_look(self, most_labels: int) -> FirstLook:
-        """What sees rows of numbers before anybody knows whether their targets are numbers or labels."""
-        with warnings.catch_warnings():
-            # The learner that it is for says the same.
-            warnings.simplefilter("ignore")
-            return FirstLook(self._first_pass_start(labels=False), most_labels)
+    def new_summary(self, labels: bool | None = None) -> RowSummary:
+        """An empty summary of training rows, for a program that reads all rows before it fits.
 
-    def _fit_seen(
-        self, batches: Iterable[tuple[Any, ...]], first_pass: FirstPass, checkpoint: CheckpointStore | None = None
-    ) -> Self:
-        """As `fit_batches` of arrays, of which somebody has made the first pass."""
-        require_reiterable(batches)
-        self._start_encoder((), labels=self._has_labels)
-        self._first_pass_start(labels=self._has_labels)
-        # The first batch says what all rows are.
-        self._check_training(*next(iter(batches)), reset=True)
-        return self._fit_noted(CheckedBatches(self._check_training, batches), checkpoint, first_pass)._settled()
+        Parameters
+        ----------
+        labels : bool, optional
+            Whether targets are labels; None where that is not known yet.
 
-    def _fit_noted(
-        self, batches: Iterable[Batch], journal: CheckpointStore | None, first_pass: FirstPass | None = None
-    ) -> Self:
-        """Fit on checked batches, whose passes go into a journal if there is one."""
-        if journal is None:
-            return self._fit(batches, first_pass)
-        if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
-            raise ValueError(
-                f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "
-                "example 0: a fit that is taken up draws the same numbers again."
-            )
-        params = self.get_params(deep=False).items()
-        with journal.session():
-            journal.agree("parameters", {f"`{name}`": value for name, value in params if name not in _CHANGE_NO_BIT})
-            with config(memory=journal.budget(self.memory)):
-                rows = CheckpointedRows(
-                    batches,
-                    journal,
-                    lambda: {"the scaling": self.scaling_, "the feature map": self.feature_map_.record_},
-                )
-                self._fit(rows, first_pass)
-                rows.check_rest()
-        return self
-
-    def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """What `partial_fit` does; `classes` are labels to come."""
-        if self.solver == "cg" or self._loss != "squared":
-            raise ValueError(
-                f"rows cannot be added with solver={self.solver!r} and the {self._loss} loss, which keep no sums over "
-                "rows. Call fit or fit_batches with all rows, or use the squared loss and solver='cholesky'."
-            )
-        first = not hasattr(self, "feature_map_")
-        if first:
-            self._start_encoder([X], labels=self._has_labels)
-        X, y, weights = self._check_training(X, y, sample_weight, reset=first, rows_wanted=True)
-        batches = self._batches_of(X, y, weights, None)
-        if first:
-            self._prepare(self._first_pass(batches, classes))
-            solver = self._empty_solver(None)
-        elif not hasattr(self, "solver_"):
-            raise ValueError(
-                "this model was saved without its statistics or solved in passes, so no rows can be added. "
-                "Save it with save(model, path, statistics=True), or use solver='cholesky', to go on later."
-            )
-        else:
-            solver = self.solver_
-            self._sample.update(X, y, weights)
-            if self._range is not None:
-                self._range.update(X)
-        self._gather(solver, batches, Stages(bool(self.verbose)), X.shape[0])
-        return self._settled()
+        Returns
+        -------
+        RowSummary
+            To be updated with all rows and then given to `fit_batches`, of this learner or of one with the same
+            parameters for the other kind of targets.
+        """
+        with self._settings(warn=False) as settings:
+            return new_summary(settings, labels=labels)
 
     def merge(self, other: KernelModel, *, shared: KernelModel | None = None) -> Self:
         """Add the training data of another model with the same scaling and feature map.
@@ -294,99 +248,318 @@ class KernelModel(StreamedFit, FittedHTML):
         for name, model in (("other", other), ("shared", shared)):
             if model is not None:
                 self._check_mergeable(name, model)
-        if shared is None and self._origin == other._origin:
+        if shared is None and self._state.origin == other._state.origin:
             raise ValueError(
                 "`shared` must be the model that both are copies of, got None: both saw the same first rows, which "
                 "would count twice. Keep a copy of it (copy.deepcopy) before training on."
             )
-        self.solver_.merge(other.solver_, self.n_jobs)
-        if shared is not None:
-            self.solver_.merge(shared.solver_, self.n_jobs, sign=-1)
-        self.n_samples_seen_ = self.solver_.n_rows
-        self._sample.merge(other._sample, without=() if shared is None else shared._sample.keys)
-        self._outlying.merge(other._outlying, without=() if shared is None else shared._outlying.keys)
-        if self._range is not None and other._range is not None:
-            self._range.merge(other._range)
-        self._forget_solution()
+        self._state.merge(other._state, None if shared is None else shared._state, self.n_jobs)
+        if self._fitted.map.range is not None and other._fitted.map.range is not None:
+            self._fitted.map.range.merge(other._fitted.map.range)
+        return self._with_more_rows()
+
+    def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Add rows to the training data, as `partial_fit` does; `classes` are labels of rows to come."""
+        if self.solver == "cg" or self.loss != "squared":
+            raise ValueError(
+                f"rows cannot be added with solver={self.solver!r} and the {self.loss} loss, which keep no sums over "
+                "rows. Call fit or fit_batches with all rows, or use the squared loss and solver='cholesky'."
+            )
+        if not hasattr(self, "_fitted"):
+            with self._settings() as settings:
+                inputs, targets, (X, y, weights) = training_rows(X, y, sample_weight, self._kind)
+                shape = RowShape.of(X, targets.n_outputs_of(y))
+                height = batch_height(settings, None, X.shape[0], settings.width_for(inputs.width), shape)
+                rows = ArrayBatches(X, y, weights, height)
+                return self._keep(start_state(rows, inputs, targets, settings, classes))
+        if not hasattr(self, "_state"):
+            raise ValueError(
+                "this model was saved without its statistics or solved in passes, so no rows can be added. "
+                "Save it with save(model, path, statistics=True), or use solver='cholesky', to go on later."
+            )
+        fitted = self._fitted
+        with self._settings(seed=fitted.seed) as settings:
+            X, y, weights = RowChecks(fitted.inputs, fitted.targets, self._kind.name).encoded(X, y, sample_weight)
+            shape = RowShape.of(X, fitted.targets.n_outputs_of(y))
+            height = batch_height(settings, None, X.shape[0], fitted.map.width, shape)
+            add_rows(ArrayBatches(X, y, weights, height), fitted, self._state, settings)
+        return self._with_more_rows()
+
+    def _keep(self, result: FitResult) -> Self:
+        """Store the result of a fit."""
+        fitted, state, self.stages_ = result
+        self._fitted = replace(fitted, inputs=fitted.inputs.settled())
+        for name in ("_state", "_deviations"):
+            vars(self).pop(name, None)
+        if state is not None:
+            self._state = state
+        if self.verbose:
+            _note_constant_columns(self._fitted)
         return self
+
+    def _with_more_rows(self) -> Self:
+        """The model, whose state has more rows than its solution."""
+        n_rows = self._state.sums.n_rows
+        self._fitted = replace(self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, calibration=None)
+        vars(self).pop("_deviations", None)
+        return self
+
+    @property
+    def _kind(self) -> LearnerKind:
+        return LearnerKind(type(self).__name__, self._targets_type, self.encode)
+
+    @contextmanager
+    def _settings(
+        self,
+        checkpoint: CheckpointStore | None = None,
+        *,
+        seed: np.random.SeedSequence | None = None,
+        warn: bool = True,
+    ) -> Iterator[FitSettings]:
+        """The checked parameters, for a block in which the byte budget is fixed.
+
+        A checkpoint has the budget of its fit; `seed` is that of a fit that goes on.
+        """
+        memory = self.memory if checkpoint is None else checkpoint.budget(self.memory)
+        with fixed_budget(memory) as budget:
+            settings = FitSettings.of(self.get_params(deep=False), self._losses, budget, seed)
+            if warn and seed is None:
+                settings.warn_of_ignored()
+            yield settings
+
+    def _check_same_fit(self, checkpoint: CheckpointStore) -> None:
+        """Raise unless a checkpoint was written by a fit with the same parameters, which draws the same numbers."""
+        if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
+            raise ValueError(
+                f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "
+                "example 0: a fit that is taken up draws the same numbers again."
+            )
+        params = self.get_params(deep=False).items()
+        checkpoint.agree("parameters", {f"`{name}`": value for name, value in params if name not in _CHANGE_NO_BIT})
 
     def _check_mergeable(self, name: str, model: KernelModel) -> None:
         for one in (self, model):
-            check_is_fitted(one, "feature_map_")
-            if not hasattr(one, "solver_"):
+            check_is_fitted(one)
+            if not hasattr(one, "_state"):
                 raise ValueError(
                     f"`{name}` and this model must have statistics to be merged: one was saved without, or solved in "
                     "passes. Save with save(model, path, statistics=True), or use solver='cholesky'."
                 )
+        own, other = self._fitted, model._fitted
         same = all(
-            equal_records(one, other)
-            for one, other in (
-                (self.scaling_, model.scaling_),
-                (self.feature_map_.record_, model.feature_map_.record_),
-                (self._encodings(), model._encodings()),
+            equal_records(one, two)
+            for one, two in (
+                (own.map.scaling, other.map.scaling),
+                (own.map.record, other.map.record),
+                (own.inputs.encodings, other.inputs.encodings),
             )
         )
-        if not same or not self._same_targets(model):
+        if not same or not own.targets.same(other.targets):
             raise ValueError(
                 f"`{name}` must share this model's scaling, feature map and targets, and its encoder. Copy one model "
                 "(copy.deepcopy) after its first partial_fit, and train the copies."
             )
 
-    # Shared small things ---------------------------------------------------------------------------------------
+    # Prediction ------------------------------------------------------------------------------------------------
 
-    def _check_training(
-        self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool, rows_wanted: bool = False
-    ) -> Batch:
-        """As `_check_rows`, frames being encoded."""
-        X, y, weights = self._check_rows(X, y, sample_weight, reset=reset, rows_wanted=rows_wanted)
-        return (self._encoded(X, y) if self._takes_frame(X) else X), y, weights
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets.
 
-    def _check_rows(
-        self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool, rows_wanted: bool = False
-    ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-        """Rows of positive weight, of which there must be one where `rows_wanted`, their targets and weights.
+        Parameters
+        ----------
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
-        A frame for the encoder stays one.
+        Returns
+        -------
+        ndarray, or Dask array where `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
+            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64. Targets that
+            float32 does not hold to three digits of their range, such as times in seconds, are predicted in float64.
+
+        Raises
+        ------
+        ValueError
+            If `X` has another width than in `fit`, is empty or is not finite.
+
+        Warns
+        -----
+        OutsideWarning
+            If rows lie far outside of the training rows, once for all of them, with their share.
+
+        Notes
+        -----
+        At such rows random features of a stationary kernel oscillate, so outputs are moved towards the mean of the
+        training rows, as those of the exact kernel go. Let x' be the nearest row within the ranges of the columns in
+        training, widened: the output's distance from the mean is multiplied by ``min(1, 2 k(x, x') / k(x, x))``. Other
+        kernels grow with x, and CSR rows are not checked: their outputs stay.
         """
-        require_targets(self, y)
-        X = X if self._takes_frame(X) else self._number_rows(X, reset=reset)
-        y = self._check_targets(y, X.shape[0], reset=reset)
-        return rows_that_count(X, y, check_weights(sample_weight, X.shape[0]), wanted=rows_wanted)
+        return self._apply(Fitted.predictions, X)
 
-    def _number_rows(self, X: Any, *, reset: bool) -> Array:
-        """Checked rows that are all dense or all CSR, as the first ones were."""
-        X = self._rows_of(X, reset=reset)
-        if reset:
-            self._sparse = sparse.issparse(X)
-        elif self._sparse != sparse.issparse(X):
-            # The scaling was fixed for rows of one kind, and a sample of all is kept.
-            X = X.toarray() if sparse.issparse(X) else sparse.csr_matrix(ops_for(X).to_host(X))
-        return X
+    def _apply(self, method: Callable[..., np.ndarray], X: Any, **named: Any) -> Any:
+        """``method(fitted, X, compute)`` of the solved model; for a Dask collection lazily, block by block."""
+        fitted = self._solved()
+        work = partial(_outputs, method, fitted, self.device, self.n_jobs, named)
+        return map_rows(work, X, fitted.inputs.typical_rows(typical_rows(X))) if is_dask(X) else work(X)
 
-    def _batches_of(self, X: Array, y: np.ndarray, weights: np.ndarray | None, n_rows: int | None) -> ArrayBatches:
-        """Rows in memory as batches that fit the byte budget; `n_rows` are all that are to come, None if unknown."""
-        shape = RowShape.of(X, self._targets_in(y))
-        return ArrayBatches(X, y, weights, self._batch_height(n_rows, X.shape[0], shape))
+    def _score_collection(self, X: Any, y: Any, sample_weight: Any) -> float:
+        """The score on Dask collections."""
+        # Fails at once where rows do not suit the model.
+        self.predict(X)
+        predict = partial(_outputs_of, Fitted.predictions, self.device, self.n_jobs)
+        return score_collection(self._solved(), predict, X, y, sample_weight)
 
-    def _batch_height(self, n_rows: int | None, n_given: int, shape: RowShape) -> int:
-        """Rows of a batch of `n_given` rows, of the `n_rows` that are to come; None if that is not known."""
-        # A fit begins anew, whatever was fitted before.
-        m, t, itemsize = self._width() if n_rows is None else self._new_width(), shape.n_targets, shape.itemsize
-        member = self._chosen(n_rows, m, shape).member
-        kept = RidgeSolver.memory(n_rows, m, t) if member is None else member.memory(n_given, m, t)
-        return batch_rows(m, itemsize, self.memory, kept + shape.kept(n_given, self.memory), shape)
+    def _solved(self) -> Fitted:
+        """The fitted model, solved for all rows seen so far."""
+        check_is_fitted(self)
+        if self._fitted.solution is None:
+            with self._settings(seed=self._fitted.seed) as settings:
+                self._fitted = solve_state(self._fitted, self._state, settings)
+        return self._fitted
 
-    def _for_tasks(self) -> Self:
-        """A copy without what is kept of the training rows, small enough to be sent elsewhere."""
-        sent = copy(self)
-        for name in ("_sample", "_outlying", "_predictive", "solver_", "search_"):
-            vars(sent).pop(name, None)
-        return sent
+    # Fitted attributes -----------------------------------------------------------------------------------------
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the rows in `fit`."""
+        return self._fitted.inputs.n_features
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns, where the rows in `fit` had names."""
+        if (names := self._fitted.inputs.names) is None:
+            raise AttributeError("the training rows had no names of columns")
+        return names
+
+    @property
+    def image_shape_(self) -> tuple[int, int, int] | None:
+        """Height, width and channels, where the rows in `fit` were images."""
+        return self._fitted.inputs.image_shape
+
+    @property
+    def encoder_(self) -> TableEncoder | None:
+        """The encoder of data frames; None where the training rows were numbers."""
+        return self._fitted.inputs.encoder
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Training rows of positive weight."""
+        return self._fitted.n_samples_seen
+
+    @property
+    def scaling_(self) -> Scaling:
+        """Shift and factor of each column, and the root of the metric."""
+        return self._fitted.map.scaling
+
+    @property
+    def feature_map_(self) -> RandomMap:
+        """The fitted map, on scaled inputs."""
+        return self._fitted.map.feature_map
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel that the features estimate."""
+        check_is_fitted(self)
+        return self._fitted.map.kernel
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """The metric (d,) or (d, d) of the standardised columns, with mean eigenvalue 1."""
+        return self._fitted.map.metric
+
+    @property
+    def relevances_(self) -> np.ndarray:
+        """Shares (n_features,) of the columns in the metric, which sum to 1."""
+        check_is_fitted(self)
+        return self._fitted.relevances
+
+    @property
+    def search_(self) -> SearchLog | None:
+        """The trials of the search; None where there was nothing to choose."""
+        return self._fitted.search
+
+    @property
+    def corrections_(self) -> Corrections | None:
+        """What is added to the linear model, region by region; None where nothing is."""
+        return self._fitted.corrections
+
+    @property
+    def solver_(self) -> RidgeSolver:
+        """The sums over the training rows, or in dual form their features; solvers in passes have none."""
+        return self._state.sums
+
+    @property
+    def statistics_(self) -> RidgeStatistics | None:
+        """Sums over all rows seen; None in dual form, and for solvers in passes."""
+        return self._state.sums.statistics if hasattr(self, "_state") else None
+
+    @property
+    def solution_(self) -> LinearSolution:
+        """The linear model, and how it was found."""
+        return self._solved().solved
+
+    @property
+    def alpha_(self) -> float:
+        """The regularisation: as given, or as chosen; `solution_.criterion` names the criterion."""
+        return self._solved().solved.alpha
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients (m,), or (t, m) for several targets."""
+        coef = self._solved().solved.coef
+        return coef[:, 0] if coef.shape[1] == 1 else coef.T
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept, a float or (t,) for several targets."""
+        intercept = self._solved().solved.intercept
+        return float(intercept[0]) if intercept.shape[0] == 1 else intercept
+
+    # scikit-learn ----------------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "feature_map_")
+        return hasattr(self, "_fitted")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def __getstate__(self) -> Any:
+        # The factor behind standard deviations is as large as the sums, and follows from them in seconds.
+        return {name: value for name, value in super().__getstate__().items() if name != "_deviations"}
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + fitted_html(vars(self).get("_fitted"))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += fitted_html(vars(self).get("_fitted"))
+        return bundle
+
+
+def _outputs(
+    method: Callable[..., np.ndarray], fitted: Fitted, device: str, n_jobs: int | None, named: dict[str, Any], X: Any
+) -> np.ndarray:
+    """``method(fitted, X, compute)`` with the byte budget of this process."""
+    with fixed_budget() as memory:
+        return method(fitted, X, Compute(device, n_jobs, memory), **named)
+
+
+def _outputs_of(
+    method: Callable[..., np.ndarray], device: str, n_jobs: int | None, fitted: Fitted, X: Any
+) -> np.ndarray:
+    return _outputs(method, fitted, device, n_jobs, {}, X)
+
+
+def _check_same_map(checkpoint: CheckpointStore, mapped: ScaledMap) -> None:
+    """Raise unless the fit that wrote a checkpoint had the same scaling and feature map."""
+    checkpoint.agree("prepared", {"the scaling": mapped.scaling, "the feature map": mapped.record})
+
+
+def _note_constant_columns(fitted: Fitted) -> None:
+    """Write which columns of numbers have no effect; the summary of an encoder has its own."""
+    constant = np.flatnonzero(fitted.map.scaling.factor == 0)
+    if fitted.inputs.encoder is None and constant.size:
+        names = ", ".join(repr(fitted.inputs.column_names[column]) for column in constant[:_NAMED])
+        more = f" and {constant.size - _NAMED} more" if constant.size > _NAMED else ""
+        sys.stderr.write(f"note: left out as columns: {names}{more} (constant).\n")

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
 
 from phimap.learn.solver import HeldOutScores
+from phimap.learn.targets.base import Targets
 from phimap.ops import single_threaded_blas
 from phimap.records import Record, of_number
 
@@ -84,6 +85,13 @@ class Calibration(Record):
     def log_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Logarithms of the probabilities (n, n_classes) for scores (n, 1) or (n, n_classes), in their dtype."""
         return log_softmax(self.power * _log_softplus(_shares(scores, self.low) / self.width), axis=1)
+
+
+def calibration_of(targets: Targets, held_out: HeldOutScores | None, loss: str) -> Calibration | None:
+    """The calibration of a classifier; None without held-out scores, and for the logistic loss, which needs none."""
+    if not targets.has_labels or loss == "logistic" or held_out is None:
+        return None
+    return Calibration.of(held_out)
 
 
 def _shares(scores: np.ndarray, low: float) -> np.ndarray:

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from phimap._dask import by_blocks
-from phimap._validation import check_choice
+from phimap._dask import is_dask
 from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.calibration import Calibration
-from phimap.learn.collections import CollectionScores
-from phimap.learn.losses.logistic import log_probabilities
+from phimap.learn.fitted import Fitted
 from phimap.learn.registry import LOSSES
-from phimap.learn.rows.first_pass import FirstPass
-from phimap.learn.solver import HeldOutScores
-from phimap.learn.targets.class_weights import class_factors
-from phimap.learn.targets.kinds import LabelTargets
-from phimap.learn.targets.label_targets import encode_labels
+from phimap.learn.targets.classes import Classes
 from phimap.random_map import RandomMap
-from phimap.records import equal_records
 from phimap.tables import TableEncoder
 
-# Up to this number of rows every row may well be a class of its own.
-_FEW_ROWS = 20
 
-
-class KernelClassifier(CollectionScores, LabelTargets, ClassifierMixin, KernelModel):
+class KernelClassifier(ClassifierMixin, KernelModel):
     """Kernel classification on random features, streamed: ridge regression of one-hot labels, or another loss.
 
     Two classes are one target of -1 and 1, more classes one target each; centring by the intercept gives every
@@ -94,9 +83,8 @@ solver_, statistics_, n_features_in_, n_samples_seen_
     True
     """
 
-    #: Weights of the classes, in their order; None where all are one.
-    _class_factors: np.ndarray | None = None
-    calibration_: Calibration | None = None
+    _targets_type = Classes
+    _losses = LOSSES
 
     def __init__(
         self,
@@ -139,51 +127,6 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         self.loss = loss
         self.class_weight = class_weight
 
-    @property
-    def _loss(self) -> str:
-        return check_choice("loss", self.loss, LOSSES)
-
-    @property
-    def _calibrates(self) -> bool:
-        # The logistic loss is a likelihood: its scores are logarithms of probabilities.
-        return self._loss != "logistic"
-
-    def _learn_targets(self, first_pass: FirstPass) -> None:
-        self._learn_classes(first_pass)
-        assert first_pass.labels is not None
-        labels = self.classes_
-        # Told of all rows at once: a short batch may hold many classes.
-        if first_pass.n_rows > _FEW_ROWS and 2 * labels.size > first_pass.n_rows:
-            warnings.warn(
-                f"`y` holds {labels.size} classes in {first_pass.n_rows} rows, which look like a regression target. "
-                "Use KernelRegressor if they are numbers.",
-                stacklevel=2,
-            )
-        self._class_factors = class_factors(self.class_weight, labels, first_pass.labels.weights)
-
-    def _learn_held_out(self, held_out: HeldOutScores | None) -> None:
-        self.calibration_ = None if held_out is None or not self._calibrates else Calibration.of(held_out)
-
-    def _forget_solution(self) -> None:
-        super()._forget_solution()
-        vars(self).pop("calibration_", None)
-
-    def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
-        if self._class_factors is None:
-            return weights
-        factors = self._class_factors[np.searchsorted(self.classes_, y)]
-        return factors if weights is None else weights * factors
-
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        return encode_labels(y, self.classes_)
-
-    def _same_targets(self, other: KernelModel) -> bool:
-        return (
-            isinstance(other, KernelClassifier)
-            and np.array_equal(self.classes_, other.classes_)
-            and equal_records(self._class_factors, other._class_factors)
-        )
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to the training data.
 
@@ -212,10 +155,40 @@ solver_, statistics_, n_features_in_, n_samples_seen_
                 f"`class_weight` {self.class_weight!r} is not known before all rows are, so partial_fit cannot use it. "
                 "Give a dict, for example from sklearn.utils.class_weight.compute_class_weight."
             )
-        self._check_classes(classes)
+        if hasattr(self, "_fitted"):
+            self._classes.check_announced(classes)
         return self._add_rows(X, y, sample_weight, classes)
 
-    @by_blocks
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the rows whose label is predicted.
+
+        Parameters
+        ----------
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            A Dask collection where `X` is one; so are weights.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        return self._score_collection(X, y, sample_weight) if is_dask(X) else super().score(X, y, sample_weight)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs of the linear model.
+
+        Parameters
+        ----------
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive for ``classes_[1]`` where there are two classes.
+        """
+        return self._apply(Fitted.decisions, X)
+
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes, all of them finite.
 
@@ -233,17 +206,8 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         ValueError
             As `predict_proba`.
         """
-        scores = self._scores(X)
-        if not self._calibrates:
-            return log_probabilities(scores)
-        if self.calibration_ is None:
-            raise ValueError(
-                "probabilities need scores of rows that the solution has not seen, which this model has not kept. "
-                "Fit it again with this version; a loss that is minimised on a sample needs memory for one."
-            )
-        return self.calibration_.log_probabilities(scores)
+        return self._apply(Fitted.log_probabilities, X, loss=self.loss)
 
-    @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 
@@ -265,4 +229,20 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             If there were no such rows: with a loss other than the logistic in a model file of an earlier version, or
             where the byte budget has no room for a sample of them.
         """
-        return np.exp(self.predict_log_proba(X))
+        return self._apply(Fitted.probabilities, X, loss=self.loss)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Labels (n_classes,), sorted."""
+        return self._classes.known
+
+    @property
+    def calibration_(self) -> Calibration | None:
+        """How scores become probabilities; None with the logistic loss, and where no rows were held out."""
+        return self._solved().calibration
+
+    @property
+    def _classes(self) -> Classes:
+        targets = self._fitted.targets
+        assert isinstance(targets, Classes)
+        return targets

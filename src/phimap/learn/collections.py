@@ -4,47 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from phimap._dask import blocks_of, computed, is_dask, is_dask_frame, len_of, lengths_of, task, typical_rows
+from phimap.learn.fit import FitResult, batch_height, fit
+from phimap.learn.fitted import Fitted
+from phimap.learn.inputs import InputEncoding, unfitted_encoder
 from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape
 from phimap.learn.rows.parted_rows import PartedRows
 from phimap.learn.rows.prediction_errors import Hits, SquaredErrors
 from phimap.learn.rows.weights import check_weights
+from phimap.learn.settings import FitSettings
+from phimap.learn.training_rows import LearnerKind, RowChecks
 from phimap.tables import TableEncoder
 from phimap.tables.frames import is_numbers
 
-#: Rows, targets and weights of a block, tasks; without weights the third is left out.
+#: Rows, targets and weights of a block, as tasks; the third is missing where there are no weights.
 Part = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Reads a block of a collection where it is: its rows are checked, and encoded where the model has an encoder.
+    """Reads a block of a collection on the worker that has it: its rows are checked and encoded.
 
     Attributes
     ----------
-    model : KernelModel
-        Without training rows of its own.
+    checks : RowChecks
     rows : int or None
-        Of a batch; None takes a block at once.
+        Of a batch; None takes a whole block.
     """
 
-    model: Any
+    checks: RowChecks
     rows: int | None = None
 
     def __call__(self, first_row: int, X: Any, y: Any, weights: Any = None) -> Iterator[Batch]:
+        inputs = self.checks.inputs
         for rows, targets, counted in self._checked(first_row, X, y, weights):
-            if self.model._takes_frame(rows):
-                rows = self.model.encoder_.transform_training(rows, first_row)
+            if inputs is not None and inputs.encoder is not None and inputs.takes_frame(rows):
+                rows = inputs.encoder.transform_training(rows, first_row)
             yield from ArrayBatches(rows, targets, counted, self.rows or rows.shape[0])
 
     def frames(self, first_row: int, X: Any, y: Any, weights: Any = None) -> Iterator[tuple[Any, np.ndarray]]:
-        """Rows with their targets, as an encoder sees them."""
+        """Rows with their targets, on which an encoder is fitted."""
         for rows, targets, _ in self._checked(first_row, X, y, weights):
             yield rows, targets
 
@@ -53,7 +58,7 @@ class BlockReader:
         if not len_of(X):
             return
         try:
-            batch = self.model._check_rows(X, y, weights, reset=False)
+            batch = self.checks(X, y, weights)
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{error} Rows count from row {first_row} of the collection, where its block begins.") from None
@@ -61,96 +66,105 @@ class BlockReader:
             yield batch
 
 
-def fit_collection(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+def fit_collection(X: Any, y: Any, sample_weight: Any, kind: LearnerKind, settings: FitSettings) -> FitResult:
     """Fit a learner on Dask collections, see `KernelModel.fit`."""
     parts = _parts(X, y, sample_weight)
-    counts, complete = _counts(X, parts, looks=_looks(model, X))
+    counts, complete = _counts(X, parts, looks=_looks(kind, X))
     n_rows, first_rows = sum(counts), [0, *accumulate(counts)][:-1]
     typical = typical_rows(X)
-    model._start_encoder([typical], labels=model._has_labels, numbers=lambda rows: complete and is_numbers(rows))
-    model._check_targets(np.zeros((1, *_shape(y)[1:])), 1, reset=True)
-    if model.encoder_ is None:
-        itemsize = model._number_rows(typical, reset=True).dtype.itemsize
+    encoder = unfitted_encoder(
+        kind.encode,
+        [typical],
+        labels=kind.targets.has_labels,
+        numbers=lambda rows: complete and is_numbers(rows),
+    )
+    targets = kind.targets.of_first(np.zeros((1, *_shape(y)[1:])), 1)
+    if encoder is None:
+        inputs, rows = InputEncoding.of_numbers(typical, kind.name)
+        itemsize = rows.dtype.itemsize
     else:
         numbered = [(first_row, *part) for first_row, part in zip(first_rows, parts, strict=True)]
-        model._use_encoder(model.encoder_._fit_parts(numbered, BlockReader(model._for_tasks()).frames))
+        frames = BlockReader(RowChecks(None, targets, kind.name)).frames
+        inputs = InputEncoding.of_encoder(encoder._fit_parts(numbered, frames), kind.name)
         itemsize = np.dtype(np.float32).itemsize
-    reader = BlockReader(model._for_tasks(), model._batch_height(n_rows, n_rows, RowShape(itemsize=itemsize)))
-    return model._fit(PartedRows(parts, first_rows, reader))._settled()
+    shape = RowShape(itemsize=itemsize)
+    height = batch_height(settings, n_rows, n_rows, settings.width_for(inputs.width), shape)
+    reader = BlockReader(RowChecks(inputs, targets, kind.name), height)
+    return fit(PartedRows(parts, first_rows, reader), inputs, targets, settings)
 
 
 @dataclass(frozen=True)
 class PartReader:
     """Reads a part of the rows of a file: batches that are checked like those of `fit_batches`."""
 
-    model: Any
+    checks: RowChecks
     read: Callable[..., Iterable[tuple[Any, np.ndarray]]]
 
     def __call__(self, first_row: int, *part: Any) -> Iterator[Batch]:
         for X, y in self.read(*part):
-            batch = self.model._check_training(X, y, reset=False)
+            batch = self.checks(X, y)
             if batch[0].shape[0]:
                 yield batch
 
 
 def fit_parts(
-    model: Any,
     parts: Sequence[Part],
     first_rows: Sequence[int],
     read: Callable[..., Iterable[tuple[Any, np.ndarray]]],
-    encoder: TableEncoder | None = None,
-) -> Any:
-    """Fit a learner on parts of rows that the tasks read themselves.
+    encoder: TableEncoder | None,
+    kind: LearnerKind,
+    settings: FitSettings,
+    feature_names: Sequence[str] | None = None,
+) -> FitResult:
+    """Fit a learner on parts of rows that the workers read themselves.
 
     Parameters
     ----------
-    model : KernelModel
     parts : sequence of tuples
         Arguments of `read`.
     first_rows : sequence of int
-        Rows that come before each part.
+        Number of rows before each part.
     read : callable
         ``read(*part)`` gives the batches (X, y) of a part; it is sent to the workers.
-    encoder : TableEncoder, optional
-        What has encoded the rows, as for `KernelModel.fit_batches`.
+    encoder : TableEncoder or None
+        The fitted encoder of the rows, as for `KernelModel.fit_batches`.
+    kind : LearnerKind
+    settings : FitSettings
+    feature_names : sequence of str, optional
+        Names of the columns of arrays.
     """
-    model._start_encoder((), labels=model._has_labels)
-    if encoder is not None:
-        model._use_encoder(copy(encoder))
-    # The first batch says what all rows are.
-    model._check_training(*next(iter(read(*parts[0]))), reset=True)
-    return model._fit(PartedRows(parts, first_rows, PartReader(model._for_tasks(), read)))._settled()
+    # The first batch shows what all rows are.
+    X, y = next(iter(read(*parts[0])))
+    if encoder is None:
+        inputs, _ = InputEncoding.of_numbers(X, kind.name)
+    else:
+        inputs = InputEncoding.of_encoder(copy(encoder), kind.name)
+    targets = kind.targets.of_first(y, len(y))
+    reader = PartReader(RowChecks(inputs, targets, kind.name), read)
+    if feature_names is not None:
+        inputs = replace(inputs, names=np.array(feature_names, dtype=object))
+    return fit(PartedRows(parts, first_rows, reader), inputs, targets, settings)
 
 
-class CollectionScores:
-    """The half of a learner that scores Dask collections."""
+def score_collection(
+    fitted: Fitted, predict: Callable[[Fitted, Any], np.ndarray], X: Any, y: Any, sample_weight: Any
+) -> float:
+    """The score of a model on Dask collections: R2, the mean over targets, or the share of right labels.
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score predictions: R2 of a regressor, the mean over targets; the share of right labels of a classifier.
-
-        Parameters
-        ----------
-        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets); a Dask collection where `X` is one
-        sample_weight : array-like of shape (n_samples,), optional
-            A Dask collection where `X` is one.
-
-        Returns
-        -------
-        float
-        """
-        if not is_dask(X):
-            return super().score(X, y, sample_weight)  # pyright: ignore[reportAttributeAccessIssue]
-        model: Any = self
-        parts = _parts(X, y, sample_weight)
-        # Fails at once where rows do not suit the model.
-        model.predict(X)
-        sent = model._for_tasks()
-        # Blocks are compared with the names of columns when they are read; what is scored of them are arrays.
-        nameless = model._for_tasks()
-        vars(nameless).pop("feature_names_in_", None)
-        errors = (Hits if model._has_labels else SquaredErrors).of(nameless)
-        return PartedRows(parts, [0] * len(parts), BlockReader(sent)).fold(errors).score
+    Parameters
+    ----------
+    fitted : Fitted
+    predict : callable
+        ``predict(fitted, rows)`` gives targets; it is sent to the workers.
+    X, y, sample_weight : Dask collections
+        Of the same blocks of rows; `sample_weight` may be None.
+    """
+    parts = _parts(X, y, sample_weight)
+    checks = RowChecks(fitted.inputs, fitted.targets, fitted.inputs.learner)
+    # Names of columns are checked when a block is read. What is predicted then are arrays without names.
+    nameless = replace(fitted, inputs=replace(fitted.inputs, names=None))
+    errors = (Hits if fitted.targets.has_labels else SquaredErrors).of(nameless, predict)
+    return PartedRows(parts, [0] * len(parts), BlockReader(checks)).accumulate(errors).score
 
 
 def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:
@@ -168,23 +182,23 @@ def _parts(X: Any, y: Any, sample_weight: Any) -> list[Part]:
             known[name] = lengths
     sizes = {name: len(found) for name, found in blocks.items()}
     if len(set(sizes.values())) > 1 or len(set(known.values())) > 1:
-        told = ", ".join(f"{name} {known.get(name, sizes[name])}" for name in given)
+        listed = ", ".join(f"{name} {known.get(name, sizes[name])}" for name in given)
         raise ValueError(
-            f"`X` and `y` must be cut into the same blocks of rows, got {told} (rows of each block, or their number). "
-            "Use rechunk or repartition."
+            f"`X` and `y` must be cut into the same blocks of rows, got {listed} (rows of each block, or their "
+            "number). Use rechunk or repartition."
         )
     return list(zip(*blocks.values(), strict=True))
 
 
-def _looks(model: Any, X: Any) -> bool:
-    """Whether only the cells tell if a frame is to be encoded: types that hold numbers, some perhaps missing."""
-    if not is_dask_frame(X) or model.encode is None or isinstance(model.encode, TableEncoder):
+def _looks(kind: LearnerKind, X: Any) -> bool:
+    """Whether only the cells show if a frame is to be encoded: columns of numbers, of which some may be missing."""
+    if not is_dask_frame(X) or kind.encode is None or isinstance(kind.encode, TableEncoder):
         return False
     return is_numbers(X._meta_nonempty) and any(getattr(dtype, "kind", "O") == "f" for dtype in X.dtypes)
 
 
 def _counts(X: Any, parts: list[Part], *, looks: bool) -> tuple[list[int], bool]:
-    """Rows of positive weight of each block, and whether all cells hold numbers, where that is to be looked at."""
+    """Rows of positive weight of each block, and whether all cells hold numbers, where `looks` asks for that."""
     lengths = lengths_of(X)
     if lengths is not None and len(parts[0]) == 2:
         return list(lengths), True

@@ -127,7 +127,7 @@ class Fitted(Record):
 
     @property
     def relevances(self) -> np.ndarray:
-        """Shares (n_features,) of the columns in the metric, which sum to 1; an encoded column has that of its numbers."""
+        """Shares (n_features,) of the columns in the metric; an encoded column has the shares of all its numbers."""
         metric, encoder = self.map.metric, self.inputs.encoder
         diagonal = metric if metric.ndim == 1 else np.diag(metric)
         if encoder is not None:

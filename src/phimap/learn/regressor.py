@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
-from phimap._dask import by_blocks
-from phimap._validation import check_choice
+from phimap._dask import is_dask, refuse_more
 from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
-from phimap.learn.collections import CollectionScores
-from phimap.learn.deviations import StandardDeviations
+from phimap.learn.deviations import Deviations
 from phimap.learn.registry import REGRESSION_LOSSES
-from phimap.learn.rows.first_pass import FirstPass
-from phimap.learn.search.sample import SearchSample
-from phimap.learn.targets.extreme_targets import ExtremeTargetWarning
-from phimap.learn.targets.kinds import NumberTargets
-from phimap.learn.targets.robust_targets import RobustTargets
-from phimap.learn.targets.target_units import TargetUnits, check_range
+from phimap.learn.targets.numbers import Numbers
+from phimap.learn.targets.target_units import TargetUnits
 from phimap.random_map import RandomMap
-from phimap.records import equal_records
 from phimap.tables import TableEncoder
 
-# Robust standard deviations from the median beyond which targets are moved to there with Huber's loss: for the solver
-# so far out that no prediction comes near, where that changes no slope of the loss and so not the solution; for the
-# search of the kernel, which knows squared errors alone, so near that a few of them do not blind it.
-_FARTHEST, _FARTHEST_SEARCHED = 1000.0, 5.0
 
-
-class KernelRegressor(CollectionScores, NumberTargets, RegressorMixin, StandardDeviations, KernelModel):
+class KernelRegressor(RegressorMixin, KernelModel):
     """Kernel ridge regression on random features, streamed, with the regularisation chosen by itself.
 
     Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` with an unpenalised intercept c, for features phi whose inner
@@ -180,8 +165,8 @@ class KernelRegressor(CollectionScores, NumberTargets, RegressorMixin, StandardD
     True
     """
 
-    #: Where targets lie; None with the squared loss, which takes them as they are.
-    _robust: RobustTargets | None = None
+    _targets_type = Numbers
+    _losses = REGRESSION_LOSSES
 
     def __init__(
         self,
@@ -222,11 +207,6 @@ class KernelRegressor(CollectionScores, NumberTargets, RegressorMixin, StandardD
         )
         self.loss = loss
 
-    @property
-    def _loss(self) -> str:
-        return check_choice("loss", self.loss, REGRESSION_LOSSES)
-
-    @by_blocks
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predict targets, and how sure that is.
 
@@ -288,49 +268,55 @@ class KernelRegressor(CollectionScores, NumberTargets, RegressorMixin, StandardD
         ----------
         Rasmussen, Williams (2006), *Gaussian processes for machine learning*, Equations 2.11 and 2.26.
         """
+        if is_dask(X):
+            refuse_more("predict", return_std=return_std)
         mean = super().predict(X)
         if not return_std:
             return mean
-        return mean, self._decode(self._standard_deviations(X)).astype(mean.dtype, copy=False)
+        fitted = self._solved()
+        with self._settings(seed=fitted.seed) as settings:
+            if not hasattr(self, "_deviations"):
+                self._deviations = Deviations.of(fitted, vars(self).get("_state"), settings)
+            deviations = self._deviations.at(X, settings.compute)
+        return mean, fitted.targets.decode(deviations).astype(mean.dtype, copy=False)
 
-    def _learn_targets(self, first_pass: FirstPass) -> None:
-        assert first_pass.low is not None
-        assert first_pass.high is not None
-        low, high = first_pass.low, first_pass.high
-        if self._loss == "huber":
-            sample = first_pass.sample
-            self._robust = RobustTargets.of_sample(sample.y, sample.weights)
-            low, high = (self._robust.clipped(end, _FARTHEST) for end in (low, high))
-        else:
-            self._robust = None
-            if (told := first_pass.extremes.message("`y`")) is not None:
-                warnings.warn(f"{told} With loss='huber' it does not.", ExtremeTargetWarning, stacklevel=5)
-        units = TargetUnits.of_range(low, high)
-        self.target_units_ = None if units.plain else units
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R2 of the predictions, the mean over targets.
 
-    def _search_sample(self, first_pass: FirstPass) -> SearchSample:
-        sample = super()._search_sample(first_pass)
-        if self._robust is None:
-            return sample
-        return replace(
-            sample, Y=RobustTargets.of_sample(sample.Y, sample.weights).clipped(sample.Y, _FARTHEST_SEARCHED)
-        )
+        Parameters
+        ----------
+        X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            A Dask collection where `X` is one; so are weights.
+        sample_weight : array-like of shape (n_samples,), optional
 
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        y = y.reshape(y.shape[0], -1)
-        if self._robust is not None:
-            y = self._robust.clipped(y, _FARTHEST)
-        return check_range(y) if self.target_units_ is None else self.target_units_.apply(y)
+        Returns
+        -------
+        float
+        """
+        return self._score_collection(X, y, sample_weight) if is_dask(X) else super().score(X, y, sample_weight)
 
-    def _row_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
-        return weights
+    @property
+    def n_targets_(self) -> int:
+        """Targets t."""
+        return self._numbers.n_targets
 
-    def _same_targets(self, other: KernelModel) -> bool:
-        return (
-            isinstance(other, KernelRegressor)
-            and self.n_targets_ == other.n_targets_
-            and equal_records(self.target_units_, other.target_units_)
-        )
+    @property
+    def target_units_(self) -> TargetUnits | None:
+        """Units of the encoded targets; None where they are encoded as they are."""
+        return self._numbers.units
+
+    @property
+    def _numbers(self) -> Numbers:
+        targets = self._fitted.targets
+        assert isinstance(targets, Numbers)
+        return targets
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = True
+        return tags
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the training data.

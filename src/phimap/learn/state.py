@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
 from phimap.learn.ridge.gram_accumulator import GramAccumulator
 from phimap.learn.ridge.solver import RidgeSolver
-from phimap.learn.rows.accumulator import accumulate
+from phimap.learn.rows.accumulator import CountingAccumulator, accumulate
 from phimap.learn.rows.batches import Batch
 from phimap.learn.rows.extreme_rows import ExtremeRows
 from phimap.learn.rows.mapped_rows import MappedRows, Mapping
 from phimap.learn.rows.reservoir import Reservoir, fingerprint
 from phimap.learn.rows.summary import RowSummary
-from phimap.learn.scaled_map import ScaledMap
 from phimap.records import Record
+
+# Rows of which a hash shows where a state began.
+_ORIGIN_ROWS = 1000
 
 
 @dataclass
@@ -50,17 +52,12 @@ class TrainingState(Record):
         rows, targets, _ = summary.sample.first(_ORIGIN_ROWS)
         return cls(sums, summary.sample, extreme, fingerprint(rows, targets))
 
-    def accumulate(self, batches: Iterable[Batch], mapping: Mapping, n_jobs: int | None) -> None:
-        """Add the features of rows to the sums."""
-        rows = MappedRows(mapping, GramAccumulator(self.sums, n_jobs), self.extreme)
-        accumulate(batches, lambda first_row: rows)
-
-    def sample_rows(self, batches: Iterable[Batch], mapped: ScaledMap) -> None:
-        """Offer further rows to the random sample, and widen the ranges of the columns."""
-        for X, y, weights in batches:
-            self.sample.update(X, y, weights)
-            if mapped.range is not None:
-                mapped.range.update(X)
+    def accumulate(
+        self, rows: Iterable[Batch], mapping: Mapping, n_jobs: int | None, advance: Callable[[int], None]
+    ) -> None:
+        """Add the features of rows to the sums; ``advance(n_rows)`` is called for every batch."""
+        mapped = MappedRows(mapping, GramAccumulator(self.sums, n_jobs), self.extreme)
+        accumulate(rows, lambda first_row: CountingAccumulator(mapped, advance))
 
     def merge(self, other: Self, shared: Self | None, n_jobs: int | None) -> None:
         """Add the rows of another state, less those of `shared`, the state that both began with."""
@@ -69,7 +66,3 @@ class TrainingState(Record):
             self.sums.merge(shared.sums, n_jobs, sign=-1)
         self.sample.merge(other.sample, without=() if shared is None else shared.sample.keys)
         self.extreme.merge(other.extreme, without=() if shared is None else shared.extreme.keys)
-
-
-# Rows that the hash of a state's origin is made of.
-_ORIGIN_ROWS = 1000

@@ -3,13 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from phimap.learn.inputs import InputEncoding
-from phimap.learn.rows.batches import Batch
+import numpy as np
+
+from phimap.learn.inputs import InputEncoding, frames_in, unfitted_encoder
+from phimap.learn.rows.batches import Batch, CheckedBatches, first_batch
 from phimap.learn.rows.weights import check_weights, rows_that_count
 from phimap.learn.targets.base import Targets, require_targets
+from phimap.tables import TableEncoder
+
+
+class LearnerKind(NamedTuple):
+    """What distinguishes learners before they see rows.
+
+    Attributes
+    ----------
+    name : str
+        Of the class, for messages.
+    targets : type
+        Kind of targets.
+    encode : "auto", None or TableEncoder
+        The parameter for data frames.
+    """
+
+    name: str
+    targets: type[Targets]
+    encode: str | TableEncoder | None
+
+
+class Training(NamedTuple):
+    """Training rows, and what they are.
+
+    Attributes
+    ----------
+    inputs : InputEncoding
+    targets : Targets
+        Of the first rows.
+    rows : Batch, or iterable of Batch
+        Numbers.
+    """
+
+    inputs: InputEncoding
+    targets: Targets
+    rows: Any
 
 
 @dataclass(frozen=True)
@@ -19,7 +58,7 @@ class RowChecks:
     Attributes
     ----------
     inputs : InputEncoding or None
-        None leaves rows as they are: frames whose encoder is not fitted yet.
+        None leaves rows as they are: frames whose encoder is not fitted yet, and rows that were checked.
     targets : Targets
     learner : str
         Name of the class of the learner, for messages.
@@ -35,16 +74,14 @@ class RowChecks:
         Frames for the encoder stay frames.
         """
         require_targets(self.learner, y)
-        frame = self.inputs is None or self.inputs.takes_frame(X)
-        rows = X if frame else self.inputs.training_rows(X)  # pyright: ignore[reportOptionalMemberAccess]
+        rows = X if self.inputs is None or self.inputs.takes_frame(X) else self.inputs.training_rows(X)
         y = self.targets.check(y, rows.shape[0])
         return rows_that_count(rows, y, check_weights(sample_weight, rows.shape[0]), wanted=wanted)
 
-    def numbers(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As a call, frames being encoded like new rows."""
+    def encoded(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """As a call, frames being encoded like new rows; a row of positive weight is needed."""
         X, y, weights = self(X, y, sample_weight, wanted=True)
-        encoded = self.inputs is not None and self.inputs.takes_frame(X)
-        return (self.inputs.rows(X) if encoded else X), y, weights  # pyright: ignore[reportOptionalMemberAccess]
+        return X if self.inputs is None or not self.inputs.takes_frame(X) else self.inputs.rows(X), y, weights
 
 
 @dataclass(frozen=True)
@@ -59,7 +96,7 @@ class EncodedBatches:
     """
 
     batches: Iterable[Batch]
-    encoder: Any
+    encoder: TableEncoder
 
     def __iter__(self) -> Iterator[Batch]:
         first_row = 0
@@ -67,3 +104,54 @@ class EncodedBatches:
             yield self.encoder.transform_training(X, first_row), y, weights
             first_row += X.shape[0]
 
+
+def training_rows(X: Any, y: Any, sample_weight: Any, kind: LearnerKind) -> Training:
+    """Rows in memory as the training rows of a learner."""
+    require_targets(kind.name, y)
+    encoder, inputs = unfitted_encoder(kind.encode, [X], labels=kind.targets.has_labels), None
+    if encoder is None:
+        inputs, X = InputEncoding.of_numbers(X, kind.name)
+    targets = kind.targets.of_first(y, X.shape[0])
+    X, y, weights = RowChecks(None, targets, kind.name)(X, y, sample_weight, wanted=True)
+    if inputs is None:
+        assert encoder is not None
+        inputs = InputEncoding.of_encoder(encoder.fit(X, y), kind.name)
+        X = encoder.transform_training(X)
+    return Training(inputs, targets, (X, y, weights))
+
+
+def training_batches(
+    batches: Iterable[tuple[Any, ...]],
+    kind: LearnerKind,
+    encoder: TableEncoder | None = None,
+    feature_names: Iterable[str] | None = None,
+) -> Training:
+    """A stream of batches as the training rows of a learner.
+
+    Parameters
+    ----------
+    batches : iterable of (X, y) or (X, y, sample_weight)
+    kind : LearnerKind
+    encoder : TableEncoder, optional
+        The fitted encoder that made these batches, arrays, of data frames.
+    feature_names : iterable of str, optional
+        Names of the columns of arrays.
+    """
+    unfitted = None
+    if encoder is None:
+        unfitted = unfitted_encoder(kind.encode, frames_in(batches), labels=kind.targets.has_labels)
+    X, y, _ = first_batch(batches)
+    require_targets(kind.name, y)
+    targets = kind.targets.of_first(y, len(y))
+    if unfitted is not None:
+        frames = CheckedBatches(RowChecks(None, targets, kind.name), batches)
+        fitted = unfitted.fit_batches((rows, y) for rows, y, _ in frames)
+        return Training(InputEncoding.of_encoder(fitted, kind.name), targets, EncodedBatches(frames, fitted))
+    if encoder is not None:
+        inputs = InputEncoding.of_encoder(copy(encoder), kind.name)
+    else:
+        inputs, _ = InputEncoding.of_numbers(X, kind.name)
+    checks = RowChecks(inputs, targets, kind.name)
+    if feature_names is not None:
+        inputs = replace(inputs, names=np.array(list(feature_names), dtype=object))
+    return Training(inputs, targets, CheckedBatches(checks, batches))

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.ridge import conjugate_gradients
 from phimap.learn.ridge.added_rows import AddedRows
-from phimap.learn.ridge.alpha_objectives import FeatureRows
+from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.left_out_rows import LeftOutErrors, LeftOutRows

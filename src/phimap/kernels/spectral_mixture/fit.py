@@ -128,7 +128,7 @@ def _affordable(n: int, options: MixtureOptions) -> int:
     """
     budget = memory_budget() // (4 * options.n_restarts)
     rows = min(n, options.n_rows)
-    while rows > _LEAST_ROWS:
+    while rows >= _LEAST_ROWS:
         needed = 8 * rows * max(_FEATURE_MATRICES * options.n_components, _ROW_MATRICES * rows)
         if needed <= budget:
             return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,14 @@ class FeatureBlock(ABC):
 
 #: Features (r, m) with their targets (r, t) and what the rows count (r,).
 WeightedBlock = tuple[FeatureBlock, np.ndarray, np.ndarray]
+
+
+class FeatureRows(NamedTuple):
+    """Features of some rows, their targets (r, t) and their weights (r,), None where all are one."""
+
+    block: FeatureBlock
+    targets: np.ndarray
+    weights: np.ndarray | None = None
 
 
 def feature_block(features: Features | FeatureBlock) -> FeatureBlock:

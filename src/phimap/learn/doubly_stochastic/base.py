@@ -1,35 +1,39 @@
-"""What the doubly stochastic learners share: parameters, training over batches, and outputs."""
+"""What the doubly stochastic learners share: parameters, training over batches, and public attributes."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
+from phimap._dask import is_dask, map_rows
 from phimap._progress import Stages
 from phimap._random import named_streams, seed_sequence
-from phimap._validation import check_integer, check_real, check_samples
-from phimap.config import memory_budget, size_text, thread_count
-from phimap.kernels import StationaryKernel
+from phimap._validation import check_choice, check_integer, check_real
+from phimap.config import fixed_budget, size_text, thread_count
+from phimap.kernels import Kernel, StationaryKernel
 from phimap.learn.doubly_stochastic.blocks import WIDTH, BlockedMap
-from phimap.learn.doubly_stochastic.outputs import ROWS_AT_A_TIME, BlockedModel
+from phimap.learn.doubly_stochastic.model import ROWS_AT_A_TIME, StochasticModel
 from phimap.learn.doubly_stochastic.preconditioner import ROWS, SamplePreconditioner
 from phimap.learn.doubly_stochastic.rows import in_order_of_stream, in_random_order, rows_of_batch
+from phimap.learn.doubly_stochastic.steps import BlockProblem
+from phimap.learn.inputs import InputEncoding
 from phimap.learn.rows.accumulator import accumulate
-from phimap.learn.rows.batches import ArrayBatches, Batch, CheckedBatches, require_reiterable
-from phimap.learn.rows.first_pass import FirstPass
-from phimap.learn.rows.reservoir import Reservoir
-from phimap.learn.rows.scaling import check_standardisation
-from phimap.learn.rows.weights import check_mean_weight, check_weights, rows_that_count, total_weight
+from phimap.learn.rows.batches import ArrayBatches, Batch, require_reiterable
+from phimap.learn.rows.scaling import Scaling, check_standardisation
+from phimap.learn.rows.summary import RowSummary
+from phimap.learn.rows.weights import check_mean_weight, total_weight, weighted_mean
+from phimap.learn.scaled_map import scaled
 from phimap.learn.search.kernel import STATIONARY
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.learn.search.names import kernel_name
-from phimap.learn.targets.kinds import require_targets
+from phimap.learn.targets.base import Targets
+from phimap.learn.training_rows import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.ops import Array, ops_for
 
 _ROLES = ("sample", "blocks", "order", "norm")
@@ -39,37 +43,18 @@ _LENGTH_SCALE_ROWS = 1000
 _FULL_STEPS = 20
 
 
-class DoublyStochasticModel(BlockedModel):
+class DoublyStochasticModel(BaseEstimator):
     """A linear model on random features of which nothing but the coefficients is stored.
 
-    Subclasses turn targets into numbers and scores into predictions.
+    A subclass names the kind of its targets and its losses.
     """
 
-    solver_: SamplePreconditioner
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-    image_shape_: tuple[int, int, int] | None
+    _targets_type: ClassVar[type[Targets]]
+    _losses: ClassVar[tuple[str, ...]]
+
     losses_: np.ndarray
-    n_samples_seen_: int
-    weight_seen_: float
-    n_steps_: int
-    _seed: np.random.SeedSequence
-
-    def requirements(self) -> Iterator[tuple[bool, str]]:
-        """What must be true of a model from a file: see `Record.requirements`."""
-        blocks, coef = self.blocks_, self._coef
-        width = self.n_features_in_
-        yield blocks.n_features == width == self.scaling_.shift.size, "blocks and a scaling of its rows"
-        yield self.scaling_.root is None and self.scaling_.squash is None, "a scaling by columns alone"
-        solver: SamplePreconditioner | None = vars(self).get("solver_")
-        yield solver is None or solver.rows.shape[1] == width, "sample rows as wide as its rows"
-        yield coef.ndim == 2 and coef.shape[0] == blocks.n_components, "a coefficient for each feature"
-        yield self._intercept.shape == (coef.shape[1],), "an intercept for each output"
-        yield self._serves(coef.shape[1]), "an output for each target or class"
-
-    @abstractmethod
-    def _serves(self, n_outputs: int) -> bool:
-        """Whether so many outputs are those of the targets."""
+    _fitted: StochasticModel
+    _preconditioner: SamplePreconditioner
 
     def __init__(
         self,
@@ -98,29 +83,6 @@ class DoublyStochasticModel(BlockedModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    # Hooks -----------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def _check_loss(self) -> str:
-        """The loss, one of those of the learner."""
-
-    @abstractmethod
-    def _check_targets(self, y: Any, n_rows: int, *, reset: bool) -> np.ndarray:
-        """`y` as an array of `n_rows` usable targets; `reset` says that no others came before."""
-
-    @abstractmethod
-    def _learn_targets(self, first_pass: FirstPass) -> np.ndarray:
-        """Store what the first pass tells about the targets; the intercepts (t,) to start from."""
-
-    @abstractmethod
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        """Checked targets as numbers (r, t)."""
-
-    @property
-    @abstractmethod
-    def _has_labels(self) -> bool:
-        """Whether targets are labels."""
-
     # Training --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -145,11 +107,12 @@ class DoublyStochasticModel(BlockedModel):
         MemoryError
             If coefficients and blocks exceed the byte budget.
         """
-        rows, targets, weights = self._check_rows(X, y, sample_weight, reset=True)
-        first_pass = self._first_pass(ArrayBatches(rows, targets, weights, ROWS_AT_A_TIME))
-        order = self._streams()["order"]
-        batch = rows_of_batch(rows.shape[0])
-        return self._fit(first_pass, lambda: in_random_order(rows, targets, weights, batch, order))
+        with self._budget() as memory:
+            inputs, targets, (rows, y, weights) = training_rows(X, y, sample_weight, self._kind)
+            model, preconditioner = self._start(ArrayBatches(rows, y, weights, ROWS_AT_A_TIME), inputs, targets, memory)
+            order = named_streams(model.seed, *_ROLES)["order"]
+            height = rows_of_batch(rows.shape[0])
+            return self._fit(model, preconditioner, lambda: in_random_order(rows, y, weights, height, order))
 
     def fit_batches(self, batches: Iterable[tuple[Any, ...]]) -> Self:
         """Fit on a stream of batches: once for scales and sample, then `n_epochs` times.
@@ -172,114 +135,120 @@ class DoublyStochasticModel(BlockedModel):
             As `fit`.
         """
         require_reiterable(batches)
-        checked = CheckedBatches(self._check_rows, batches)
-        first_pass = self._first_pass(checked)
-        return self._fit(first_pass, partial(in_order_of_stream, checked, rows_of_batch(first_pass.n_rows)))
+        with self._budget() as memory:
+            inputs, targets, checked = training_batches(batches, self._kind)
+            model, preconditioner = self._start(checked, inputs, targets, memory)
+            height = rows_of_batch(model.n_samples_seen)
+            return self._fit(model, preconditioner, partial(in_order_of_stream, checked, height))
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """What `partial_fit` does; `classes` are labels to come."""
-        first = not hasattr(self, "blocks_")
-        rows, targets, weights = self._check_rows(X, y, sample_weight, reset=first)
-        if first:
-            self._prepare(
-                self._first_pass(ArrayBatches(rows, targets, weights, ROWS_AT_A_TIME), classes), complete=False
-            )
-            self.n_samples_seen_, self.weight_seen_, self.n_steps_ = 0, 0.0, 0
-        self.n_samples_seen_ += rows.shape[0]
-        self.weight_seen_ += total_weight(weights, rows.shape[0])
-        if not hasattr(self, "solver_"):
-            # Model files do not keep it: it is made of the rows at hand.
-            self.solver_ = self._preconditioner(self._scaled(rows[:ROWS]))
-        mean_weight = self.weight_seen_ / self.n_samples_seen_
-        for batch in in_order_of_stream([(rows, targets, weights)], rows_of_batch(rows.shape[0])):
-            damping = min(1.0, (_FULL_STEPS / (self.n_steps_ + 1)) ** 0.5)
-            self._step(batch, mean_weight, damping)
-            self.n_steps_ += 1
+        """Take steps on further rows, as `partial_fit` does; `classes` are labels of rows to come."""
+        with self._budget() as memory:
+            if hasattr(self, "_fitted"):
+                model = self._fitted
+                X, y, weights = RowChecks(model.inputs, model.targets, self._kind.name).encoded(X, y, sample_weight)
+            else:
+                inputs, targets, (X, y, weights) = training_rows(X, y, sample_weight, self._kind)
+                rows = ArrayBatches(X, y, weights, ROWS_AT_A_TIME)
+                model, self._preconditioner = self._start(rows, inputs, targets, memory, classes, complete=False)
+                model.n_samples_seen, model.weight_seen, self._fitted = 0, 0.0, model
+            model.n_samples_seen += X.shape[0]
+            model.weight_seen += total_weight(weights, X.shape[0])
+            if not hasattr(self, "_preconditioner"):
+                # Model files may lack it: it is then made of the rows at hand.
+                self._preconditioner = self._preconditioner_of(model, model.scaled(X[:ROWS]))
+            problem, penalty = BlockProblem(model.blocks, self.loss, self.n_jobs), self.alpha / model.weight_seen
+            for batch in in_order_of_stream([(X, y, weights)], rows_of_batch(X.shape[0])):
+                damping = min(1.0, (_FULL_STEPS / (model.n_steps + 1)) ** 0.5)
+                model.step(batch, self._preconditioner, problem, penalty=penalty, damping=damping)
         return self
 
-    def _fit(self, first_pass: FirstPass, epoch: Callable[[], Iterable[Batch]]) -> Self:
-        n_epochs = check_integer("n_epochs", self.n_epochs, least=1)
-        self._prepare(first_pass, complete=True)
-        self.n_steps_ = 0
-        mean_weight = self.weight_seen_ / self.n_samples_seen_
-        stages, losses, done = Stages(bool(self.verbose)), [], 0
-        with stages.stage("epochs", n_epochs * first_pass.n_rows) as advance:
+    def _fit(
+        self, model: StochasticModel, preconditioner: SamplePreconditioner, epoch: Callable[[], Iterable[Batch]]
+    ) -> Self:
+        """Take the steps of all epochs."""
+        n_epochs, n_rows = self.n_epochs, model.n_samples_seen
+        problem, penalty = BlockProblem(model.blocks, self.loss, self.n_jobs), self.alpha / model.weight_seen
+        losses, done = [], 0
+        with Stages(bool(self.verbose)).stage("epochs", n_epochs * n_rows) as advance:
             for _ in range(n_epochs):
                 total = 0.0
                 for batch in epoch():
                     size = batch[0].shape[0]
-                    # The last half of the way with ever shorter steps: what single batches say averages out.
-                    damping = min(1.0, 2 * (1 - done / (n_epochs * first_pass.n_rows)))
-                    total += size * self._step(batch, mean_weight, damping)
+                    # The steps of the last half become shorter, so that the noise of single batches averages out.
+                    damping = min(1.0, 2 * (1 - done / (n_epochs * n_rows)))
+                    total += size * model.step(batch, preconditioner, problem, penalty=penalty, damping=damping)
                     done += size
-                    self.n_steps_ += 1
                     advance(size)
-                losses.append(total / first_pass.n_rows)
-        self.losses_ = np.array(losses)
+                losses.append(total / n_rows)
+        self._fitted, self._preconditioner, self.losses_ = model, preconditioner, np.array(losses)
         return self
 
-    def _first_pass(self, batches: Iterable[Batch], classes: Any = None) -> FirstPass:
-        # Parameters that no data could make right are refused before the data are gone through.
-        self._check_parameters()
-        self._seed = seed_sequence(self.random_state)
-        seed = int(self._streams()["sample"].integers(2**63))
-        first_pass = accumulate(batches, partial(FirstPass.start, seed=seed, collect_labels=self._has_labels))
-        if not first_pass.n_rows:
+    def _start(
+        self,
+        rows: Iterable[Batch],
+        inputs: InputEncoding,
+        targets: Targets,
+        memory: int,
+        classes: Any = None,
+        *,
+        complete: bool = True,
+    ) -> tuple[StochasticModel, SamplePreconditioner]:
+        """A model with zero coefficients and its preconditioner; `complete`: no rows but these are to come."""
+        seed = seed_sequence(self.random_state)
+        streams = named_streams(seed, *_ROLES)
+        sample_seed = int(streams["sample"].integers(2**63))
+        summary = accumulate(rows, partial(RowSummary.start, seed=sample_seed, labels=targets.has_labels))
+        moments = summary.moments
+        if moments is None:
             raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
-        if classes is not None and first_pass.labels is not None:
-            first_pass.labels.expect(classes)
-        return first_pass
-
-    def _prepare(self, first_pass: FirstPass, *, complete: bool) -> None:
-        """Fix scaling, kernel and preconditioner; coefficients are zero. `complete`: no rows but these are to come."""
-        if first_pass.n_rows < 2:
+        if summary.n_rows < 2:
             raise ValueError(
-                f"Found array with n_samples={first_pass.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
+                f"Found array with n_samples={summary.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
             )
-        moments = first_pass.moments
-        assert moments is not None
-        check_mean_weight(moments.n, first_pass.n_rows)
-        self.scaling_ = moments.scaling(check_standardisation(self.standardize), complete=complete)
-        self._intercept = self._learn_targets(first_pass)
-        sample: Reservoir = first_pass.sample
-        rows, _, weights = sample.first(ROWS)
-        scaled = self._scaled(rows)
-        d, m = self.n_features_in_, self.n_components
+        if classes is not None and summary.labels is not None:
+            summary.labels.expect(classes)
+        check_mean_weight(moments.n, summary.n_rows)
+        if targets.has_labels:
+            targets = targets.learned(summary, loss=self.loss, class_weight=None)
+        scaling = moments.scaling(check_standardisation(self.standardize), complete=complete)
+        first_rows, _, weights = summary.sample.first(ROWS)
+        first_rows = scaled(scaling, first_rows)
         few = None if weights is None else weights[:_LENGTH_SCALE_ROWS]
-        kernel = self._chosen_kernel(scaled[:_LENGTH_SCALE_ROWS], few)
-        self._check_memory(m, self._intercept.size, ops_for(scaled).dtype.itemsize)
-        seed: Any = self._streams()["blocks"].bit_generator.seed_seq
-        self.blocks_ = BlockedMap.of(kernel, d, m, self.projection, seed)
-        self._coef = np.zeros((m, self._intercept.size))
-        self.n_samples_seen_, self.weight_seen_ = first_pass.n_rows, float(moments.n)
-        self.solver_ = self._preconditioner(scaled)
-
-    def _preconditioner(self, scaled: Array) -> SamplePreconditioner:
-        return SamplePreconditioner.of_sample(
-            self.blocks_, scaled, self.alpha / self.weight_seen_, self._streams()["norm"], self.n_jobs
+        kernel = self._chosen_kernel(first_rows[:_LENGTH_SCALE_ROWS], few)
+        m, t = self.n_components, targets.n_outputs
+        self._check_memory(m, t, inputs.n_features, ops_for(first_rows).dtype.itemsize, memory)
+        # The spawn keys of the stream seed the blocks.
+        blocks_seed: Any = streams["blocks"].bit_generator.seed_seq
+        blocks = BlockedMap.of(kernel, inputs.n_features, m, self.projection, blocks_seed)
+        model = StochasticModel(
+            inputs, targets, scaling, blocks, np.zeros((m, t)), np.zeros(t), seed, summary.n_rows, float(moments.n)
         )
+        if not targets.has_labels:
+            model.intercept = weighted_mean(model.encode(summary.sample.y), summary.sample.weights)
+        return model, self._preconditioner_of(model, first_rows)
 
-    def _step(self, batch: Batch, mean_weight: float, damping: float) -> float:
-        X, y, weights = batch
-        counted = np.ones(X.shape[0]) if weights is None else weights / mean_weight
-        return self._problem().step(
-            self._scaled(X),
-            self._encode(y),
-            counted,
-            self._coef,
-            self._intercept,
-            self.solver_,
-            penalty=self.alpha / self.weight_seen_,
-            damping=damping,
+    def _preconditioner_of(self, model: StochasticModel, scaled_rows: Array) -> SamplePreconditioner:
+        """The preconditioner of a sample of scaled rows."""
+        norm = named_streams(model.seed, *_ROLES)["norm"]
+        return SamplePreconditioner.of_sample(
+            model.blocks, scaled_rows, self.alpha / model.weight_seen, norm, self.n_jobs
         )
 
     # Parameters ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _budget(self) -> Iterator[int]:
+        """A block whose parameters are checked and whose byte budget is fixed."""
+        self._check_parameters()
+        with fixed_budget() as memory:
+            yield memory
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components, least=1)
         check_integer("n_epochs", self.n_epochs, least=1)
         check_real("alpha", self.alpha, least=0.0)
-        self._check_loss()
+        check_choice("loss", self.loss, self._losses)
         thread_count(self.n_jobs)
         check_standardisation(self.standardize)
         if isinstance(self.kernel, str):
@@ -302,31 +271,117 @@ class DoublyStochasticModel(BlockedModel):
         scale = self.length_scale
         return make(median_length_scale(rows, make(1.0), weights) if isinstance(scale, str) else float(scale))
 
-    def _check_memory(self, m: int, t: int, itemsize: int) -> None:
-        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + ROWS_AT_A_TIME) * (WIDTH + self.n_features_in_)
-        if needed > memory_budget():
+    @staticmethod
+    def _check_memory(m: int, t: int, d: int, itemsize: int, memory: int) -> None:
+        needed = 16 * m * t + 24 * ROWS**2 + itemsize * (ROWS + ROWS_AT_A_TIME) * (WIDTH + d)
+        if needed > memory:
             raise MemoryError(
                 f"a fit of `n_components`={m} with {t} targets needs {size_text(needed)}, over the budget of "
-                f"{size_text(memory_budget())}. Use fewer components, or raise the budget with "
-                "phimap.config(memory=...)."
+                f"{size_text(memory)}. Use fewer components, or raise the budget with phimap.config(memory=...)."
             )
 
-    # Shared small things ---------------------------------------------------------------------------------------
+    @property
+    def _kind(self) -> LearnerKind:
+        return LearnerKind(type(self).__name__, self._targets_type, None)
 
-    def _check_rows(
-        self, X: Any, y: Any, sample_weight: Any = None, *, reset: bool
-    ) -> tuple[Array, np.ndarray, np.ndarray | None]:
-        """Rows of positive weight, their targets and weights."""
-        require_targets(self, y)
-        X = check_samples(self, X, reset=reset)
-        if reset:
-            self._sparse = sparse.issparse(X)
-        X = self._alike(X)
-        y = self._check_targets(y, X.shape[0], reset=reset)
-        return rows_that_count(X, y, check_weights(sample_weight, X.shape[0]), wanted=True)
+    # Prediction ------------------------------------------------------------------------------------------------
 
-    def _streams(self) -> dict[str, np.random.Generator]:
-        return named_streams(self._seed, *_ROLES)
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray, or Dask array where `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
+            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64.
+
+        Raises
+        ------
+        ValueError
+            If `X` has another width than in `fit`, is empty or is not finite.
+        """
+        return self._apply(StochasticModel.predictions, X)
+
+    def _apply(self, method: Callable[..., np.ndarray], X: Any) -> Any:
+        """``method(model, X)`` of the fitted model; for a Dask collection lazily, block by block."""
+        check_is_fitted(self)
+        work = partial(method, self._fitted, loss=self.loss, n_jobs=self.n_jobs)
+        return map_rows(work, X) if is_dask(X) else work(X)
+
+    # Fitted attributes -----------------------------------------------------------------------------------------
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the rows in `fit`."""
+        return self._fitted.inputs.n_features
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns, where the rows in `fit` had names."""
+        if (names := self._fitted.inputs.names) is None:
+            raise AttributeError("the training rows had no names of columns")
+        return names
+
+    @property
+    def image_shape_(self) -> tuple[int, int, int] | None:
+        """Height, width and channels, where the rows in `fit` were images."""
+        return self._fitted.inputs.image_shape
+
+    @property
+    def scaling_(self) -> Scaling:
+        """Shift and factor of each column."""
+        return self._fitted.scaling
+
+    @property
+    def blocks_(self) -> BlockedMap:
+        """Kernel and seed, of which every block of features is made."""
+        return self._fitted.blocks
+
+    @property
+    def solver_(self) -> SamplePreconditioner:
+        """The sample of rows that preconditions the steps."""
+        return self._preconditioner
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows of positive weight, each counted once."""
+        return self._fitted.n_samples_seen
+
+    @property
+    def weight_seen_(self) -> float:
+        """Sum of the weights of the rows seen."""
+        return self._fitted.weight_seen
+
+    @property
+    def n_steps_(self) -> int:
+        """Steps taken."""
+        return self._fitted.n_steps
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The exact kernel that the features estimate."""
+        check_is_fitted(self)
+        return self._fitted.blocks.kernel
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Coefficients (m,), or (t, m) for several targets."""
+        check_is_fitted(self)
+        coef = self._fitted.coef
+        return coef[:, 0] if coef.shape[1] == 1 else coef.T
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept, a float or (t,) for several targets."""
+        check_is_fitted(self)
+        intercept = self._fitted.intercept
+        return float(intercept[0]) if intercept.size == 1 else intercept
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

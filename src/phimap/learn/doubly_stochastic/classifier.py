@@ -8,17 +8,13 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from phimap._dask import by_blocks
-from phimap._validation import check_choice
 from phimap.kernels import StationaryKernel
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
-from phimap.learn.losses.logistic import log_probabilities
-from phimap.learn.rows.first_pass import FirstPass
-from phimap.learn.targets.kinds import LabelTargets
-from phimap.learn.targets.label_targets import encode_labels
+from phimap.learn.doubly_stochastic.model import StochasticModel
+from phimap.learn.targets.classes import Classes
 
 
-class DoublyStochasticClassifier(LabelTargets, ClassifierMixin, DoublyStochasticModel):
+class DoublyStochasticClassifier(ClassifierMixin, DoublyStochasticModel):
     """Kernel classification by stochastic gradients, with random directions that are drawn anew whenever needed.
 
     Minimises ``sum_i loss(phi(x_i)^T W + c, y_i) + alpha |W|^2 / 2``, and stores the coefficients alone, see
@@ -66,6 +62,9 @@ weight_seen_
     True
     """
 
+    _targets_type = Classes
+    _losses = ("logistic", "hinge", "squared_hinge", "squared")
+
     def __init__(
         self,
         kernel: str | StationaryKernel = "gaussian",
@@ -95,17 +94,6 @@ weight_seen_
             verbose=verbose,
         )
 
-    def _check_loss(self) -> str:
-        return check_choice("loss", self.loss, ("logistic", "hinge", "squared_hinge", "squared"))
-
-    def _learn_targets(self, first_pass: FirstPass) -> np.ndarray:
-        self._learn_classes(first_pass)
-        return np.zeros(self._n_outputs)
-
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        # Signs: 1 for the class of the row, -1 for the others.
-        return np.where(encode_labels(y, self.classes_) > 0, 1.0, -1.0)
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take one pass over further rows.
 
@@ -128,40 +116,64 @@ weight_seen_
         ValueError
             If a label is not among the classes of the first call, or `classes` changes.
         """
-        self._check_classes(classes)
+        if hasattr(self, "_fitted"):
+            self._classes.check_announced(classes)
         return self._add_rows(X, y, sample_weight, classes)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs of the linear model.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray, or Dask array where `X` is one, of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive for ``classes_[1]`` where there are two classes.
+        """
+        return self._apply(StochasticModel.decisions, X)
 
     def _has_probabilities(self) -> bool:
         return self.loss == "logistic"
 
     @available_if(_has_probabilities)
-    @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes, with the logistic loss.
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`.
         """
-        return log_probabilities(self._scores(X))
+        return self._apply(StochasticModel.log_probabilities, X)
 
     @available_if(_has_probabilities)
-    @by_blocks
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, with the logistic loss.
 
         Parameters
         ----------
-        X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
+        X : array-like, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray, or Dask array where `X` is one, of shape (n_samples, n_classes)
             In the order of `classes_`; every row sums to 1.
         """
-        return np.exp(self.predict_log_proba(X))
+        return self._apply(StochasticModel.probabilities, X)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Labels (n_classes,), sorted."""
+        return self._classes.known
+
+    @property
+    def _classes(self) -> Classes:
+        targets = self._fitted.targets
+        assert isinstance(targets, Classes)
+        return targets

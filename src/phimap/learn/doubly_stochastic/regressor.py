@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
-from phimap._validation import check_choice
 from phimap.learn.doubly_stochastic.base import DoublyStochasticModel
-from phimap.learn.rows.first_pass import FirstPass
-from phimap.learn.rows.weights import weighted_mean
-from phimap.learn.targets.kinds import NumberTargets
+from phimap.learn.targets.numbers import Numbers
 
 
-class DoublyStochasticRegressor(NumberTargets, RegressorMixin, DoublyStochasticModel):
+class DoublyStochasticRegressor(RegressorMixin, DoublyStochasticModel):
     """Kernel regression by stochastic gradients, with random directions that are drawn anew whenever they are needed.
 
     Minimises ``|Y - phi(X) W - c|^2 + alpha |W|^2`` over m random Fourier features phi, as `KernelRegressor` does, but
@@ -59,7 +55,7 @@ class DoublyStochasticRegressor(NumberTargets, RegressorMixin, DoublyStochasticM
         Shift and factor of each column.
     blocks_ : BlockedMap
         Kernel and seed, of which every block of features is made.
-    solver_ : Preconditioner
+    solver_ : SamplePreconditioner
         The sample of rows that scales the steps; model files keep it with ``statistics=True``.
     n_features_in_, n_samples_seen_, n_steps_ : int
     weight_seen_ : float
@@ -99,15 +95,19 @@ class DoublyStochasticRegressor(NumberTargets, RegressorMixin, DoublyStochasticM
     True
     """
 
-    def _check_loss(self) -> str:
-        return check_choice("loss", self.loss, ("squared",))
+    _targets_type = Numbers
+    _losses = ("squared",)
 
-    def _learn_targets(self, first_pass: FirstPass) -> np.ndarray:
-        sample = first_pass.sample
-        return weighted_mean(self._encode(sample.y), sample.weights)
+    @property
+    def n_targets_(self) -> int:
+        """Targets t."""
+        return self._fitted.targets.n_outputs
 
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        return y.reshape(y.shape[0], -1)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = True
+        return tags
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take one pass over further rows.

@@ -66,11 +66,11 @@ class RowsInUnits:
     rows: Stream
     units: RobustUnits
 
-    def fold(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
+    def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
         """One pass over them."""
         # The rows themselves may be elsewhere, and see what starts a fold.
         units = self.units
-        return accumulate(self.rows, lambda first_row: _AccumulatorInUnits(start(first_row), units)).fold
+        return accumulate(self.rows, lambda first_row: _AccumulatorInUnits(start(first_row), units)).inner
 
 
 class _AccumulatorInUnits(WrappedAccumulator[Any]):

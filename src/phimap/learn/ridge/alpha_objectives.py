@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from phimap._random import RandomState, named_streams
-from phimap.learn.blocks.blocks import DenseBlock, FeatureBlock
+from phimap.learn.blocks.blocks import DenseBlock, FeatureRows
 from phimap.learn.blocks.centred_rows import CentredRows, times_root, without_root
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.leave_one_out import left_out_errors, weight_shares
@@ -17,15 +17,6 @@ from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, Images, Shif
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.weights import total_weight, weighted_mean, weighted_sum
 from phimap.learn.solver import HeldOutScores
-
-
-class FeatureRows(NamedTuple):
-    """Features of some rows, their targets (r, t) and their weights (r,), None where all are one."""
-
-    block: FeatureBlock
-    targets: np.ndarray
-    weights: np.ndarray | None = None
-
 
 # Standard deviations of the estimated degrees of freedom that the fit must leave over for GCV to mean anything:
 # the score divides by their square, which is then known within a fifth.

@@ -31,9 +31,7 @@ class CholeskyRidge:
         holds_out = problem.alpha == "auto" and not dual
         below = validation.last_key(n) if holds_out else None
         with problem.stage("features" if dual else "features and Gram matrix", n):
-            sums = problem.stream.accumulate(
-                partial(_start, m, t, n, n_jobs), held_out_below=below
-            ).solver
+            sums = problem.stream.accumulate(partial(_start, m, t, n, n_jobs), held_out_below=below).solver
         with problem.stages.stage("regularisation"):
             n_rows = n if holds_out else None
             solution = sums.finish(problem.alpha, validation, problem.probes, n_jobs, n_rows=n_rows)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.blocks.centred_rows import times_root
 from phimap.learn.ridge.added_rows import AddedRows
-from phimap.learn.ridge.alpha_objectives import FeatureRows
 from phimap.learn.ridge.normal_equations import NormalEquations, counts
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
 from phimap.learn.rows.weights import weighted_mean

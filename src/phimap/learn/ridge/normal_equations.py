@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phimap.learn.blocks.blocks import FeatureBlock
-from phimap.learn.ridge.alpha_objectives import FeatureRows
+from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows
 from phimap.learn.solver import Summand, Sums
 
 # Columns that are corrected at a time: a sketch of a thousand columns has no second copy.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phimap.learn.ridge.alpha_objectives import FeatureRows
+from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.ridge.normal_equations import NormalEquations, NormalSums, counts, gram_times, moments_of
 
 #: Rows at random of which a sketch is made, where there are `SAMPLED_FROM` rows or more. With 16 rows for each of 1,024

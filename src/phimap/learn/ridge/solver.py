@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap._random import RandomState
-from phimap.learn.blocks.blocks import FeatureBlock, feature_block
-from phimap.learn.ridge.alpha_objectives import FeatureRows
+from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows, feature_block
 from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual

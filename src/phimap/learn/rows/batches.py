@@ -126,9 +126,7 @@ def require_sample(n_rows: int, row_bytes: int, budget: int) -> None:
         )
 
 
-def batch_rows(
-    n_components: int, itemsize: int, budget: int, kept: int, shape: RowShape | None = None
-) -> int:
+def batch_rows(n_components: int, itemsize: int, budget: int, kept: int, shape: RowShape | None = None) -> int:
     """Rows of a batch: fixed by the width alone, unless the byte budget forces fewer.
 
     Parameters

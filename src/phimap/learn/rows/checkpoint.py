@@ -1,4 +1,4 @@
-"""Passes over rows that are written down, so that a fit which was stopped is taken up where it was."""
+"""Passes over rows that are stored, so that a fit that was stopped continues where it was."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from phimap.ops import ops_for
 
 @dataclass
 class DataFingerprint:
-    """What the batches of a stream hold: they are to be the same whenever they are gone through.
+    """Hashes of the batches of a stream, which must be the same in every pass.
 
     Attributes
     ----------
     digests : list of int
         First 64 bits of the SHA-256 of each batch.
     rows : list of int
-        Rows of each.
+        Rows of each batch.
     complete : bool
-        Whether these are all.
+        Whether these are all batches.
     """
 
     digests: list[int] = field(default_factory=list)
@@ -44,11 +44,11 @@ class DataFingerprint:
 
     @classmethod
     def of_state(cls, state: tuple[np.ndarray, np.ndarray, bool]) -> DataFingerprint:
-        """Return what a `state` was made of."""
+        """Return the fingerprint with this `state`."""
         return cls(state[0].tolist(), state[1].tolist(), state[2])
 
     def check(self, index: int, batch: Batch) -> None:
-        """Raise unless a batch is what it was when it was gone through before; remember it if it is new."""
+        """Raise unless a batch is the same as in an earlier pass; a new one is added."""
         found = _digest(*batch)
         if index == len(self.digests) and not self.complete:
             self.digests.append(found)
@@ -72,16 +72,16 @@ class DataFingerprint:
 
 @dataclass(frozen=True)
 class StoredPass:
-    """What is known of a pass.
+    """A pass in a checkpoint.
 
     Attributes
     ----------
     state : object
-        Of its fold.
+        Of its accumulator.
     n_batches : int
-        Batches that are in it.
+        Batches that were added.
     complete : bool
-        Whether these are all.
+        Whether these are all batches.
     """
 
     state: Any
@@ -90,131 +90,127 @@ class StoredPass:
 
 
 class CheckpointStore(ABC):
-    """What keeps the states of folds for the case that a fit is stopped."""
+    """Stores the states of accumulators, in case a fit is stopped."""
 
     @abstractmethod
     def session(self) -> AbstractContextManager[None]:
-        """Make what is known ready, unless it is, and keep it so."""
+        """Open the store for a block, unless it is open."""
 
     @abstractmethod
     def agree(self, part: str, values: Mapping[str, Any]) -> None:
-        """Raise unless these named values are those of the fit that was stopped, if there was one; remember them."""
+        """Raise unless these named values are those of the fit that was stopped, if there was one; store them."""
 
     @abstractmethod
     def budget(self, memory: int | str | None) -> int:
-        """The byte budget of the fit: `memory` if it is given, else what it was when the fit was begun."""
+        """The byte budget of the fit: `memory` if it is given, else the budget with which the fit was started."""
 
     @property
     @abstractmethod
-    def contents(self) -> DataFingerprint:
-        """What batches are known to hold; new ones are added to it."""
+    def fingerprint(self) -> DataFingerprint:
+        """The fingerprint of the batches; new batches are added to it."""
 
     @abstractmethod
     def recall(self, index: int) -> StoredPass | None:
-        """What is known of the pass of this index; the state is the caller's."""
+        """The stored pass of this index; the caller may change its state."""
 
     @abstractmethod
-    def tell(self, message: str) -> None:
-        """Say where a fit is taken up."""
+    def report(self, message: str) -> None:
+        """Say where a fit continues."""
 
     @abstractmethod
-    def unbroken(self) -> AbstractContextManager[None]:
-        """Let nothing stop the fit while a fold is changed and noted."""
+    def uninterrupted(self) -> AbstractContextManager[None]:
+        """Delay interrupts while an accumulator is changed and recorded."""
 
     @abstractmethod
-    def note(self, index: int, fold: Any, n_batches: int) -> None:
-        """Take note of a fold with so many batches of a pass, which is not over."""
+    def record(self, index: int, accumulator: Any, n_batches: int) -> None:
+        """Record the accumulator of a pass after so many batches; more are to come."""
 
     @abstractmethod
-    def finish(self, index: int, fold: Any, n_batches: int) -> None:
-        """Take note of the fold of a pass that is over."""
+    def finish(self, index: int, accumulator: Any, n_batches: int) -> None:
+        """Record the accumulator of a pass that is complete."""
 
 
 class CheckpointedRows:
-    """Batches whose passes are written down.
+    """Batches whose passes are stored in a checkpoint.
 
-    Everything between passes follows from their folds and is computed again: a fit that is taken up runs from its
-    start, and a pass that is known gives its fold at once.
+    Everything between passes follows from their results and is computed again: a fit that continues runs from its
+    start, and a pass that is stored gives its accumulator at once.
 
     Parameters
     ----------
     batches : iterable of (X, y, weights)
         The same each time.
-    journal : Journal
-    prepared : callable
-        Names and values of what was made of the first pass, such as the feature map.
+    store : CheckpointStore
     """
 
-    def __init__(self, batches: Iterable[Batch], journal: CheckpointStore, prepared: Callable[[], Mapping[str, Any]]):
-        self._batches, self._journal, self._prepared = batches, journal, prepared
+    def __init__(self, batches: Iterable[Batch], store: CheckpointStore):
+        self._batches, self._store = batches, store
         self._index = self._n_read = 0
-        self._goes_on = False
+        self._continues = False
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, as far as the batches tell it."""
+        """Number of rows; None where the batches do not have it."""
         return getattr(self._batches, "n_rows", None)
 
     def __iter__(self) -> Iterator[Batch]:
         n = 0
         for n, batch in enumerate(self._batches, 1):
-            self._journal.contents.check(n - 1, batch)
+            self._store.fingerprint.check(n - 1, batch)
             self._n_read = max(self._n_read, n)
             yield batch
-        self._journal.contents.finish(n)
+        self._store.fingerprint.finish(n)
 
-    def fold(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
+    def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
         """One pass."""
-        return self.fold_of(lambda n: islice(iter(self), n, None), start(0))
+        return self.accumulate_from(lambda n: islice(iter(self), n, None), start(0))
 
-    def fold_of(self, rows_from: Callable[[int], Iterator[Any]], fold: AnyAccumulator) -> AnyAccumulator:
-        """One pass over what ``rows_from(n)`` gives, the triples of arguments of `fold` from batch n on."""
-        journal, index = self._journal, self._index
+    def accumulate_from(self, rows_from: Callable[[int], Iterator[Any]], accumulator: AnyAccumulator) -> AnyAccumulator:
+        """One pass over ``rows_from(n)``, which gives the arguments of `accumulator.update` from batch n on."""
+        store, index = self._store, self._index
         self._index += 1
-        if index == 1:
-            journal.agree("prepared", self._prepared())
         n = 0
-        known = journal.recall(index)
-        if known is not None:
-            self._goes_on = True
+        stored = store.recall(index)
+        if stored is not None:
+            self._continues = True
             if not self._n_read:
-                self._read_first()
-            fold.resume(known.state)
-            if known.complete:
-                return fold
-            n = known.n_batches
-        if self._goes_on:
-            self._goes_on = False
-            self._tell(index, n)
+                self._check_first_batch()
+            accumulator.resume(stored.state)
+            if stored.complete:
+                return accumulator
+            n = stored.n_batches
+        if self._continues:
+            self._continues = False
+            self._report(index, n)
         for one in rows_from(n):
-            with journal.unbroken():
-                fold.update(*one)
+            with store.uninterrupted():
+                accumulator.update(*one)
                 n += 1
-                journal.note(index, fold, n)
-        with journal.unbroken():
-            journal.finish(index, fold, n)
-        return fold
+                store.record(index, accumulator, n)
+        with store.uninterrupted():
+            store.finish(index, accumulator, n)
+        return accumulator
 
     def check_rest(self) -> None:
-        """Read what this process has not read, where passes were known: no row may be another than before."""
-        if self._n_read < len(self._journal.contents.digests):
+        """Read the batches that this process has not read, since their passes were stored: they must be the same."""
+        if self._n_read < len(self._store.fingerprint.digests):
             for _ in self:
                 pass
 
-    def _read_first(self) -> None:
-        """Read one batch, which may fix what others have to be."""
+    def _check_first_batch(self) -> None:
+        """Compare one batch before long work starts."""
         batches = iter(self)
         next(batches, None)
         batches.close()  # pyright: ignore[reportAttributeAccessIssue]
 
-    def _tell(self, index: int, n: int) -> None:
-        rows = self._journal.contents.rows
-        of = f" of {sum(rows):,}" if self._journal.contents.complete else ""
-        self._journal.tell(f"resumes at row {sum(rows[:n]):,}{of} (pass {index + 1})")
+    def _report(self, index: int, n: int) -> None:
+        rows = self._store.fingerprint.rows
+        of = f" of {sum(rows):,}" if self._store.fingerprint.complete else ""
+        self._store.report(f"resumes at row {sum(rows[:n]):,}{of} (pass {index + 1})")
 
 
 def _digest(X: Any, y: Any, weights: np.ndarray | None) -> int:
-    """64 bits of what a batch holds."""
+    """64 bits of a hash of a batch."""
     digest = hashlib.sha256()
     rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (ops_for(X).to_host(X),)
     for part in (*rows, np.asarray(y), np.empty(0) if weights is None else weights):

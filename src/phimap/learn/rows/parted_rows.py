@@ -37,7 +37,7 @@ class PartedRows:
     first_rows: Sequence[int]
     read: Callable[..., Iterable[Batch]]
 
-    def fold(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
+    def accumulate(self, start: Callable[[int], AnyAccumulator]) -> AnyAccumulator:
         """One pass; of what the parts have made, only the whole comes here."""
         begin, read = shared(start), shared(self.read)
         states = [

@@ -1,4 +1,4 @@
-"""What predictions miss of targets, as folds over rows."""
+"""Errors of predictions, accumulated over rows."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class SquaredErrors(Accumulator):
         Weighted sums of squares.
     """
 
-    def __init__(self, model: Any):
-        self._model = model
+    def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
+        self._fitted, self._predict = fitted, predict
         self.moments: ColumnMoments | None = None
         self.errors: Any = 0.0
 
     @classmethod
-    def of(cls, model: Any) -> Callable[[int], Self]:
-        """Return what starts a fold of the errors of `model`."""
-        return partial(_started, cls, model)
+    def of(cls, fitted: Any, predict: Callable[[Any, Any], np.ndarray]) -> Callable[[int], Self]:
+        """Return a function that starts an accumulator, for a model and ``predict(fitted, rows)``."""
+        return partial(_started, cls, fitted, predict)
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
         targets = targets.reshape(len(targets), -1)
         if self.moments is None:
             self.moments = ColumnMoments.empty(targets.shape[1])
         self.moments.update(targets, weights)
-        squares = np.square(targets - self._model.predict(rows).reshape(targets.shape))
+        squares = np.square(targets - self._predict(self._fitted, rows).reshape(targets.shape))
         self.errors = self.errors + (squares.sum(axis=0) if weights is None else weights @ squares)
 
     def merge(self, later: Self) -> None:
@@ -75,18 +75,18 @@ class Hits(Accumulator):
         Sums of weights.
     """
 
-    def __init__(self, model: Any):
-        self._model = model
+    def __init__(self, fitted: Any, predict: Callable[[Any, Any], np.ndarray]):
+        self._fitted, self._predict = fitted, predict
         self.right = self.total = 0.0
 
     @classmethod
-    def of(cls, model: Any) -> Callable[[int], Self]:
-        """Return what starts a fold of the hits of `model`."""
-        return partial(_started, cls, model)
+    def of(cls, fitted: Any, predict: Callable[[Any, Any], np.ndarray]) -> Callable[[int], Self]:
+        """Return a function that starts an accumulator, for a model and ``predict(fitted, rows)``."""
+        return partial(_started, cls, fitted, predict)
 
     def update(self, rows: Any, targets: np.ndarray, weights: np.ndarray | None) -> None:
         counted = np.ones(len(targets)) if weights is None else weights
-        self.right += float(counted @ (self._model.predict(rows) == targets))
+        self.right += float(counted @ (self._predict(self._fitted, rows) == targets))
         self.total += float(counted.sum())
 
     def merge(self, later: Self) -> None:
@@ -108,6 +108,6 @@ class Hits(Accumulator):
         return self.right / self.total
 
 
-def _started(kind: type, model: Any, first_row: int) -> Any:
-    """A fold of `kind` that has seen nothing; where its rows begin does not matter."""
-    return kind(model)
+def _started(kind: type, fitted: Any, predict: Callable[[Any, Any], np.ndarray], first_row: int) -> Any:
+    """An empty accumulator of a kind."""
+    return kind(fitted, predict)

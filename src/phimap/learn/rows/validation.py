@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.learn.ridge.alpha_objectives import FeatureRows
+from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.rows.extreme_rows import EXTREME_CAPACITY, ExtremeRows
 from phimap.learn.rows.kept_rows import WeightedRows
 from phimap.learn.rows.reservoir import CAPACITY, Reservoir

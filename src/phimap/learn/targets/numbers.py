@@ -66,9 +66,7 @@ class Numbers(Targets):
             clip = RobustTargets.of_sample(summary.sample.y, summary.sample.weights)
             low, high = (clip.clipped(end, _FARTHEST) for end in (low, high))
         elif (message := summary.extremes.message("`y`")) is not None:
-            warnings.warn(
-                f"{message} With loss='huber' it does not.", ExtremeTargetWarning, stacklevel=caller_level()
-            )
+            warnings.warn(f"{message} With loss='huber' it does not.", ExtremeTargetWarning, stacklevel=caller_level())
         units = TargetUnits.of_range(low, high)
         return replace(self, units=None if units.plain else units, clip=clip)
 
@@ -100,9 +98,7 @@ class Numbers(Targets):
 
     def same(self, other: Targets) -> bool:
         return (
-            isinstance(other, Numbers)
-            and self.n_targets == other.n_targets
-            and equal_records(self.units, other.units)
+            isinstance(other, Numbers) and self.n_targets == other.n_targets and equal_records(self.units, other.units)
         )
 
     def for_search(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -132,4 +128,3 @@ def check_numbers(y: Any, n_rows: int) -> np.ndarray:
             f"`y` must lie within {LARGEST_TARGET:g} of 0, whose squares float64 holds, got {largest:g}. Rescale y."
         )
     return y
-

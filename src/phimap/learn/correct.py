@@ -1,0 +1,82 @@
+"""Corrections of a fitted model: exact kernel models of its residuals, region by region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from phimap._progress import Stages
+from phimap.learn.blocks.blocks import FeatureRows
+from phimap.learn.calibration import calibration_of
+from phimap.learn.corrections.fit import corrections_memory, learn_corrections
+from phimap.learn.corrections.residuals import Outputs, Residuals
+from phimap.learn.fitted import Fitted
+from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.batches import Batch
+from phimap.learn.rows.validation import n_held_out
+from phimap.learn.search.metric import inverse_root
+from phimap.learn.settings import FitSettings
+from phimap.learn.solver import HeldOutScores
+from phimap.learn.state import TrainingState
+
+# With fewer rows the features leave little to correct.
+_LEAST_ROWS = 8000
+
+
+def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettings, stages: Stages) -> Fitted:
+    """The model with corrections of its residuals, if these lower the error on validation rows; else itself.
+
+    Parameters
+    ----------
+    fitted : Fitted
+        Solved.
+    state : TrainingState
+    rows : iterable of (X, y, weights), or RowSource
+        All training rows; rows on other machines are not corrected.
+    settings : FitSettings
+    stages : Stages
+    """
+    mapped, targets, n_jobs = fitted.map, fitted.targets, settings.n_jobs
+    n_rows = state.sums.n_rows
+    if not isinstance(rows, Iterable) or not _serve(fitted, state, settings):
+        return fitted
+    validation = state.sample.first(n_held_out(n_rows))
+    keys = np.sort(state.sample.keys)[: len(validation.y)]
+    Y, counted = targets.encode(validation.y), targets.weights(validation.y, validation.weights)
+    with stages.stage("corrections", n_rows, "rows") as advance:
+        solution = targets.in_units(fitted.solved)
+        held_out = FeatureRows(mapped.features(settings.compute)(validation.X), Y, counted)
+        without = state.sums.without(held_out, solution.alpha, n_jobs)
+        if without is None:
+            return fitted
+        outputs = Outputs((solution, without), mapped.record, n_jobs)
+
+        def errors_of(batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+            X, y, weights = batch
+            scaled, encoded = mapped.on_host(X), targets.encode(y)
+            outputs_of_all, outputs_without = outputs(scaled)
+            advance(len(scaled))
+            return scaled, encoded - outputs_of_all, encoded - outputs_without, targets.weights(y, weights)
+
+        residuals = Residuals.of_batches(rows, errors_of, keys, state.sample.seed)
+        # Neighbours are looked for with the metric and without it: a metric hides columns that may separate them.
+        roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
+        corrections = learn_corrections(mapped.kernel, residuals, roots, n_jobs)
+    if corrections is None:
+        return fitted
+    calibration = calibration_of(targets, HeldOutScores(Y - corrections.errors, Y, counted), settings.loss)
+    return replace(fitted, corrections=corrections, calibration=calibration)
+
+
+def _serve(fitted: Fitted, state: TrainingState, settings: FitSettings) -> bool:
+    """Whether corrections are wanted, the rows are dense, enough and fit the byte budget, and sums can lose rows."""
+    inputs, m, n_rows = fitted.inputs, fitted.map.width, state.sums.n_rows
+    wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary
+    if not wanted or state.sums.statistics is None or inputs.sparse or inputs.image_shape is not None:
+        return False
+    spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m, settings.n_jobs)
+    n_bytes = n_rows * (inputs.width * 8 + fitted.targets.n_outputs * 48)
+    return n_rows >= max(_LEAST_ROWS, 2 * m) and n_bytes <= min(spare, settings.memory // 4)

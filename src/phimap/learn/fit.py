@@ -1,0 +1,314 @@
+"""A fit, from training rows to a fitted model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from phimap._progress import Stage, Stages
+from phimap._warnings import caller_level
+from phimap.learn.blocks.blocks import FeatureRows, WeightedBlock
+from phimap.learn.blocks.lazy_block import LazyFeatureBlock
+from phimap.learn.calibration import calibration_of
+from phimap.learn.choose_map import choose_map
+from phimap.learn.correct import correct
+from phimap.learn.fitted import Fitted
+from phimap.learn.inputs import InputEncoding
+from phimap.learn.registry import Chosen, choose
+from phimap.learn.ridge.left_out import LeftOut
+from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.accumulator import CountingAccumulator, RowSource, accumulate
+from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape, batch_rows, smallest_batch
+from phimap.learn.rows.extreme_rows import ExtremeRows
+from phimap.learn.rows.feature_stream import FeatureStream
+from phimap.learn.rows.mapped_rows import Mapping
+from phimap.learn.rows.scaling import Scaling
+from phimap.learn.rows.summary import RowSummary
+from phimap.learn.rows.validation import ValidationRows
+from phimap.learn.rows.weights import check_mean_weight
+from phimap.learn.scaled_map import ScaledMap
+from phimap.learn.settings import Compute, FitSettings
+from phimap.learn.solver import LinearSolution, Problem
+from phimap.learn.state import TrainingState
+from phimap.learn.targets.base import Targets
+from phimap.ops import Array, ops_for
+
+#: Training rows: batches, iterable once a pass, or a source with a way of its own to make a pass.
+TrainingRows = Iterable[Batch] | RowSource
+
+# Features are kept between passes if at least this share of them fits: fewer save little time, and their memory is free
+# for others.
+_LEAST_KEPT = 1 / 8
+
+
+class FitResult(NamedTuple):
+    """A fitted model, the state that further rows are added to (None for solvers in passes), and the stages."""
+
+    fitted: Fitted
+    state: TrainingState | None
+    stages: list[Stage]
+
+
+def fit(
+    rows: TrainingRows,
+    inputs: InputEncoding,
+    targets: Targets,
+    settings: FitSettings,
+    *,
+    summary: RowSummary | None = None,
+    prepared: Callable[[ScaledMap], None] = lambda mapped: None,
+) -> FitResult:
+    """Fit a model.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        Checked and encoded.
+    inputs : InputEncoding
+    targets : Targets
+        Of the first rows.
+    settings : FitSettings
+    summary : RowSummary, optional
+        Of the rows; None makes the first pass here.
+    prepared : callable, optional
+        ``prepared(mapped)`` is called before the first pass over the features.
+
+    Returns
+    -------
+    FitResult
+    """
+    stages = Stages(settings.verbose)
+    if summary is None:
+        with stages.stage("scales", getattr(rows, "n_rows", None), "rows") as advance:
+            summary = summarise(rows, settings, labels=targets.has_labels, advance=advance)
+    with stages.stage("feature map"):
+        targets = learn_targets(targets, summary, settings)
+        scaling = standardisation(summary, inputs, settings, complete=True)
+        mapped, search = choose_map(summary, scaling, inputs, targets, settings, complete=True)
+    prepared(mapped)
+    extreme = extreme_rows(summary, scaling)
+    shape = RowShape.of(summary.sample.X, targets.n_outputs)
+    solver = choose_solver(settings, summary.n_rows, mapped.width, shape, n_flops=mapped.record.n_flops)
+    stages.tell(f"solver: {solver.name}, {solver.reason}")
+    problem = _problem(rows, summary, extreme, mapped, targets, settings, solver, stages)
+    solution, sums = solver.member(problem)
+    solution = replace(_checked(solution), choice=solver.reason)
+    fitted = Fitted(inputs, targets, mapped, settings.seed, summary.n_rows, search)
+    fitted = with_solution(fitted, solution, settings.loss)
+    if sums is None:
+        return FitResult(fitted, None, stages.finished)
+    state = TrainingState.start(summary, extreme, sums)
+    fitted = correct(fitted, state, rows, settings, stages)
+    return FitResult(fitted, state, stages.finished)
+
+
+def start_state(
+    rows: TrainingRows, inputs: InputEncoding, targets: Targets, settings: FitSettings, classes: Any
+) -> FitResult:
+    """A model of the first rows of a stream without an end: they fix scaling, targets and map.
+
+    Its sums have the rows, and no solution yet. `classes` are labels of rows to come, or None.
+    """
+    stages = Stages(settings.verbose)
+    summary = summarise(rows, settings, labels=targets.has_labels, expected=classes)
+    targets = learn_targets(targets, summary, settings)
+    scaling = standardisation(summary, inputs, settings, complete=False)
+    mapped, search = choose_map(summary, scaling, inputs, targets, settings, complete=False)
+    sums = RidgeSolver.start(mapped.width, targets.n_outputs, None)
+    state = TrainingState.start(summary, extreme_rows(summary, scaling), sums)
+    with stages.stage("features and Gram matrix", summary.n_rows, "rows") as advance:
+        state.accumulate(rows, mapping_of(mapped, targets, settings.compute), settings.n_jobs, advance)
+    fitted = Fitted(inputs, targets, mapped, settings.seed, summary.n_rows, search)
+    return FitResult(fitted, state, stages.finished)
+
+
+def add_rows(rows: ArrayBatches, fitted: Fitted, state: TrainingState, settings: FitSettings) -> None:
+    """Add further rows to the state of a model, in place."""
+    state.sample.update(rows.X, rows.y, rows.weights)
+    if fitted.map.range is not None:
+        fitted.map.range.update(rows.X)
+    with Stages(settings.verbose).stage("features and Gram matrix", rows.n_rows, "rows") as advance:
+        state.accumulate(rows, mapping_of(fitted.map, fitted.targets, settings.compute), settings.n_jobs, advance)
+
+
+# The steps ------------------------------------------------------------------------------------------------------
+
+
+def new_summary(settings: FitSettings, *, labels: bool | None, first_row: int = 0) -> RowSummary:
+    """An empty summary of the rows of a fit; `labels` is None where targets may be labels or numbers."""
+    seed = int(settings.stream("sample").integers(2**63))
+    return RowSummary.start(first_row, seed=seed, labels=labels, map_rows=settings.map_rows, budget=settings.memory)
+
+
+def summarise(
+    rows: TrainingRows,
+    settings: FitSettings,
+    *,
+    labels: bool,
+    expected: Any = None,
+    advance: Callable[[int], None] = lambda n_rows: None,
+) -> RowSummary:
+    """The first pass; `expected` are labels of rows to come."""
+    # Workers receive what starts a summary: a function of values alone.
+    start = partial(_counting_summary, settings, labels, advance)
+    summary = accumulate(rows, start).inner
+    if not summary.n_rows:
+        raise ValueError("the training data are empty: no batch of rows was given. Give at least 2 rows.")
+    if expected is not None and summary.labels is not None:
+        summary.labels.expect(expected)
+    return summary
+
+
+def _counting_summary(
+    settings: FitSettings, labels: bool, advance: Callable[[int], None], first_row: int
+) -> CountingAccumulator[RowSummary]:
+    return CountingAccumulator(new_summary(settings, labels=labels, first_row=first_row), advance)
+
+
+def learn_targets(targets: Targets, summary: RowSummary, settings: FitSettings) -> Targets:
+    """The targets, learned from all training rows, which must be enough for a fit."""
+    assert summary.moments is not None
+    if summary.n_rows < 2:
+        raise ValueError(
+            f"Found array with n_samples={summary.n_rows}, 1 sample: a fit needs at least 2. Give more rows."
+        )
+    check_mean_weight(summary.moments.n, summary.n_rows)
+    return targets.learned(summary, loss=settings.loss, class_weight=settings.class_weight)
+
+
+def standardisation(summary: RowSummary, inputs: InputEncoding, settings: FitSettings, *, complete: bool) -> Scaling:
+    """The standardisation of the columns; encoded columns have the scale of their encoding."""
+    assert summary.moments is not None
+    kind = settings.standardize
+    return summary.moments.scaling("mean" if kind == "auto" and inputs.encoder is not None else kind, complete=complete)
+
+
+def extreme_rows(summary: RowSummary, scaling: Scaling) -> ExtremeRows:
+    """An empty collection of the rows that lie farthest from the mean in the standardised columns."""
+    assert summary.moments is not None
+    return ExtremeRows(summary.sample.seed, centre=summary.moments.mean, factor=scaling.factor)
+
+
+def choose_solver(
+    settings: FitSettings, n_rows: int | None, width: int, shape: RowShape, *, n_flops: int | None = None
+) -> Chosen:
+    """The solver for features of a width; `n_rows` is None where more rows may come."""
+    kept = shape.kept(0 if n_rows is None else n_rows, settings.memory)
+    memory = settings.memory - smallest_batch(width, shape.itemsize, shape) - kept
+    chosen = settings.alpha == "auto"
+    return choose(
+        settings.loss, settings.solver, n_rows, width, memory, t=shape.n_targets, n_flops=n_flops, chosen=chosen
+    )
+
+
+def batch_height(settings: FitSettings, n_rows: int | None, n_given: int, width: int, shape: RowShape) -> int:
+    """Rows of a batch of `n_given` rows in memory, of the `n_rows` of the fit; None where more rows may come."""
+    held = choose_solver(settings, n_rows, width, shape).member.memory(n_rows, width, shape.n_targets)
+    return batch_rows(width, shape.itemsize, settings.memory, held + shape.kept(n_given, settings.memory), shape)
+
+
+def mapping_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Mapping:
+    """A function from rows, targets and weights to features, encoded targets and weights in the fit."""
+    features = mapped.features(compute)
+    return lambda X, y, weights: (features(X), targets.encode(y), targets.weights(y, weights))
+
+
+def feature_rows_of(mapped: ScaledMap, targets: Targets, compute: Compute) -> Callable[..., FeatureRows]:
+    """A function from rows, targets and weights to `FeatureRows`."""
+
+    def form(X: Array, y: np.ndarray, weights: np.ndarray | None) -> FeatureRows:
+        return FeatureRows(*mapping_of(mapped, targets, compute)(X, y, weights))
+
+    return form
+
+
+def with_solution(fitted: Fitted, solution: LinearSolution, loss: str) -> Fitted:
+    """The model with a solution for encoded targets, and with the calibration that its held-out scores give."""
+    solution = fitted.targets.restore(solution)
+    calibration = calibration_of(fitted.targets, solution.held_out, loss)
+    return replace(fitted, solution=solution, calibration=calibration, corrections=None)
+
+
+def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> Fitted:
+    """The model with the solution for all rows that its state has seen."""
+    stages = Stages(settings.verbose)
+    with stages.stage("regularisation"):
+        form = feature_rows_of(fitted.map, fitted.targets, settings.compute)
+        validation = ValidationRows(state.sample, state.extreme, form)
+        solution = state.sums.finish(settings.alpha, validation, settings.stream("probes"), settings.n_jobs)
+    return with_solution(fitted, _checked(solution), settings.loss)
+
+
+def _problem(
+    rows: TrainingRows,
+    summary: RowSummary,
+    extreme: ExtremeRows,
+    mapped: ScaledMap,
+    targets: Targets,
+    settings: FitSettings,
+    solver: Chosen,
+    stages: Stages,
+) -> Problem:
+    """The problem for a member of the registry."""
+    n, m, t = summary.n_rows, mapped.width, targets.n_outputs
+    dtype, shape = ops_for(summary.sample.X).dtype, RowShape.of(summary.sample.X, t)
+    held = solver.member.memory(n, m, t)
+    height = batch_rows(m, shape.itemsize, settings.memory, held, shape)
+    spare = max(settings.memory - held - height * m * dtype.itemsize, 0) // 2
+    kept = spare if spare >= _LEAST_KEPT * n * m * dtype.itemsize else 0
+    mapping = partial(_weighted_mapping, mapped, targets, settings.compute, solver.member.takes_signs)
+    features = mapped.features(settings.compute)
+
+    def lazy(X: Array, y: np.ndarray, weights: np.ndarray | None) -> FeatureRows:
+        block = LazyFeatureBlock(X, features, m, height)
+        return FeatureRows(block, targets.encode(y), targets.weights(y, weights))
+
+    form = feature_rows_of(mapped, targets, settings.compute)
+    validation = ValidationRows(summary.sample, extreme, form), ValidationRows(summary.sample, extreme, lazy)
+    return Problem(
+        FeatureStream(rows, mapping, kept, extreme),
+        n,
+        m,
+        t,
+        float(np.finfo(dtype).eps),
+        settings.alpha,
+        LeftOut(*validation, n, summary.map_sample),
+        held + spare,
+        settings.stream("solver"),
+        settings.stream("probes"),
+        settings.n_jobs,
+        stages,
+        scored=targets.has_labels and settings.loss != "logistic",
+    )
+
+
+def _weighted_mapping(mapped: ScaledMap, targets: Targets, compute: Compute, signs: bool) -> Mapping:
+    """As `mapping_of`, with a weight for each row, and with signs for encoded targets where the solver takes these."""
+    mapping = mapping_of(mapped, targets, compute)
+
+    def weighted(X: Array, y: np.ndarray, weights: np.ndarray | None) -> WeightedBlock:
+        block, encoded, counted = mapping(X, y, weights)
+        encoded = np.where(encoded > 0, 1.0, -1.0) if signs else encoded
+        return block, encoded, np.ones(len(encoded)) if counted is None else counted
+
+    return weighted
+
+
+def _checked(solution: LinearSolution) -> LinearSolution:
+    """A solution whose numbers are finite; one that did not converge warns."""
+    if not (np.isfinite(solution.coef).all() and np.isfinite(solution.intercept).all()):
+        raise ValueError("the solution is not finite: sums over the rows overflow. Scale X and y down.")
+    if solution.status != "solved":
+        warnings.warn(
+            f"the solution was not reached in {solution.n_passes} passes over the rows: its residual is "
+            f"{solution.residual:.1e} at alpha={solution.alpha:.3g}. Raise `alpha`, or accept it.",
+            ConvergenceWarning,
+            stacklevel=caller_level(),
+        )
+    return solution

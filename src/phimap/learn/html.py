@@ -1,0 +1,37 @@
+"""What notebooks show of a fitted learner, below scikit-learn's diagram of its parameters."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from phimap.learn.fitted import Fitted
+
+# Columns that are named, the most relevant first.
+_LEADING = 5
+
+
+def fitted_html(fitted: Fitted | None) -> str:
+    """A small table of the fitted kernel, regularisation and leading columns; nothing is computed for it."""
+    if fitted is None:
+        return ""
+    facts = [("kernel", repr(fitted.map.kernel)), ("features", f"{fitted.map.width:,}")]
+    if fitted.solution is not None:
+        facts.append(("alpha", f"{fitted.solution.alpha:.3g} ({fitted.solution.criterion})"))
+    if leading := _leading_columns(fitted):
+        facts.append(("relevances", leading))
+    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in facts)
+    return f'<table class="phimap-fitted"><caption>Fitted</caption><tbody>{rows}</tbody></table>'
+
+
+def _leading_columns(fitted: Fitted) -> str:
+    """The columns with the largest shares in the metric; nothing where none was learned."""
+    metric, names = fitted.map.metric, fitted.inputs.names
+    if metric.ndim == 1 and (metric == metric[0]).all():
+        return ""
+    shares = fitted.relevances
+    named = [f"column {place}" for place in range(shares.size)] if names is None else names
+    places = np.argsort(-shares, kind="stable")[:_LEADING]
+    more = f", {shares.size - len(places)} more" if shares.size > len(places) else ""
+    return ", ".join(f"{named[place]} {100 * shares[place]:.3g} %" for place in places) + more
