@@ -164,7 +164,7 @@ class Decoder:
             _check_parameter(cls, name, value)
         estimator = cls(**params)
         state = {name: self.decode(item) for name, item in node["state"].items()}
-        for name, value in legacy.current_state(state).items():
+        for name, value in legacy.current_state(node["name"], state).items():
             _check_state(estimator, name, value)
             setattr(estimator, name, value)
         return estimator

@@ -1,10 +1,13 @@
-"""What older model files call the records of today: renamed classes and fields, and classes that became others."""
+"""Model files of earlier versions: renamed classes and fields, and attributes that became records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from phimap.io.schema import check_record
 from phimap.records import Record
 
 #: Names of record classes in older files, and what they are called now.
@@ -37,12 +40,87 @@ def current_record(name: str, values: dict[str, Any]) -> tuple[str, dict[str, An
     return name, {renamed.get(field, field): value for field, value in values.items()}
 
 
-def current_state(state: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of today for those of an estimator in a model file."""
+def current_state(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of today for those of an estimator, of a class of this name, in a model file."""
     state = {ATTRIBUTES.get(name, name): value for name, value in state.items()}
     if "statistics_" in state:
         state["solver_"] = _ridge_solver(state.pop("statistics_"), state.pop("_dual_rows", None))
+    if "feature_map_" in state and "scaling_" in state:
+        return _learner(estimator, state)
+    if "blocks_" in state:
+        return _stochastic_learner(estimator, state)
     return state
+
+
+def _learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
+    """A learner's attributes of files up to version 0.2, as a fitted model and a training state."""
+    inputs, targets = _inputs(estimator, state), _targets(state)
+    scaling: Any = state.pop("scaling_")
+    mapped = _record(
+        "ScaledMap",
+        scaling=scaling,
+        feature_map=state.pop("feature_map_"),
+        metric=state.pop("metric_", np.ones(scaling.shift.size)),
+        range=state.pop("_range", None),
+    )
+    parts = {name: state.pop(f"{name}_", None) for name in ("search", "solution", "corrections", "calibration")}
+    seed, n_rows = state.pop("_seed"), state.pop("n_samples_seen_")
+    found = {
+        "_fitted": _record(
+            "Fitted", inputs=inputs, targets=targets, map=mapped, seed=seed, n_samples_seen=n_rows, **parts
+        )
+    }
+    kept = {name: state.pop(old, None) for name, old in _STATE.items()}
+    if kept["sums"] is not None:
+        found["_state"] = _record("TrainingState", **kept)
+    return found | state
+
+
+#: Fields of a training state, and what they were called as attributes of a learner.
+_STATE = {"sums": "solver_", "sample": "_sample", "extreme": "_outlying", "origin": "_origin"}
+
+
+def _stochastic_learner(estimator: str, state: dict[str, Any]) -> dict[str, Any]:
+    """A doubly stochastic learner's attributes of files up to version 0.2, as a model and a preconditioner."""
+    inputs, targets = _inputs(estimator, state), _targets(state)
+    names = ("scaling", "blocks", "n_samples_seen", "weight_seen", "n_steps")
+    parts = {name: state.pop(f"{name}_") for name in names}
+    parts |= {name: state.pop(f"_{name}") for name in ("coef", "intercept", "seed")}
+    found = {"_fitted": _record("StochasticModel", inputs=inputs, targets=targets, **parts)}
+    if "solver_" in state:
+        found["_preconditioner"] = state.pop("solver_")
+    return found | state
+
+
+def _inputs(estimator: str, state: dict[str, Any]) -> Record:
+    return _record(
+        "InputEncoding",
+        learner=estimator.rpartition(".")[2],
+        n_features=state.pop("n_features_in_"),
+        names=state.pop("feature_names_in_", None),
+        image_shape=state.pop("image_shape_", None),
+        sparse=state.pop("_sparse"),
+        encoder=state.pop("encoder_", None),
+    )
+
+
+def _targets(state: dict[str, Any]) -> Record:
+    if "classes_" in state:
+        return _record("Classes", labels=state.pop("classes_"), factors=state.pop("_class_factors", None))
+    return _record(
+        "Numbers",
+        n_targets=state.pop("n_targets_"),
+        single_column=state.pop("_single_column"),
+        units=state.pop("target_units_", None),
+        clip=state.pop("_robust", None),
+    )
+
+
+def _record(name: str, **values: Any) -> Record:
+    """A record of today, checked as one that a file holds."""
+    record = Record.registry[name](**values)
+    check_record(record)
+    return record
 
 
 def _ridge_solver(statistics: Any, rows: Any) -> Record:

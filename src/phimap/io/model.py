@@ -76,9 +76,9 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, statistics: bool
         )
     check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
-    # The factor behind standard deviations is made anew from the statistics; what an encoder keeps of rows is large.
-    # Times and memory are those of a run: equal models are equal files.
-    skipped = ("_predictive", "_pass", "stages_", *(() if statistics else ("solver_", "_sample", "_outlying")))
+    # The factor behind standard deviations follows from the statistics, and the rows that an encoder keeps are large.
+    # Times and memory differ between runs: equal models are equal files.
+    skipped = ("_deviations", "_pass", "stages_", *(() if statistics else ("_state", "_preconditioner")))
     tree = Encoder(arrays, skipped).encode(model, "model")
     text = json.dumps(tree, separators=(",", ":"))
     metadata = {

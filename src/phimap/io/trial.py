@@ -16,6 +16,7 @@ from phimap.config import memory_budget, size_text
 from phimap.io.encoding import public_classes
 from phimap.io.pipelines import TRANSFORMERS
 from phimap.io.schema import check_requirements
+from phimap.learn.fitted import Fitted
 from phimap.packed import PackedArray
 from phimap.random_map import MapRecord, RandomMap
 from phimap.tables import TableEncoder
@@ -80,13 +81,13 @@ def _try(steps: list[Any]) -> None:
     last = tried[-1]
     if not hasattr(last, "predict"):
         _check_outputs(last.transform(row))
-    elif hasattr(last, "solution_") or not hasattr(last, "feature_map_"):
+    elif isinstance(fitted := getattr(last, "_fitted", None), Fitted) and fitted.solution is None:
+        # A model that was saved before it was solved is solved when it predicts.
+        _check_outputs(fitted.map.feature_map.transform(fitted.map.scaled(fitted.inputs.rows(row))))
+    else:
         _check_outputs(last.predict(row))
         if hasattr(last, "decision_function"):
             _check_outputs(last.decision_function(row))
-    else:
-        # A model that was saved before it was solved is solved when it is asked for.
-        _check_outputs(last.feature_map_.transform(last._scaled(last._rows_of(row))))
 
 
 def _on_host(step: Any) -> Any:
