@@ -91,7 +91,7 @@ class StandardDeviations(StreamedFit):
         solution = solution if units is None else units.apply_to(solution)
         with single_threaded_blas():
             errors = self._encode(y) - points.features @ solution.coef - solution.intercept
-        ratios, free = function.left_out(points, counted)
+        ratios, free = function.leave_one_out(points, counted)
         return errors / free[:, None], ratios, points.inputs, counted
 
     def _judges(self, X: Array) -> np.ndarray | slice:

@@ -10,11 +10,10 @@ from typing import Self
 import numpy as np
 
 from phimap._progress import Stages
+from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.choice import KernelChoice
 from phimap.learn.ridge.alpha import check_alpha
-from phimap.learn.ridge.alpha_objectives import FeatureRows
-from phimap.learn.ridge.gram_accumulator import GramAccumulator
-from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import RowSource, accumulate
 from phimap.learn.rows.batches import Batch
 from phimap.learn.rows.extreme_rows import ExtremeRows
@@ -61,8 +60,8 @@ class GatheredFit(KernelChoice):
         """What the solver sees of some rows."""
         return FeatureRows(self._features()(X), self._encode(y), self._row_weights(y, weights))
 
-    def _judged_apart(self, n_rows: int) -> bool:
-        """Whether the rows that judge alpha are added after the others, which saves taking them out again."""
+    def _holds_out(self, n_rows: int) -> bool:
+        """Whether the pass skips the held-out rows, which are added once alpha is chosen."""
         return self.alpha == "auto" and not RidgeSolver.is_dual(n_rows, self._width())
 
     def _gather(
@@ -72,18 +71,18 @@ class GatheredFit(KernelChoice):
         stages: Stages,
         n_rows: int,
         *,
-        apart: bool = False,
+        held_out: bool = False,
     ) -> None:
         """Give the features of all batches to `solver`, or to a new one to which no others are to come.
 
-        With `apart` those of rows that may judge alpha are left out, and `_solve` adds them.
+        With `held_out` the pass skips the held-out rows, and `_solve` adds them.
         """
         empty = partial(RidgeSolver.start, self._width(), self._n_outputs, n_rows)
         dual = RidgeSolver.is_dual(n_rows, self._width()) if solver is None else solver.form == "dual"
         with stages.stage("features" if dual else "features and Gram matrix", n_rows, "rows") as advance:
             # The variables that it names go to the rows, where these are elsewhere.
             outlying, mapping, n_jobs = self._outlying, self._for_tasks()._mapping, self.n_jobs
-            below = self._alpha_judges().last_key(n_rows) if apart else None
+            below = self._validation_rows(n_rows).largest_key if held_out else None
 
             def start(first_row: int) -> MappedRows:
                 if solver is not None:
@@ -94,18 +93,20 @@ class GatheredFit(KernelChoice):
             found = accumulate(batches, start)
         assert found.outlying is not None
         self.solver_, self._outlying = found.fold.solver, found.outlying
-        self.n_samples_seen_ = n_rows if apart else self.solver_.n_rows
+        self.n_samples_seen_ = n_rows if held_out else self.solver_.n_rows
         self._forget_solution()
 
-    def _alpha_judges(self) -> ValidationRows:
-        return ValidationRows(self._sample, self._outlying, self._mapped)
+    def _validation_rows(self, n_rows: int) -> ValidationRows:
+        return ValidationRows(self._sample, self._outlying, n_rows, self._mapped)
 
-    def _solve(self, stages: Stages, *, apart: bool = False) -> None:
-        """Solve for all rows; with `apart` those that judge alpha are not among the sums yet."""
+    def _solve(self, stages: Stages, *, held_out_in_sums: bool = True) -> None:
+        """Solve for all rows; `held_out_in_sums` says whether the sums include the held-out rows."""
         with stages.stage("regularisation"):
-            rng, n_rows = self._streams()["probes"], self.n_samples_seen_ if apart else None
-            alpha = check_alpha(self.alpha)
-            self._keep_solution(self.solver_.finish(alpha, self._alpha_judges(), rng, self.n_jobs, n_rows=n_rows))
+            validation, rng = self._validation_rows(self.n_samples_seen_), self._streams()["probes"]
+            solution = self.solver_.finish(
+                check_alpha(self.alpha), validation, rng, self.n_jobs, held_out_in_sums=held_out_in_sums
+            )
+            self._keep_solution(solution)
 
     def _keep_solution(self, solution: LinearSolution) -> None:
         """Store a solution, in the units of the targets, and what its held-out scores tell."""

@@ -219,9 +219,8 @@ class Problem:
     eps : float
         Machine epsilon of the features.
     alpha : float or "auto"
-    left_out : LeftOut
-        ``left_out(hold)`` gives the `LeftOutRows` by which alpha is chosen, some of the stream's; to be called after a
-        pass over it. Their features are held in memory, or with `hold` False formed whenever they are needed.
+    validation : ValidationRows
+        Rows of the stream by whose errors alpha is chosen; complete once the first pass has ended.
     memory : int
         Bytes that may be held beside the stream.
     rng : Generator
@@ -236,7 +235,7 @@ class Problem:
     t: int
     eps: float
     alpha: float | str
-    left_out: Any
+    validation: Any
     memory: int
     rng: Any
     n_jobs: int | None

@@ -18,15 +18,14 @@ from phimap._validation import check_choice, check_integer, is_none
 from phimap.config import memory_budget
 from phimap.features.defaults import with_image_shape
 from phimap.kernels import Kernel
-from phimap.learn.blocks.blocks import WeightedBlock
+from phimap.learn.blocks.blocks import FeatureRows, WeightedBlock
 from phimap.learn.blocks.lazy_block import LazyFeatureBlock
 from phimap.learn.corrections.fit import corrections_memory, learn_corrections
 from phimap.learn.corrections.residuals import Outputs, Residuals
 from phimap.learn.gathered import GatheredFit, TrainingRows
 from phimap.learn.registry import Chosen, Member, choose
 from phimap.learn.ridge.alpha import check_alpha
-from phimap.learn.ridge.alpha_objectives import FeatureRows
-from phimap.learn.ridge.left_out import LeftOut, rows_in_passes
+from phimap.learn.ridge.sketch_rows import rows_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.accumulator import CountingAccumulator, accumulate
@@ -36,7 +35,7 @@ from phimap.learn.rows.feature_stream import FeatureStream
 from phimap.learn.rows.first_pass import FirstPass
 from phimap.learn.rows.mapped_rows import Mapped
 from phimap.learn.rows.reservoir import CAPACITY, Reservoir, fingerprint
-from phimap.learn.rows.validation import ValidationRows, n_held_out
+from phimap.learn.rows.validation import n_held_out
 from phimap.learn.rows.weights import check_mean_weight
 from phimap.learn.search.effort import EFFORTS
 from phimap.learn.search.kernel import map_of_family
@@ -118,9 +117,9 @@ class StreamedFit(GatheredFit):
         stages.tell(f"solver: {chosen.name}, {chosen.reason}")
         rows = self._rows_that_fit(chosen.member, first_pass.n_rows, shape)
         if chosen.member is None:
-            apart = self._judged_apart(first_pass.n_rows)
-            self._gather(None, batches, stages, first_pass.n_rows, apart=apart)
-            self._solve(stages, apart=apart)
+            held_out = self._holds_out(first_pass.n_rows)
+            self._gather(None, batches, stages, first_pass.n_rows, held_out=held_out)
+            self._solve(stages, held_out_in_sums=not held_out)
             self._correct(batches, stages)
         else:
             self._solve_in_passes(chosen.member, batches, stages, first_pass, rows)
@@ -190,7 +189,7 @@ class StreamedFit(GatheredFit):
             )
         self._range = first_pass.columns.settled(moments, self._scaled(self._sample.first(_LENGTH_SCALE_ROWS).X))
         # A landmark knows more of itself than of new rows, so that those that are to judge are no landmarks.
-        sample = first_pass.map_sample.behind(CAPACITY, max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
+        sample = first_pass.map_sample.skipping(CAPACITY, max(chosen.fit_rows(), _LENGTH_SCALE_ROWS))
         targets = self._encode(sample.y) if chosen.wants_targets else None
         unfitted = with_image_shape(chosen, getattr(self, "image_shape_", None))
         self.feature_map_ = unfitted.fit(self._scaled(sample.X), targets)
@@ -280,14 +279,10 @@ class StreamedFit(GatheredFit):
         def formed(X: Array, y: np.ndarray, weights: np.ndarray | None) -> FeatureRows:
             return FeatureRows(LazyFeatureBlock(X, features, m, rows), self._encode(y), self._row_weights(y, weights))
 
-        judges = (
-            ValidationRows(self._sample, self._outlying, self._mapped),
-            ValidationRows(self._sample, self._outlying, formed),
-        )
-        left_out = LeftOut(*judges, n_rows, first_pass.map_sample)
+        validation = replace(self._validation_rows(n_rows), lazy_features=formed, wider_sample=first_pass.map_sample)
         few = spare < n_rows * m * dtype.itemsize // _LEAST_KEPT
         eps, alpha, rng = float(np.finfo(dtype).eps), check_alpha(self.alpha), self._streams()["solver"]
-        settings = eps, alpha, left_out, kept + spare, rng, self.n_jobs, self._calibrates
+        settings = eps, alpha, validation, kept + spare, rng, self.n_jobs, self._calibrates
         with stages.stage("passes over the features", None, "rows") as advance:
             stream = FeatureStream(batches, mapping, 0 if few else spare, self._outlying, advance)
             self._keep_solution(member(Problem(stream, n_rows, m, t, *settings)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,19 @@ class FeatureBlock(ABC):
 
 #: Features (r, m) with their targets (r, t) and what the rows count (r,).
 WeightedBlock = tuple[FeatureBlock, np.ndarray, np.ndarray]
+
+
+class FeatureRows(NamedTuple):
+    """Features of rows (r, m), their targets (r, t) and their weights (r,), None where all weights are one."""
+
+    block: FeatureBlock
+    targets: np.ndarray
+    weights: np.ndarray | None = None
+
+    @property
+    def weights_or_ones(self) -> np.ndarray:
+        """The weights (r,), written out where all are one."""
+        return np.ones(len(self.targets)) if self.weights is None else self.weights
 
 
 def feature_block(features: Features | FeatureBlock) -> FeatureBlock:
