@@ -109,7 +109,7 @@ def constants() -> None:
     import numpy as np
 
     import phimap as pm
-    from phimap.learn.blocks.blocks import feature_block
+    from phimap.learn.blocks.blocks import FeatureRows, feature_block
     from phimap.learn.blocks.triangle import BlockTriangle
     from phimap.learn.ridge import cost
     from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner, test_matrix
@@ -144,11 +144,9 @@ def constants() -> None:
             print(f"products with {k} columns: {seconds:.3g} s, by HALF_SPEED {kept:.3g} s")
         statistics = RidgeStatistics.empty(m, 1)
         statistics.update(block, Y, 1)
-        judges = {
-            "held_out": (block.rows(np.arange(410)), Y[:410]),
-            "outlying": (block.rows(np.arange(410, 538)), Y[410:538]),
-        }
-        chosen = spent(lambda: solve_ridge(statistics, **judges, n_jobs=1)) / m**3
+        held_out = FeatureRows(block.rows(np.arange(410)), Y[:410])
+        extreme = FeatureRows(block.rows(np.arange(410, 538)), Y[410:538])
+        chosen = spent(lambda: solve_ridge(statistics, held_out=held_out, extreme=extreme, n_jobs=1)) / m**3
         given = spent(lambda: solve_ridge(statistics, 1.0, n_jobs=1)) / m**3
         print(f"CHOOSING {chosen:.2g} (kept {cost.CHOOSING:.2g}), SOLVING {given:.2g} (kept {cost.SOLVING:.2g})")
         test = test_matrix(m, rank, rng)
@@ -170,7 +168,6 @@ def tiles(data: Path, features: int) -> str:
     import phimap as pm
     from phimap.bench.uci import load_regression
     from phimap.learn.blocks.blocks import feature_block
-    from phimap.learn.ridge.normal_equations import gram_times
     from phimap.learn.rows.batches import feature_rows
 
     X, _ = load_regression("protein", data)
@@ -189,7 +186,7 @@ def tiles(data: Path, features: int) -> str:
         spent = []
         for _ in range(5):
             start = time.perf_counter()
-            images[source] = gram_times(feature_block(tile()), V, weights, None)
+            images[source] = feature_block(tile()).gram_times(V, weights, None)
             spent.append(time.perf_counter() - start)
         seconds[source] = min(spent)
     moved = np.linalg.norm(images["float16"] - images["float32"]) / np.linalg.norm(images["float32"])

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from phimap.learn.rows.first_pass import FirstPass
 from scipy import sparse
 
 import phimap as pm
 from phimap.learn.extrapolation import OutsideWarning
 from phimap.learn.rows.column_range import ColumnRange
-from phimap.learn.rows.first_pass import FirstPass
 from phimap.learn.rows.scaling import ColumnMoments
 
 ROOT = Path(__file__).parents[2]

@@ -35,7 +35,7 @@ def is_without(fitted, X: np.ndarray, y: np.ndarray, together: bool) -> None:
 
 @pytest.mark.parametrize("alpha", ["auto", 0.5])
 def test_however_rows_come(alpha, streamed, monkeypatch):
-    monkeypatch.setattr("phimap.learn.rows.validation._OUTLYING_SHARE", 10**6)
+    monkeypatch.setattr("phimap.learn.rows.validation._EXTREME_SHARE", 10**6)
     X, y = problem(400)
     whole = model(alpha=alpha).fit(X, y)
     assert len(whole.solution_.held_out.targets) == (40 if alpha == "auto" else 256)
@@ -103,7 +103,7 @@ def classifier(**options) -> pm.KernelClassifier:
 
 def test_conjugate_gradients_leave_rows_out_at_an_alpha_that_is_given(streamed, monkeypatch):
     """Mutant: a model that has seen the rows."""
-    monkeypatch.setattr("phimap.learn.rows.validation._OUTLYING_SHARE", 10**6)
+    monkeypatch.setattr("phimap.learn.rows.validation._EXTREME_SHARE", 10**6)
     X, y = problem(400)
     y = np.sign(y)
     fitted = classifier(solver="cg", alpha=0.5).fit(X, y)
@@ -154,6 +154,6 @@ def test_rows_that_judge_are_no_landmarks(seed, monkeypatch):
     assert not (landmarks[:, None, :] == judges[None]).all(axis=2).any()
     assert fitted.solution_.scores.min() == pytest.approx(error, rel=0.4)
     # A mutant: landmarks that judge tell of errors that new rows do not have.
-    monkeypatch.setattr(Reservoir, "behind", lambda self, skipped, n_rows: self.first(n_rows))
+    monkeypatch.setattr(Reservoir, "skipping", lambda self, skipped, n_rows: self.first(n_rows))
     flattered, error = narrow(seed)
     assert flattered.solution_.scores.min() < 0.7 * error

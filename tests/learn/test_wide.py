@@ -28,8 +28,9 @@ def digits(dtype=np.float32):
 @pytest.fixture
 def sampled(monkeypatch, streamed):
     """Make sketches of a third of the rows of small sets."""
-    monkeypatch.setattr("phimap.learn.ridge.left_out.SAMPLED_FROM", 0)
-    monkeypatch.setattr("phimap.learn.ridge.left_out.SKETCH_ROWS", 600)
+    monkeypatch.setattr("phimap.learn.ridge.sketch_rows.SAMPLED_FROM", 0)
+    for module in ("sketch_rows", "conjugate_gradients"):
+        monkeypatch.setattr(f"phimap.learn.ridge.{module}.SKETCH_ROWS", 600)
 
 
 @pytest.mark.parametrize("alpha", ["auto", 0.1])
@@ -61,8 +62,8 @@ def test_a_sampled_sketch_does_not_depend_on_threads(sampled):
     np.testing.assert_array_equal(one.coef_, two.coef_)
 
 
-def test_rows_of_a_sketch_neither_judge_nor_lie_far_out(sampled, monkeypatch):
-    """Mutant: rows by their keys alone, some of which judge."""
+def test_rows_of_a_sketch_are_no_validation_rows(sampled, monkeypatch):
+    """Mutant: the rows with the smallest keys, some of which are held out."""
     seen = []
     solve = ConjugateGradientRidge.__call__
 
@@ -73,13 +74,14 @@ def test_rows_of_a_sketch_neither_judge_nor_lie_far_out(sampled, monkeypatch):
     monkeypatch.setattr(ConjugateGradientRidge, "__call__", call)
     X, y = digits(np.float64)
     pm.KernelRegressor(n_components=64, alpha=1.0, solver="cg", random_state=0, **GAUSSIAN).fit(X, y)
-    rows = seen[0].left_out(False)
-    numbers = [{*map(bytes, part.block._X)} for part in (rows.held_out, rows.outlying, rows.sample)]
+    validation = seen[0].validation
+    rows = validation.random(lazy=True), validation.extreme(lazy=True), validation.training_sample(600)
+    numbers = [{*map(bytes, part.block._X)} for part in rows]
     assert len(numbers[0]) > 160
     assert len(numbers[1]) == 112
     assert 550 < len(numbers[2]) < 600
     assert not numbers[2] & (numbers[0] | numbers[1])
-    mutant = {*map(bytes, seen[0].left_out.others.first(600)[0])}
+    mutant = {*map(bytes, validation.wider_sample.first(600)[0])}
     assert mutant & numbers[0]
 
 
@@ -149,8 +151,8 @@ def test_a_hundred_thousand_features_fit_six_gigabytes():
     """Resident memory of a process that fits them to ten targets."""
     code = (
         "import numpy as np, resource, warnings, phimap as pm\n"
-        "from phimap.learn.ridge import conjugate_gradients as cg, left_out\n"
-        "left_out.SAMPLED_FROM = 0; left_out.SKETCH_ROWS = 512; cg._SEARCH_PASSES = 1\n"
+        "from phimap.learn.ridge import conjugate_gradients as cg, sketch_rows\n"
+        "sketch_rows.SAMPLED_FROM = 0; sketch_rows.SKETCH_ROWS = cg.SKETCH_ROWS = 512; cg._SEARCH_PASSES = 1\n"
         "warnings.simplefilter('ignore')\n"
         "X = np.random.default_rng(0).standard_normal((6000, 28)).astype('f4')\n"
         "Y = np.sin(X[:, :10])\n"

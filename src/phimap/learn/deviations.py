@@ -103,7 +103,7 @@ def _leave_one_out(
     solution = targets.in_units(fitted.solved)
     with single_threaded_blas():
         errors = targets.encode(y) - points.features @ solution.coef - solution.intercept
-    ratios, free = function.left_out(points, weights)
+    ratios, free = function.leave_one_out(points, weights)
     return errors / free[:, None], ratios, points.inputs, weights
 
 

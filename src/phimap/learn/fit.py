@@ -21,7 +21,6 @@ from phimap.learn.correct import correct
 from phimap.learn.fitted import Fitted
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.registry import Chosen, choose
-from phimap.learn.ridge.left_out import LeftOut
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.accumulator import CountingAccumulator, RowSource, accumulate
 from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape, batch_rows, smallest_batch
@@ -240,7 +239,7 @@ def solve_state(fitted: Fitted, state: TrainingState, settings: FitSettings) -> 
     stages = Stages(settings.verbose)
     with stages.stage("regularisation"):
         form = feature_rows_of(fitted.map, fitted.targets, settings.compute)
-        validation = ValidationRows(state.sample, state.extreme, form)
+        validation = ValidationRows(state.sample, state.extreme, state.sums.n_rows, form)
         solution = state.sums.finish(settings.alpha, validation, settings.stream("probes"), settings.n_jobs)
     return with_solution(fitted, _checked(solution), settings.loss)
 
@@ -270,7 +269,7 @@ def _problem(
         return FeatureRows(block, targets.encode(y), targets.weights(y, weights))
 
     form = feature_rows_of(mapped, targets, settings.compute)
-    validation = ValidationRows(summary.sample, extreme, form), ValidationRows(summary.sample, extreme, lazy)
+    validation = ValidationRows(summary.sample, extreme, n, form, lazy, summary.map_sample)
     return Problem(
         FeatureStream(rows, mapping, kept, extreme),
         n,
@@ -278,7 +277,7 @@ def _problem(
         t,
         float(np.finfo(dtype).eps),
         settings.alpha,
-        LeftOut(*validation, n, summary.map_sample),
+        validation,
         held + spare,
         settings.stream("solver"),
         settings.stream("probes"),

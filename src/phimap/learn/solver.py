@@ -221,8 +221,8 @@ class Problem:
     eps : float
         Machine epsilon of the features.
     alpha : float or "auto"
-    left_out : LeftOut
-        The validation rows, some of the stream's rows; complete after the first pass.
+    validation : ValidationRows
+        Rows of the stream by whose errors alpha is chosen; complete once the first pass has ended.
     memory : int
         Bytes that may be held beside the stream.
     rng, probes : Generator
@@ -240,7 +240,7 @@ class Problem:
     t: int
     eps: float
     alpha: float | str
-    left_out: Any
+    validation: Any
     memory: int
     rng: np.random.Generator
     probes: np.random.Generator

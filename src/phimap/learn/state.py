@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from phimap.learn.ridge.gram_accumulator import GramAccumulator
-from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import CountingAccumulator, accumulate
 from phimap.learn.rows.batches import Batch
 from phimap.learn.rows.extreme_rows import ExtremeRows

@@ -1,4 +1,4 @@
-"""Predictions for rows that a solution has not seen, against fits made anew without them."""
+"""Held-out scores, against new fits without the rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from phimap.learn.ridge import alpha as search
 from phimap.learn.ridge.solve import solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
-from tests.learn.ridge.test_solve import problem
+from tests.learn.ridge.test_solve import problem, rows_of
 
 
 def statistics_of(Z: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> RidgeStatistics:
@@ -23,7 +23,7 @@ def some_weights(n: int) -> np.ndarray:
 
 
 def refitted(Z, Y, weights, alpha: float, left_out, tested) -> np.ndarray:
-    """What ridge regression on the rows not in `left_out` says of rows `tested`."""
+    """Predictions for rows `tested` by ridge regression on the rows not in `left_out`."""
     kept = np.setdiff1d(np.arange(len(Z)), left_out)
     w = None if weights is None else weights[kept]
     return Ridge(alpha=alpha, solver="svd").fit(Z[kept], Y[kept], sample_weight=w).predict(Z[tested])
@@ -40,8 +40,8 @@ def test_of_a_given_alpha_are_those_of_fits_without_each_row(weighted, alpha):
     weights = some_weights(60) if weighted else None
     oracle = each_left_out(Z, Y, weights, alpha)
     rows = np.arange(10, 40)
-    some = (Z[rows], Y[rows], None if weights is None else weights[rows])
-    primal = solve_ridge(statistics_of(Z, Y, weights), alpha, left_out=some).held_out
+    some = rows_of(Z[rows], Y[rows], None if weights is None else weights[rows])
+    primal = solve_ridge(statistics_of(Z, Y, weights), alpha, leave_one_out=some).held_out
     dual = solve_ridge_dual(Z, Y, alpha, weights=weights).held_out
     np.testing.assert_allclose(primal.predictions, oracle[rows], rtol=0, atol=1e-8)
     # In dual form all rows, in an order of their own.
@@ -51,7 +51,7 @@ def test_of_a_given_alpha_are_those_of_fits_without_each_row(weighted, alpha):
     if weights is not None:
         np.testing.assert_array_equal(primal.weights, weights[rows])
         np.testing.assert_array_equal(dual.weights, weights[order])
-    # Mutant: predictions of the fit itself, to which every row has been shown.
+    # Mutant: predictions of the fit to all rows.
     mutant = Ridge(alpha=alpha, solver="svd").fit(Z, Y, sample_weight=weights).predict(Z)
     assert np.abs(mutant - oracle).max() > 1e-2
 
@@ -68,41 +68,41 @@ def test_of_a_few_rows_are_those_at_the_chosen_alpha(weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("large", [False, True])
-def test_of_rows_that_judge_are_those_of_a_fit_without_them(weighted, large, monkeypatch):
+def test_of_validation_rows_are_those_of_a_fit_without_them(weighted, large, monkeypatch):
     """By an eigendecomposition to rounding, by Lanczos steps to what ends them: leverages take four of them."""
     if large:
         monkeypatch.setattr(search, "_EXACT_ORDER", 30)
     Z, Y = problem(300, 60)
     weights = some_weights(300) if weighted else None
     S, F = np.arange(30), np.arange(30, 42)
-    held_out, outlying = ((Z[rows], Y[rows], None if weights is None else weights[rows]) for rows in (S, F))
+    held_out, extreme = (rows_of(Z[rows], Y[rows], None if weights is None else weights[rows]) for rows in (S, F))
     statistics, tolerance = statistics_of(Z, Y, weights), 1e-3 if large else 1e-8
     alone = solve_ridge(statistics, held_out=held_out)
     np.testing.assert_allclose(
         alone.held_out.predictions, refitted(Z, Y, weights, alone.alpha, S, S), rtol=0, atol=tolerance
     )
-    both = solve_ridge(statistics, held_out=held_out, outlying=outlying)
+    both = solve_ridge(statistics, held_out=held_out, extreme=extreme)
     oracle = np.concatenate(
         [refitted(Z, Y, weights, both.alpha, S, S)] + [refitted(Z, Y, weights, both.alpha, [*S, i], [i]) for i in F]
     )
     np.testing.assert_allclose(both.held_out.predictions[:30], oracle[:30], rtol=0, atol=tolerance)
     np.testing.assert_allclose(both.held_out.predictions[30:], oracle[30:], rtol=0, atol=30 * tolerance)
     np.testing.assert_allclose(both.held_out.targets, np.concatenate([Y[S], Y[F]]), rtol=0, atol=1e-14)
-    # Random rows stand for all but the outlying ones.
+    # Random rows represent all rows that are not extreme.
     counts = np.ones(300) if weights is None else weights
     np.testing.assert_allclose(both.held_out.weights[30:], counts[F])
     assert both.held_out.weights.sum() == pytest.approx(counts.sum())
 
 
-@pytest.mark.parametrize("outlying", [False, True])
-def test_their_mean_square_error_is_the_score(outlying):
+@pytest.mark.parametrize("with_extreme", [False, True])
+def test_their_mean_square_error_is_the_score(with_extreme):
     """At the vertex between two alphas of the grid, so no more than at the least of these."""
     Z, Y = problem(300, 60)
     weights = some_weights(300)
-    far = (Z[30:42], Y[30:42], weights[30:42]) if outlying else None
-    some = (Z[:30], Y[:30], weights[:30])
+    extreme = rows_of(Z[30:42], Y[30:42], weights[30:42]) if with_extreme else None
+    some = rows_of(Z[:30], Y[:30], weights[:30])
     solutions = [
-        solve_ridge(statistics_of(Z, Y, weights), held_out=some, outlying=far),
+        solve_ridge(statistics_of(Z, Y, weights), held_out=some, extreme=extreme),
         solve_ridge_dual(Z[:, :50], Y, weights=weights),
     ]
     for solution in solutions:
@@ -115,7 +115,7 @@ def test_their_mean_square_error_is_the_score(outlying):
 def test_constant_features_predict_the_mean_of_the_others():
     Z, Y = np.ones((40, 3)), problem(40, 2)[1]
     expected = (Y.sum(axis=0) - Y[:10]) / 39
-    primal = solve_ridge(statistics_of(Z, Y, None), held_out=(Z[:10], Y[:10])).held_out
+    primal = solve_ridge(statistics_of(Z, Y, None), held_out=rows_of(Z[:10], Y[:10])).held_out
     np.testing.assert_allclose(primal.predictions, expected, atol=1e-10)
     dual = solve_ridge_dual(Z, Y).held_out
     np.testing.assert_allclose(dual.predictions, (Y.sum(axis=0) - dual.targets) / 39, atol=1e-10)

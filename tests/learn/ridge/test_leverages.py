@@ -37,7 +37,7 @@ def test_both_forms_are_the_quadratic_form_of_the_inverse(n, weighted, rng):
     expected = by_singular_values(Z, weights, 0.3, D)
     mean = np.average(Z, axis=0, weights=weights)
     for form in forms(Z, weights, 0.3):
-        np.testing.assert_allclose(form.of(D), expected, rtol=1e-10)
+        np.testing.assert_allclose(form.quadratic_forms(D), expected, rtol=1e-10)
         np.testing.assert_allclose(form.mean, mean, rtol=1e-12)
         assert form.weight == pytest.approx(n if weights is None else weights.sum())
     # Mutant: rows that are not centred.
@@ -52,7 +52,7 @@ def test_dual_leverages_keep_their_digits_where_alpha_is_small(rng):
     expected = by_singular_values(Z, None, alpha, D)
     dual = forms(Z, None, alpha)[1]
     # The condition number, 1e13, leaves three digits of a; they enter squared.
-    np.testing.assert_allclose(dual.of(D), expected, rtol=1e-5)
+    np.testing.assert_allclose(dual.quadratic_forms(D), expected, rtol=1e-5)
     # Mutant: the difference that the matrix inversion lemma is written as.
     rows = Z - Z.mean(axis=0)
     images = rows @ D.T

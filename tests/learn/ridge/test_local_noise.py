@@ -28,7 +28,7 @@ def test_local_noise_is_its_formula(weighted, rng):
     local = LocalNoise(rows, squares, weights)
     counted = np.ones(400) if weights is None else weights
     np.testing.assert_allclose(local.at(new), by_loops(rows, squares, counted, new), rtol=1e-10)
-    left_out = local.left_out()
+    left_out = local.leave_one_out()
     for i in (0, 17):
         others = np.delete(np.arange(400), i)
         expected = by_loops(rows[others], squares[others], counted[others], rows[i : i + 1])

@@ -38,7 +38,7 @@ def test_shifts_far_apart_and_columns_in_number_are_left_to_a_factorisation(syst
     assert solve_from_nearby(matrix, np.repeat(rhs, 30, axis=1), 1e-2, factor) is None
 
 
-def test_matrix_that_is_not_near_is_given_up(systems, rng):
+def test_a_different_matrix_is_given_up(systems, rng):
     """The number of steps is what the shifts say; these systems have nothing to do with each other."""
     _, part, rhs = systems
     other = rng.standard_normal((SIZE, SIZE))
@@ -60,5 +60,5 @@ def test_expected_steps_are_about_those_taken(systems, ratio, monkeypatch):
 def test_recurrence_that_ends_too_early_is_not_trusted(systems, monkeypatch):
     whole, part, rhs = systems
     matrix, factor = BlockTriangle.from_dense(whole), BlockedCholesky(BlockTriangle.from_dense(part), 1e-2)
-    monkeypatch.setattr("phimap.learn.ridge.nearby_factor.Columns.residual", 0.0)
+    monkeypatch.setattr("phimap.learn.ridge.nearby_factor.ConjugateGradientState.residual", 0.0)
     assert solve_from_nearby(matrix, rhs, 1e-2, factor) is None

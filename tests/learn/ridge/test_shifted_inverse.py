@@ -35,9 +35,11 @@ def test_exact_functions_are_those_of_the_inverse(rng):
     found = ExactShiftedInverse(BlockTriangle.from_dense(A, 16), B, lambda vectors: P @ vectors)
     inverses = np.linalg.inv(A + SHIFTS[:, None, None] * np.eye(40))
     rtol = 64 * EPS * 40 * CONDITION
-    np.testing.assert_allclose(found.images(SHIFTS), P @ inverses @ B, rtol=rtol, atol=rtol * np.abs(B).sum() / SHIFT)
-    np.testing.assert_allclose(found.quadratic(SHIFTS), np.einsum("it,gij,jt->g", B, inverses, B), rtol=rtol)
-    np.testing.assert_allclose(found.quadratic_squared(SHIFTS), np.square(inverses @ B).sum(axis=(1, 2)), rtol=rtol)
+    np.testing.assert_allclose(
+        found.projected_solutions(SHIFTS), P @ inverses @ B, rtol=rtol, atol=rtol * np.abs(B).sum() / SHIFT
+    )
+    np.testing.assert_allclose(found.rhs_form(SHIFTS), np.einsum("it,gij,jt->g", B, inverses, B), rtol=rtol)
+    np.testing.assert_allclose(found.rhs_form(SHIFTS, power=2), np.square(inverses @ B).sum(axis=(1, 2)), rtol=rtol)
     np.testing.assert_allclose(found.trace(SHIFTS), np.trace(inverses, axis1=1, axis2=2), rtol=rtol)
     np.testing.assert_allclose(found.diagonals(SHIFTS), np.diagonal(inverses, axis1=1, axis2=2), rtol=rtol)
 
@@ -48,25 +50,25 @@ def test_recurrences_agree_with_eigenvalues(rng):
     exact = ExactShiftedInverse(BlockTriangle.from_dense(A, 64), B, lambda vectors: P @ vectors)
     found = lanczos(A, B, project=lambda vectors: P @ vectors)
     rtol = 64 * EPS * 150 * CONDITION
-    np.testing.assert_allclose(found.quadratic(SHIFTS), exact.quadratic(SHIFTS), rtol=rtol)
-    np.testing.assert_allclose(found.quadratic_squared(SHIFTS), exact.quadratic_squared(SHIFTS), rtol=rtol)
+    np.testing.assert_allclose(found.rhs_form(SHIFTS), exact.rhs_form(SHIFTS), rtol=rtol)
+    np.testing.assert_allclose(found.rhs_form(SHIFTS, power=2), exact.rhs_form(SHIFTS, power=2), rtol=rtol)
     atol = (VECTOR_ERROR + rtol) * np.linalg.norm(P, 2) * np.linalg.norm(B, 2) / SHIFT
-    np.testing.assert_allclose(found.images(SHIFTS), exact.images(SHIFTS), rtol=0, atol=atol)
-    assert not found.images(SHIFTS)[:, :, 1].any()
+    np.testing.assert_allclose(found.projected_solutions(SHIFTS), exact.projected_solutions(SHIFTS), rtol=0, atol=atol)
+    assert not found.projected_solutions(SHIFTS)[:, :, 1].any()
 
 
-def test_forms_of_rows_are_known_around_the_shift(rng):
+def test_quadratic_forms_are_accurate_near_the_shift(rng):
     A, R = matrix(150, rng), rng.standard_normal((150, 6))
-    exact = ExactShiftedInverse(BlockTriangle.from_dense(A, 64), R[:, :1], rows=R)
-    found = lanczos(A, R[:, :1], rows=R)
+    exact = ExactShiftedInverse(BlockTriangle.from_dense(A, 64), R[:, :1], R=R)
+    found = lanczos(A, R[:, :1], R=R)
     inverse = np.linalg.inv(A + SHIFT * np.eye(150))
     expected = np.einsum("ik,ij,jk->k", R, inverse, R)
     rtol = 64 * EPS * 150 * CONDITION
     at = np.array([SHIFT])
-    np.testing.assert_allclose(exact.forms(at)[0], expected, rtol=rtol)
-    np.testing.assert_allclose(found.forms(at)[0], expected, rtol=rtol)
+    np.testing.assert_allclose(exact.quadratic_forms(at)[0], expected, rtol=rtol)
+    np.testing.assert_allclose(found.quadratic_forms(at)[0], expected, rtol=rtol)
     near = SHIFT * np.array([0.1, 0.3, 3.0, 10.0])
-    np.testing.assert_allclose(found.forms(near), exact.forms(near), rtol=0.02)
+    np.testing.assert_allclose(found.quadratic_forms(near), exact.quadratic_forms(near), rtol=0.02)
 
 
 def test_shifts_below_that_of_the_factor(rng):
@@ -74,7 +76,7 @@ def test_shifts_below_that_of_the_factor(rng):
     A += 0.1 * np.eye(120)
     below = np.array([SHIFT / 10, SHIFT / 2])
     exact = ExactShiftedInverse(BlockTriangle.from_dense(A, 64), B)
-    np.testing.assert_allclose(lanczos(A, B).quadratic(below), exact.quadratic(below), rtol=64 * EPS * 120 * CONDITION)
+    np.testing.assert_allclose(lanczos(A, B).rhs_form(below), exact.rhs_form(below), rtol=64 * EPS * 120 * CONDITION)
 
 
 def test_one_probe_is_an_unbiased_trace(rng):
@@ -98,7 +100,7 @@ def test_recurrences_end_with_their_space_or_when_settled(rng):
     found = lanczos(np.diag(eigenvalues), B)
     assert found.n_steps == 2
     expected = (1 / (eigenvalues[[50, 99]] + SHIFTS[:, None])).sum(axis=1)
-    np.testing.assert_allclose(found.quadratic(SHIFTS), expected, rtol=64 * EPS * 100 * CONDITION)
+    np.testing.assert_allclose(found.rhs_form(SHIFTS), expected, rtol=64 * EPS * 100 * CONDITION)
     looks = []
     lanczos(
         matrix(100, rng),
@@ -112,4 +114,4 @@ def test_recurrences_end_with_their_space_or_when_settled(rng):
 def test_orders_below_the_steps_between_looks(size, rng):
     A, B = matrix(size, rng), rng.standard_normal((size, 1))
     exact = ExactShiftedInverse(BlockTriangle.from_dense(A), B)
-    np.testing.assert_allclose(lanczos(A, B).quadratic(SHIFTS), exact.quadratic(SHIFTS), rtol=64 * EPS * CONDITION)
+    np.testing.assert_allclose(lanczos(A, B).rhs_form(SHIFTS), exact.rhs_form(SHIFTS), rtol=64 * EPS * CONDITION)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from phimap.learn.blocks.blocks import FeatureRows, feature_block
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge import alpha as search
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
@@ -20,6 +21,10 @@ def problem(n: int, m: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     X = rng.standard_normal((n, 9))
     Z = np.cos(X @ rng.standard_normal((9, m)) / 3 + rng.uniform(0, 6, m)) * np.sqrt(2 / m)
     return Z, np.stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2], axis=1) + 0.3 * rng.standard_normal((n, 2))
+
+
+def rows_of(Z: np.ndarray, Y: np.ndarray, weights: np.ndarray | None = None) -> FeatureRows:
+    return FeatureRows(feature_block(Z), Y, weights)
 
 
 def statistics_of(Z: np.ndarray, Y: np.ndarray) -> RidgeStatistics:
@@ -55,7 +60,7 @@ def test_functions_of_every_shift_from_one_factorisation():
     factor = BlockedCholesky(matrix, 1e-2)
     probes = np.sqrt(200) * np.eye(200)
     lanczos = LanczosShiftedInverse(factor, 1e-2, B, lambda _: False, project=lambda V: P @ V, probes=probes)
-    for name in ("images", "quadratic", "quadratic_squared"):
+    for name in ("projected_solutions", "rhs_form"):
         expected = getattr(exact, name)(shifts)
         np.testing.assert_allclose(getattr(lanczos, name)(shifts), expected, atol=1e-6 * np.abs(expected).max())
     # Probes along all axes instead of random ones make the estimate of the trace exact, times their length.
@@ -92,7 +97,7 @@ def test_generalised_cross_validation_is_its_formula(searched):
 
 def test_held_out_error_is_that_of_a_fit_without_the_rows(searched):
     Z, Y = problem(600, 120)
-    solution = solve_ridge(statistics_of(Z, Y), held_out=(Z[:80], Y[:80]))
+    solution = solve_ridge(statistics_of(Z, Y), held_out=rows_of(Z[:80], Y[:80]))
     assert solution.criterion == "held-out"
     for alpha, score in list(zip(solution.alphas, solution.scores, strict=True))[::3]:
         oracle = Ridge(alpha=alpha, solver="svd").fit(Z[80:], Y[80:])
@@ -104,11 +109,11 @@ def test_held_out_error_is_that_of_a_fit_without_the_rows(searched):
 # By all eigenvalues, and by recurrences of four steps: 2 % of what each of these rows leaves free, twice that of its
 # square.
 @pytest.mark.parametrize(("order", "rtol"), [(768, 1e-8), (40, 0.04)])
-def test_outlying_rows_are_judged_by_leaving_each_out(order, rtol, monkeypatch):
+def test_extreme_rows_are_scored_by_leave_one_out(order, rtol, monkeypatch):
     Z, Y = problem(400, 100)
     Z[80:90] *= 3
     monkeypatch.setattr(search, "_EXACT_ORDER", order)
-    solution = solve_ridge(statistics_of(Z, Y), held_out=(Z[:80], Y[:80]), outlying=(Z[80:90], Y[80:90]))
+    solution = solve_ridge(statistics_of(Z, Y), held_out=rows_of(Z[:80], Y[:80]), extreme=rows_of(Z[80:90], Y[80:90]))
     assert solution.criterion == "held-out"
     rest = np.arange(80, 400)
     at = int(np.argmin(solution.scores))
@@ -127,7 +132,7 @@ def test_outlying_rows_are_judged_by_leaving_each_out(order, rtol, monkeypatch):
 def test_search_by_windows_finds_the_minimum_of_the_whole_curve(monkeypatch, held_out, noise):
     Z, Y = problem(500, 150)
     Y = Y + noise * np.random.default_rng(2).standard_normal(Y.shape)
-    rows = (Z[:100], Y[:100]) if held_out else None
+    rows = rows_of(Z[:100], Y[:100]) if held_out else None
     exact = solve_ridge(statistics_of(Z, Y), held_out=rows)
     monkeypatch.setattr(search, "_EXACT_ORDER", 40)
     searched = solve_ridge(statistics_of(Z, Y), held_out=rows)
@@ -153,16 +158,16 @@ def test_leave_one_out_is_leaving_one_out():
     )
 
 
-def test_outlying_rows_fool_generalised_cross_validation_and_not_held_out_rows(searched):
+def test_extreme_rows_fool_generalised_cross_validation_and_not_held_out_rows(searched):
     """A few rows far from all others, on which a weakly regularised fit fails."""
     rng = np.random.default_rng(0)
     Z, Y = problem(800, 120)
-    outlying = rng.choice(800, 24, replace=False)
-    Z[outlying] = np.cos(rng.uniform(0, 6, (24, 120))) * np.sqrt(2 / 120)
-    Y[outlying] = rng.standard_normal((24, 2)) * 3
-    rows = np.concatenate([outlying[:8], np.setdiff1d(np.arange(800), outlying)[:72]])
+    extreme = rng.choice(800, 24, replace=False)
+    Z[extreme] = np.cos(rng.uniform(0, 6, (24, 120))) * np.sqrt(2 / 120)
+    Y[extreme] = rng.standard_normal((24, 2)) * 3
+    rows = np.concatenate([extreme[:8], np.setdiff1d(np.arange(800), extreme)[:72]])
     statistics = statistics_of(Z, Y)
-    assert solve_ridge(statistics, held_out=(Z[rows], Y[rows])).alpha > solve_ridge(statistics).alpha
+    assert solve_ridge(statistics, held_out=rows_of(Z[rows], Y[rows])).alpha > solve_ridge(statistics).alpha
 
 
 def test_rounding_below_the_chosen_alpha_is_survived(searched):
@@ -170,7 +175,7 @@ def test_rounding_below_the_chosen_alpha_is_survived(searched):
     rng = np.random.default_rng(0)
     Z = np.repeat(rng.standard_normal((400, 30)).astype(np.float32), 4, axis=1)
     Y = Z[:, :1].astype(np.float64) * 3
-    solution = solve_ridge(statistics_of(Z, Y), held_out=(Z[:50], Y[:50]))
+    solution = solve_ridge(statistics_of(Z, Y), held_out=rows_of(Z[:50], Y[:50]))
     assert np.isfinite(solution.coef).all()
     assert np.abs(Z @ solution.coef + solution.intercept - Y).max() < 0.05
 
@@ -231,7 +236,7 @@ def test_rounding_in_single_precision_never_fails_the_search(order, length_scale
     single = Z.astype(np.float32)
     statistics = statistics_of(single, Y)
     assert np.linalg.eigvalsh(statistics.centred_gram().to_dense())[0] < 0
-    solution = solve_ridge(statistics, held_out=(single[:n_held_out], Y[:n_held_out]) if n_held_out else None)
+    solution = solve_ridge(statistics, held_out=rows_of(single[:n_held_out], Y[:n_held_out]) if n_held_out else None)
     assert np.isfinite(solution.scores).all()
     # The noise allows a regularisation of eps of the largest eigenvalue, so nothing much worse than that is excused.
     oracle = Ridge(alpha=np.finfo(np.float32).eps * np.linalg.norm(Z, 2) ** 2, solver="svd").fit(Z, Y)
@@ -242,8 +247,8 @@ def test_rounding_in_single_precision_never_fails_the_search(order, length_scale
 def test_number_of_threads_changes_no_bit(searched):
     Z, Y = problem(200, 150)
     statistics = statistics_of(Z, Y)
-    held_out, outlying = (Z[:40], Y[:40]), (Z[40:60], Y[40:60])
-    for rows in ((None, None), (held_out, None), (held_out, outlying)):
-        one, two = (solve_ridge(statistics, held_out=rows[0], outlying=rows[1], n_jobs=n_jobs) for n_jobs in (1, 2))
+    held_out, extreme = rows_of(Z[:40], Y[:40]), rows_of(Z[40:60], Y[40:60])
+    for rows in ((None, None), (held_out, None), (held_out, extreme)):
+        one, two = (solve_ridge(statistics, held_out=rows[0], extreme=rows[1], n_jobs=n_jobs) for n_jobs in (1, 2))
         assert one.alpha == two.alpha
         np.testing.assert_array_equal(one.coef, two.coef)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from phimap.learn.blocks.blocks import feature_block
-from phimap.learn.blocks.blocks import FeatureRows
+from phimap.learn.blocks.blocks import FeatureRows, feature_block
 from phimap.learn.ridge.solver import RidgeSolver
 
 N, M = 60, 20

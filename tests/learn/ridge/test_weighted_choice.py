@@ -1,4 +1,4 @@
-"""What judges alpha for rows with weights: fits without the rows left out, by scikit-learn."""
+"""The choice of alpha for rows with weights, against fits without the validation rows by scikit-learn."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from phimap.learn.ridge import solve
 from phimap.learn.ridge.solve import solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import LinearSolution
+from tests.learn.ridge.test_solve import rows_of
 
 
 def problem(n: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -56,7 +57,7 @@ def test_leave_one_out_leaves_a_row_with_its_weight():
 def test_held_out_errors_are_weighted():
     Z, Y, weights = data = problem(300, 60)
     rows = np.arange(80)
-    solution = solve_ridge(statistics_of(Z, Y, weights), held_out=(Z[:80], Y[:80], weights[:80]))
+    solution = solve_ridge(statistics_of(Z, Y, weights), held_out=rows_of(Z[:80], Y[:80], weights[:80]))
     for alpha, score in around_the_best(solution):
         errors = squares(alpha, np.arange(80, 300), rows, data)
         assert score == pytest.approx(np.average(errors, weights=weights[:80]), rel=1e-8)
@@ -64,12 +65,14 @@ def test_held_out_errors_are_weighted():
 
 
 @pytest.mark.parametrize(("order", "rtol"), [(768, 1e-8), (40, 0.04)])
-def test_outlying_rows_count_their_weights(order, rtol, monkeypatch):
+def test_extreme_rows_count_their_weights(order, rtol, monkeypatch):
     Z, Y, weights = data = problem(400, 100)
     Z[80:90] *= 3
     monkeypatch.setattr(search, "_EXACT_ORDER", order)
     statistics, held_out, far = statistics_of(Z, Y, weights), np.arange(80), np.arange(80, 90)
-    solution = solve_ridge(statistics, held_out=(Z[:80], Y[:80], weights[:80]), outlying=(Z[far], Y[far], weights[far]))
+    solution = solve_ridge(
+        statistics, held_out=rows_of(Z[:80], Y[:80], weights[:80]), extreme=rows_of(Z[far], Y[far], weights[far])
+    )
     rest = np.arange(80, 400)
     for alpha, score in around_the_best(solution):
         expected = np.average(squares(alpha, rest, held_out, data), weights=weights[:80])
@@ -108,7 +111,7 @@ def test_generalised_cross_validation_weights_its_residuals():
 def test_rows_with_weights_are_taken_away_again():
     Z, Y, weights = problem(90, 20)
     expected = statistics_of(Z[:60], Y[:60], weights[:60])
-    found = statistics_of(Z, Y, weights).without(Z[60:], Y[60:], weights=weights[60:])
+    found = statistics_of(Z, Y, weights).without(rows_of(Z[60:], Y[60:], weights[60:]))
     assert (found.n, found.weight) == (60, pytest.approx(expected.weight))
     np.testing.assert_allclose(found.gram.to_dense(), expected.gram.to_dense(), atol=1e-11)
     for name in ("cross", "sum_z", "sum_y", "sum_yy"):

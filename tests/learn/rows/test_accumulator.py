@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from phimap.learn.rows.first_pass import FirstPass
+from phimap.learn.targets.labels import Labels
 from scipy import sparse
 
 import phimap as pm
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.rows.batches import ArrayBatches
-from phimap.learn.rows.first_pass import FirstPass
-from phimap.learn.targets.labels import Labels
 from tests.support.learners import GAUSSIAN
 
 N, D = 3000, 3

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from phimap.learn.data import outlying
 from scipy import sparse
 
 import phimap as pm
+from phimap.learn.blocks.blocks import FeatureRows, feature_block
 from phimap.learn.ridge.solve import solve_ridge
+from phimap.learn.rows import extreme_rows
 from phimap.learn.rows.extreme_rows import ExtremeRows
 from phimap.learn.rows.reservoir import Reservoir
 from tests.support.learners import GAUSSIAN
@@ -19,7 +20,7 @@ CAPACITY = 20
 @pytest.fixture
 def few(monkeypatch):
     """Keep few rows against streams of a few hundred."""
-    monkeypatch.setattr(outlying, "OUTLYING_CAPACITY", CAPACITY)
+    monkeypatch.setattr(extreme_rows, "EXTREME_CAPACITY", CAPACITY)
 
 
 def collect(X, cuts, seed: int = 1, centre=(0.5, -1.0, 0.0), factor=(1.0, 2.0, 0.1)) -> ExtremeRows:
@@ -75,7 +76,7 @@ def two_scales(n: int, n_extreme: int, rng: np.random.Generator) -> tuple[np.nda
 
 
 # With these seeds the held-out tenth has few of the outlying rows.
-@pytest.mark.parametrize(("n_outlying", "seed"), [(30, 7), (60, 2)])
+@pytest.mark.parametrize(("n_extreme", "seed"), [(30, 7), (60, 2)])
 def test_outlying_rows_keep_alpha_large_enough(n_extreme, seed):
     rng = np.random.default_rng(seed)
     X, y = two_scales(2400, n_extreme, rng)
@@ -93,5 +94,8 @@ def test_outlying_rows_keep_alpha_large_enough(n_extreme, seed):
 
     least = min(error(alpha) for alpha in np.geomspace(1e-3, 1e2, 11))
     rows, targets, _ = model._sample.first(240)
-    assert error(solve_ridge(statistics, held_out=(features(rows), targets[:, None])).alpha) > 1.15 * least
+    assert (
+        error(solve_ridge(statistics, held_out=FeatureRows(feature_block(features(rows)), targets[:, None])).alpha)
+        > 1.15 * least
+    )
     assert error(model.alpha_) < 1.05 * least

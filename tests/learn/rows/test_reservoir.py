@@ -64,7 +64,7 @@ def test_first_rows_are_a_part_of_more_rows():
 def test_rows_behind_others_where_there_are_enough(skipped, wanted, first):
     sample = collect(*numbered(400), [])
     every = sample.first(CAPACITY)[1]
-    np.testing.assert_array_equal(sample.behind(skipped, wanted)[1], every[first : first + wanted])
+    np.testing.assert_array_equal(sample.skipping(skipped, wanted)[1], every[first : first + wanted])
 
 
 def is_uniform(chosen: np.ndarray, n: int) -> bool:

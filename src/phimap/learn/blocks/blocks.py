@@ -109,11 +109,16 @@ WeightedBlock = tuple[FeatureBlock, np.ndarray, np.ndarray]
 
 
 class FeatureRows(NamedTuple):
-    """Features of some rows, their targets (r, t) and their weights (r,), None where all are one."""
+    """Features of rows (r, m), their targets (r, t) and their weights (r,), None where all weights are one."""
 
     block: FeatureBlock
     targets: np.ndarray
     weights: np.ndarray | None = None
+
+    @property
+    def weights_or_ones(self) -> np.ndarray:
+        """The weights (r,), written out where all are one."""
+        return np.ones(len(self.targets)) if self.weights is None else self.weights
 
 
 def feature_block(features: Features | FeatureBlock) -> FeatureBlock:

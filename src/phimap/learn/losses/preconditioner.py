@@ -12,8 +12,8 @@ import numpy as np
 from phimap.learn.blocks.blocks import FeatureBlock
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
-from phimap.learn.ridge.gram_accumulator import GramAccumulator
 from phimap.learn.ridge.nystroem_preconditioner import ARRAYS, NystroemPreconditioner, test_matrix
+from phimap.learn.ridge.solver import GramAccumulator
 from phimap.learn.rows.accumulator import AnyAccumulator, PairAccumulator, accumulate
 from phimap.learn.solver import PassSums, Problem, Sums
 from phimap.ops import single_threaded_blas

@@ -1,9 +1,9 @@
-"""The search for the least score over regularisations, a few factorisations long."""
+"""The choice of alpha: the minimum of an objective over regularisations, from a few factorisations."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -17,37 +17,33 @@ from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, LanczosShift
 from phimap.learn.solver import HeldOutScores
 from phimap.sketches.signs import fair_word_factors
 
-# Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps; larger problems
-# start their search where the one on this many of their features ends.
+# Up to this order an eigendecomposition costs less than a factorisation and the Lanczos steps. A larger problem starts
+# its search at the alpha found for this many of its features.
 _EXACT_ORDER = 768
-# Grid of regularisations: finer than the curve's curvature; the minimum is then refined between grid points.
+# Grid points per decade: fine enough that the score is smooth between them, where the minimum is then refined.
 _POINTS_PER_DECADE = 4
-# The grid reaches up to this multiple of the largest eigenvalue, where everything is shrunk, and down to where
-# rounding may begin: products in float32 move eigenvalues by 0.05 to 0.25 eps of the largest before centring, as
-# measured, and by less where the features came in many batches. What proves to be noise is left out of the search.
+# The grid ends at this multiple of the largest eigenvalue, where all coefficients are shrunk. It begins where rounding
+# may matter: products in float32 move eigenvalues by 0.05 to 0.25 eps of the largest one before centring, as measured,
+# and by less where the features came in many batches. The search skips alphas that turn out to be below the rounding.
 _TOP = 10.0
 _FLOOR = 1e-2
 _MOST_DECADES = 10
-# Reach of one factorisation to either side of its shift: within it a score takes some 20 Lanczos steps to three
-# digits, and ever more beyond.
+# Range of one factorisation to either side of its shift: within it a score needs some 20 Lanczos steps for three
+# digits, and more and more steps beyond.
 _REACH = 10.0**1.5
 _MOST_WINDOWS = 8
 _POWER_STEPS = 6
 _PROBES = 8
 
 
-@dataclass(frozen=True)
-class RidgeAlpha:
-    """What a search found: the best alpha, and the part of the curve that was looked at."""
+class ChosenAlpha(NamedTuple):
+    """The alpha of a solution, and how it was found: fields of `LinearSolution`."""
 
     alpha: float
-    alphas: np.ndarray
-    scores: np.ndarray
-    criterion: str
-    # Predictions at the best alpha for the rows that judged; None where none did.
-    held_out: HeldOutScores | None
-    # The factor of the system that was judged, near the best alpha; None where there was no factorisation.
-    factor: BlockedCholesky | None
+    alphas: np.ndarray = np.empty(0)
+    scores: np.ndarray = np.empty(0)
+    criterion: str = "given"
+    held_out: HeldOutScores | None = None
 
 
 def check_alpha(alpha: float | str) -> float | str:
@@ -57,36 +53,41 @@ def check_alpha(alpha: float | str) -> float | str:
     return check_real("alpha", alpha, above=0.0)
 
 
-def choose(system: AlphaObjective, rng: RandomState, n_jobs: int | None) -> RidgeAlpha:
-    """The alpha at the least score, and the part of the curve that was looked at."""
-    top = _largest_eigenvalue(system.matrix, n_jobs)
-    if not top > system.noise:
-        # Constant features: nothing to fit, and every regularisation says so.
-        return RidgeAlpha(1.0, np.empty(0), np.empty(0), system.criterion, None, None)
-    rounded = top if system.uncentred is system.matrix else _largest_eigenvalue(system.uncentred, n_jobs)
-    lowest = max(_FLOOR * system.eps * rounded, 10.0**-_MOST_DECADES * top, system.noise)
-    highest = _TOP * top
-    size = system.matrix.size
-    if system.exact or size <= _EXACT_ORDER:
+def choose_alpha(
+    objective: AlphaObjective, rng: RandomState, n_jobs: int | None
+) -> tuple[ChosenAlpha, BlockedCholesky | None]:
+    """The alpha of the least score, and a factor of ``A + lam I`` for lam near it; None if none was formed."""
+    largest = _largest_eigenvalue(objective.matrix, n_jobs)
+    if not largest > objective.noise:
+        # Constant features: every regularisation gives the same fit.
+        return ChosenAlpha(1.0, criterion=objective.criterion), None
+    rounded = largest
+    if objective.uncentred is not objective.matrix:
+        rounded = _largest_eigenvalue(objective.uncentred, n_jobs)
+    lowest = max(_FLOOR * objective.eps * rounded, 10.0**-_MOST_DECADES * largest, objective.noise)
+    highest = _TOP * largest
+    size = objective.matrix.size
+    if objective.exact or size <= _EXACT_ORDER:
         grid = _grid(lowest, highest)
-        inverse = ExactShiftedInverse(system.matrix, system.rhs, system.project, system.rows)
-        scores = _trusted_scores(system, inverse, grid)
-        best, known = _refine(system, inverse, grid, scores), np.isfinite(scores)
-        return RidgeAlpha(best, grid[known], scores[known], system.criterion, _held_out(system, inverse, best), None)
-    centre = 1e-4 * top
-    if system.coarse is not None:
-        # Fewer features make a kernel estimate smaller by the same factor, and with it the alpha that suits it.
-        columns = np.linspace(0, size - 1, _EXACT_ORDER).astype(np.intp)
-        centre = choose(system.coarse(columns), rng, n_jobs).alpha * size / _EXACT_ORDER
-    return _Windows(system, lowest, highest, rng, n_jobs).search(centre)
+        inverse = ExactShiftedInverse(objective.matrix, objective.rhs, objective.project, objective.vectors)
+        scores = _scores(objective, inverse, grid)
+        best, known = _refined(objective, inverse, grid, scores), np.isfinite(scores)
+        held_out = objective.held_out_scores(inverse, best)
+        return ChosenAlpha(best, grid[known], scores[known], objective.criterion, held_out), None
+    centre = 1e-4 * largest
+    coarse = objective.coarse(np.linspace(0, size - 1, _EXACT_ORDER).astype(np.intp))
+    if coarse is not None:
+        # With fewer features the estimate of the kernel is smaller by their share, and so is the best alpha.
+        centre = choose_alpha(coarse, rng, n_jobs)[0].alpha * size / _EXACT_ORDER
+    return _WindowSearch(objective, lowest, highest, rng, n_jobs).run(centre)
 
 
-def _trusted_scores(system: AlphaObjective, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-    """Scores, infinite where the shift does not clear twice what rounding took from the least eigenvalue."""
+def _scores(objective: AlphaObjective, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+    """Scores; infinite where a shift is below twice the rounding error of the least eigenvalue."""
     trusted = shifts > -2 * inverse.least_eigenvalue
     scores = np.full(shifts.shape, np.inf)
     if trusted.any():
-        scores[trusted] = system.score(inverse, shifts[trusted])
+        scores[trusted] = objective.score(inverse, shifts[trusted])
     return scores
 
 
@@ -94,19 +95,19 @@ def _grid(lowest: float, highest: float) -> np.ndarray:
     return np.geomspace(lowest, highest, max(2, int(np.log10(highest / lowest) * _POINTS_PER_DECADE) + 1))
 
 
-class _Windows:
-    """A search along the curve by windows, each evaluated from one factorisation at its centre."""
+class _WindowSearch:
+    """A search along the curve of scores by windows, each evaluated from one factorisation at its centre."""
 
-    def __init__(self, system: AlphaObjective, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
-        self._system, self._lowest, self._highest, self._n_jobs = system, lowest, highest, n_jobs
+    def __init__(self, objective: AlphaObjective, lowest: float, highest: float, rng: RandomState, n_jobs: int | None):
+        self._objective, self._lowest, self._highest, self._n_jobs = objective, lowest, highest, n_jobs
         self._factor: BlockedCholesky | None = None
         self._curve: dict[float, float] = {}
         self._probes = None
-        if system.criterion == "gcv":
-            self._probes = fair_word_factors(named_streams(rng, "trace")["trace"], (system.matrix.size, _PROBES))
+        if objective.criterion == "gcv":
+            self._probes = fair_word_factors(named_streams(rng, "trace")["trace"], (objective.matrix.size, _PROBES))
 
-    def search(self, centre: float) -> RidgeAlpha:
-        """Move the window to its own minimum until that lies inside."""
+    def run(self, centre: float) -> tuple[ChosenAlpha, BlockedCholesky | None]:
+        """Move the window to its minimum until the minimum lies inside."""
         best, held_out = centre, None
         for _ in range(_MOST_WINDOWS):
             centre = float(np.clip(centre, self._lowest, self._highest))
@@ -114,17 +115,16 @@ class _Windows:
             try:
                 inverse, scores = self._evaluate(centre, grid)
             except NotPositiveDefiniteError:
-                # Rounding in the Gram matrix reaches up to here: what lies below ten times it is noise as well.
+                # Rounding in the Gram matrix reaches up to this shift; alphas below ten times it are noise as well.
                 self._lowest = centre = 10 * centre
                 continue
             if not np.isfinite(scores).any() and centre < self._highest:
                 self._lowest = centre = float(grid[-1])
                 continue
-            best = _refine(self._system, inverse, grid, scores)
-            held_out = _held_out(self._system, inverse, best)
+            best = _refined(self._objective, inverse, grid, scores)
+            held_out = self._objective.held_out_scores(inverse, best)
             at = int(np.argmin(scores))
-            inside = 0 < at < grid.size - 1
-            if inside or grid[at] in (self._lowest, self._highest):
+            if 0 < at < grid.size - 1 or grid[at] in (self._lowest, self._highest):
                 break
             centre = float(grid[at])
         if not self._curve:
@@ -134,64 +134,62 @@ class _Windows:
             )
         alphas = np.array(sorted(self._curve))
         scores = np.array([self._curve[alpha] for alpha in alphas])
-        return RidgeAlpha(best, alphas, scores, self._system.criterion, held_out, self._factor)
+        return ChosenAlpha(best, alphas, scores, self._objective.criterion, held_out), self._factor
 
     def _evaluate(self, shift: float, grid: np.ndarray) -> tuple[ShiftedInverse, np.ndarray]:
-        system = self._system
+        objective = self._objective
         buffer = None if self._factor is None else self._factor.data
-        # One that fails leaves nothing that could be used.
+        # A factorisation that fails leaves no usable factor.
         self._factor = None
-        self._factor = factor = BlockedCholesky(system.matrix, shift, self._n_jobs, out=buffer)
+        self._factor = factor = BlockedCholesky(objective.matrix, shift, self._n_jobs, out=buffer)
         inverse = LanczosShiftedInverse(
             factor,
             shift,
-            system.rhs,
-            _Steady(system, grid),
-            project=system.project,
+            objective.rhs,
+            _until_settled(objective, grid),
+            project=objective.project,
             probes=self._probes,
-            rows=system.rows,
+            R=objective.vectors,
         )
-        scores = _trusted_scores(system, inverse, grid)
+        scores = _scores(objective, inverse, grid)
         known = np.isfinite(scores)
         self._curve.update(zip(grid[known].tolist(), scores[known].tolist(), strict=True))
         return inverse, scores
 
 
-class _Steady:
-    """Whether the curve on a grid has stopped moving: by a thousandth anywhere, by less at its minimum."""
+def _until_settled(objective: AlphaObjective, grid: np.ndarray) -> Callable[[ShiftedInverse], bool]:
+    """Whether scores on a grid have settled: they move by less than a thousandth, and by less at their minimum."""
+    last = np.full(grid.shape, np.inf)
 
-    def __init__(self, system: AlphaObjective, grid: np.ndarray):
-        self._system, self._grid = system, grid
-        self._last = np.full(grid.shape, np.inf)
-
-    def __call__(self, inverse: ShiftedInverse) -> bool:
-        scores = _trusted_scores(self._system, inverse, self._grid)
+    def settled(inverse: ShiftedInverse) -> bool:
+        nonlocal last
+        scores = _scores(objective, inverse, grid)
         known = np.isfinite(scores)
-        moved = np.where(known, np.abs(np.where(known, scores, 0) - self._last), 0)
-        self._last = scores
-        at = int(np.argmin(scores))
+        moved = np.where(known, np.abs(np.where(known, scores, 0) - last), 0)
+        last, at = scores, int(np.argmin(scores))
         return bool((moved <= 1e-3 * scores).all() and moved[at] <= 1e-4 * scores[at])
 
+    return settled
 
-def _refine(system: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
-    """The minimum between the neighbours of the best grid point; the point itself at the ends of what is known."""
+
+def _refined(objective: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarray, scores: np.ndarray) -> float:
+    """The minimum between the neighbours of the best grid point; the grid point itself if a neighbour has no score."""
     best = int(np.argmin(scores))
     if best in (0, grid.size - 1) or not np.isfinite(scores[best - 1 : best + 2]).all():
         return float(grid[best])
     bounds = (np.log(grid[best - 1]), np.log(grid[best + 1]))
     found: Any = minimize_scalar(
-        lambda log: system.score(inverse, np.exp([log]))[0], bounds=bounds, method="bounded", options={"xatol": 1e-2}
+        lambda log: objective.score(inverse, np.exp([log]))[0],
+        bounds=bounds,
+        method="bounded",
+        options={"xatol": 1e-2},
     )
     return float(np.exp(found.x) if found.fun < scores[best] else grid[best])
 
 
-def _held_out(system: AlphaObjective, inverse: ShiftedInverse, shift: float) -> HeldOutScores | None:
-    return None if system.held_out is None else system.held_out(inverse, shift)
-
-
 def _largest_eigenvalue(matrix: BlockTriangle, n_jobs: int | None) -> float:
     """The largest eigenvalue within a few percent, by power iteration."""
-    # Weights that no structure of the features shares, the same in every call.
+    # Fixed weights without the structure of any features, so that the start is orthogonal to no eigenvector.
     weights = 1 + 0.5 * np.sin(np.arange(1, matrix.size + 1))
     vector = (np.sqrt(np.maximum(matrix.diagonal(), 0)) * weights)[:, None]
     value = 0.0

@@ -1,9 +1,9 @@
-"""Criteria by which the regularisation of a linear system is chosen, as functions of it."""
+"""Objectives by which the regularisation of a linear system is chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,182 +12,255 @@ from phimap._random import RandomState, named_streams
 from phimap.learn.blocks.blocks import DenseBlock, FeatureRows
 from phimap.learn.blocks.centred_rows import CentredRows, times_root, without_root
 from phimap.learn.blocks.triangle import BlockTriangle
-from phimap.learn.ridge.leave_one_out import left_out_errors, weight_shares
-from phimap.learn.ridge.shifted_inverse import ExactShiftedInverse, Images, ShiftedInverse
+from phimap.learn.ridge.leave_one_out import dual_leave_one_out_errors, weight_shares
+from phimap.learn.ridge.shifted_inverse import Projection, ShiftedInverse
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.weights import total_weight, weighted_mean, weighted_sum
 from phimap.learn.solver import HeldOutScores
 
-# Standard deviations of the estimated degrees of freedom that the fit must leave over for GCV to mean anything:
-# the score divides by their square, which is then known within a fifth.
+# Generalised cross-validation is trusted where at least this many standard deviations of the estimated degrees of
+# freedom are left: the score divides by their square, which is then known within a fifth.
 _TRUSTED = 10.0
-# Leverages are known to this from a few Lanczos steps.
+# Leverages from a few Lanczos steps are this accurate.
 _LEAST_FREE = 1e-6
 
 
-@dataclass(frozen=True)
-class AlphaObjective:
-    """``(A + lam I) W = B`` and a criterion by which lam is chosen from the functions of A."""
+class AlphaObjective(ABC):
+    """The system ``(A + lam I) W = B``, and a score of lam that is to be minimised.
 
-    matrix: BlockTriangle
-    rhs: np.ndarray
-    # The matrix that was rounded, and to what: `matrix` is less by the centring, which leaves the rounding.
-    uncentred: BlockTriangle
-    eps: float
-    criterion: str
-    score: Callable[[Any, np.ndarray], np.ndarray]
-    # Predictions at one lam for the rows that judge, by models without them; their mean square error is the score.
-    held_out: Callable[[Any, float], HeldOutScores] | None = None
-    project: Images | None = None
-    # Rows (as columns) whose leverages the score needs.
-    rows: np.ndarray | None = None
-    exact: bool = False
-    # Eigenvalues up to this are the rounding of the features themselves.
-    noise: float = 0.0
-    # The same problem on some of the features, by which a large one finds where to look.
-    coarse: Callable[[np.ndarray], AlphaObjective] | None = None
-
-
-def gcv_system(statistics: RidgeStatistics) -> AlphaObjective:
-    """Give the primal system, judged by generalised cross-validation from the statistics alone."""
-    # Leaving a row out takes its whole weight away, so that there are as many errors as rows.
-    n, squares = statistics.n, float(statistics.centred_squares().sum())
-
-    def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        rss = squares - inverse.quadratic(shifts) - shifts * inverse.quadratic_squared(shifts)
-        dof = np.clip(statistics.n_components - shifts * inverse.trace(shifts), 0, None)
-        free = 1 - (dof + 1) / n
-        # The errors vanish and say nothing where no degree of freedom is left. Where few are left, their number is not
-        # known.
-        least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_standard_deviation(shifts)) / n
-        nothing = np.full(shifts.shape, np.inf)
-        # Errors below the rounding of what they are the difference of are not known either.
-        rss = np.maximum(rss, statistics.eps * squares)
-        return np.divide(rss / statistics.weight, np.square(free), out=nothing, where=free > least)
-
-    def coarse(columns: np.ndarray) -> AlphaObjective:
-        return gcv_system(statistics.subset(columns))
-
-    matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
-    return AlphaObjective(matrix, rhs, statistics.gram, statistics.eps, "gcv", score, coarse=coarse)
-
-
-def held_out_system(
-    others: RidgeStatistics, held_out: FeatureRows, outlying: FeatureRows | None, n_jobs: int | None
-) -> AlphaObjective:
-    """Give the primal system of the statistics of `others`, judged by the squared error on the rows `held_out`.
-
-    Rows `outlying`, some of the others, are judged by their leave-one-out errors; those held out then stand for all
-    rows but these.
+    Parameters
+    ----------
+    matrix : BlockTriangle
+        A, of order m.
+    rhs : ndarray of shape (m, t)
+        B.
+    eps : float
+        Machine epsilon of the features.
+    uncentred : BlockTriangle, optional
+        A before centring, which determines the rounding errors of A; by default A itself.
+    noise : float, default=0.0
+        Eigenvalues of A up to this may be rounding errors of the features.
+    project : callable, optional
+        Projection P of solutions that the score needs, see `ShiftedInverse`.
+    vectors : ndarray of shape (m, k), optional
+        Vectors whose quadratic forms the score needs.
     """
-    block, Y, weights = held_out
-    if outlying is None:
-        far_rows = FeatureRows(DenseBlock(np.empty((0, others.n_components))), np.empty((0, Y.shape[1])))
-    else:
-        Z_outlying = DenseBlock(np.asarray(outlying.block.to_host(), dtype=np.float64))
-        far_rows = outlying._replace(block=Z_outlying)
-    return _system_without(others, FeatureRows(block.to_dense(), Y, weights), far_rows, n_jobs)
+
+    #: Name of the criterion in `LinearSolution`.
+    criterion: str
+    #: Whether the score needs an eigendecomposition, whatever the order of A.
+    exact = False
+
+    def __init__(
+        self,
+        matrix: BlockTriangle,
+        rhs: np.ndarray,
+        eps: float,
+        *,
+        uncentred: BlockTriangle | None = None,
+        noise: float = 0.0,
+        project: Projection | None = None,
+        vectors: np.ndarray | None = None,
+    ):
+        self.matrix, self.rhs, self.eps, self.noise = matrix, rhs, eps, noise
+        self.uncentred = matrix if uncentred is None else uncentred
+        self.project, self.vectors = project, vectors
+
+    @abstractmethod
+    def score(self, inverse: Any, shifts: np.ndarray) -> np.ndarray:
+        """Scores (g,) at values of lam (g,); infinite where the score is not defined."""
+
+    @abstractmethod
+    def held_out_scores(self, inverse: Any, shift: float) -> HeldOutScores | None:
+        """Predictions for validation rows by models without them, with the score as their mean squared error.
+
+        None where the objective has no validation rows.
+        """
+
+    @abstractmethod
+    def coarse(self, columns: np.ndarray) -> AlphaObjective | None:
+        """The objective of the same problem with some of the features; None where no smaller problem is needed."""
 
 
-def _system_without(
-    others: RidgeStatistics, held_out: FeatureRows, outlying: FeatureRows, n_jobs: int | None
-) -> AlphaObjective:
-    """The system of the rows that were not `held_out`, judged on those that were and on those `outlying`."""
-    (block, Y, weights), (outlying_block, Y_outlying, outlying_weights) = held_out, outlying
-    mean_z, mean_y = others.sum_z / others.weight, others.sum_y / others.weight
-    n_held_out, n_extreme = Y.shape[0], Y_outlying.shape[0]
-    total = others.weight + total_weight(weights, n_held_out)
-    outlying_weight = total_weight(outlying_weights, n_extreme)
-    targets = np.concatenate([Y, Y_outlying]) - mean_y
+class GeneralisedCrossValidation(AlphaObjective):
+    """Generalised cross-validation of the primal system, from the sums over rows alone: see `solve_ridge`."""
 
-    def project(vectors: np.ndarray) -> np.ndarray:
+    criterion = "gcv"
+
+    def __init__(self, statistics: RidgeStatistics):
+        self._statistics, self._squares = statistics, float(statistics.centred_squares().sum())
+        matrix, rhs = statistics.centred_gram(), statistics.centred_cross()
+        super().__init__(matrix, rhs, statistics.eps, uncentred=statistics.gram)
+
+    def score(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        # A row is left out with its whole weight, so the number of errors is that of the rows.
+        sums, squares, n = self._statistics, self._squares, self._statistics.n
+        rss = squares - inverse.rhs_form(shifts) - shifts * inverse.rhs_form(shifts, power=2)
+        dof = np.clip(sums.n_components - shifts * inverse.trace(shifts), 0, None)
+        free = 1 - (dof + 1) / n
+        # A fit without residual degrees of freedom has residuals of zero. If there are few, their number is uncertain.
+        least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_standard_deviation(shifts)) / n
+        # The residual sum of squares is a difference, known to the rounding of its terms.
+        rss = np.maximum(rss, sums.eps * squares)
+        undefined = np.full(shifts.shape, np.inf)
+        return np.divide(rss / sums.weight, np.square(free), out=undefined, where=free > least)
+
+    def held_out_scores(self, inverse: ShiftedInverse, shift: float) -> None:
+        return None
+
+    def coarse(self, columns: np.ndarray) -> GeneralisedCrossValidation:
+        return GeneralisedCrossValidation(self._statistics.subset(columns))
+
+
+class HeldOutError(AlphaObjective):
+    """Squared error of the primal system on held-out rows, and on extreme rows left out one by one: see `solve_ridge`.
+
+    Parameters
+    ----------
+    statistics : RidgeStatistics
+        Sums over all rows but the held-out ones.
+    random : FeatureRows
+        The held-out rows. They represent all rows that are not extreme.
+    extreme : FeatureRows or None
+        Some of the rows of `statistics`.
+    n_jobs : int or None
+    """
+
+    criterion = "held-out"
+
+    def __init__(
+        self, statistics: RidgeStatistics, random: FeatureRows, extreme: FeatureRows | None, n_jobs: int | None
+    ):
+        if extreme is None:
+            shape = (0, statistics.n_components)
+            extreme = FeatureRows(DenseBlock(np.empty(shape)), np.empty((0, random.targets.shape[1])))
+        features = np.asarray(extreme.block.to_host(), dtype=np.float64)
+        self._random = random = random._replace(block=random.block.to_dense())
+        self._extreme = extreme = extreme._replace(block=DenseBlock(features))
+        self._statistics, self._n_jobs = statistics, n_jobs
+        self._mean_z, self._mean_y = statistics.sum_z / statistics.weight, statistics.sum_y / statistics.weight
+        self._n_random, self._n_extreme = len(random.targets), len(extreme.targets)
+        self._extreme_weight = total_weight(extreme.weights, self._n_extreme)
+        self._weight = statistics.weight + total_weight(random.weights, self._n_random)
+        self._targets = np.concatenate([random.targets, extreme.targets]) - self._mean_y
+        super().__init__(
+            statistics.centred_gram(),
+            statistics.centred_cross(),
+            statistics.eps,
+            uncentred=statistics.gram,
+            project=self._project,
+            vectors=times_root(features - self._mean_z, extreme.weights).T if self._n_extreme else None,
+        )
+
+    def score(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        n = self._n_random
+        squares = np.square(inverse.projected_solutions(shifts) - self._targets).sum(axis=2)
+        error = weighted_mean(squares[:, :n], self._random.weights, axis=1)
+        if not self._n_extreme:
+            return error
+        left_out = squares[:, n:] / np.square(self._free(inverse, shifts))
+        of_extreme = weighted_sum(left_out, self._extreme.weights, axis=1)
+        return ((self._weight - self._extreme_weight) * error + of_extreme) / self._weight
+
+    def held_out_scores(self, inverse: ShiftedInverse, shift: float) -> HeldOutScores:
+        shifts, n, targets = np.array([shift]), self._n_random, self._targets
+        predictions = inverse.projected_solutions(shifts)[0]
+        if not self._n_extreme:
+            return HeldOutScores(self._mean_y + predictions, self._random.targets, self._random.weights)
+        errors = predictions[n:] - targets[n:]
+        predictions[n:] = targets[n:] + errors / self._free(inverse, shifts)[0, :, None]
+        weights = self._random.weights_or_ones
+        weights = weights * (self._weight - self._extreme_weight) / weights.sum()
+        weights = np.concatenate([weights, self._extreme.weights_or_ones])
+        return HeldOutScores(self._mean_y + predictions, self._mean_y + targets, weights)
+
+    def coarse(self, columns: np.ndarray) -> HeldOutError:
+        random, extreme = (rows._replace(block=rows.block.columns(columns)) for rows in (self._random, self._extreme))
+        return HeldOutError(self._statistics.subset(columns), random, extreme, self._n_jobs)
+
+    def _project(self, vectors: np.ndarray) -> np.ndarray:
         vectors = np.ascontiguousarray(vectors)
-        products = [rows.times(vectors, n_jobs) for rows in (block, outlying_block)]
-        return np.concatenate(products) - mean_z @ vectors
+        products = [rows.block.times(vectors, self._n_jobs) for rows in (self._random, self._extreme)]
+        return np.concatenate(products) - self._mean_z @ vectors
 
-    def free(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        """1 less the leverages of the outlying rows; 0 for a row that alone determines its own fit."""
-        own = 1 / others.weight if outlying_weights is None else outlying_weights / others.weight
-        return np.maximum(1 - inverse.forms(shifts) - own, _LEAST_FREE)
-
-    def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        squares = np.square(inverse.images(shifts) - targets).sum(axis=2)
-        of_most = weighted_mean(squares[:, :n_held_out], weights, axis=1)
-        if n_extreme == 0:
-            return of_most
-        left = np.square(free(inverse, shifts))
-        of_outlying = weighted_sum(squares[:, n_held_out:] / left, outlying_weights, axis=1)
-        return ((total - outlying_weight) * of_most + of_outlying) / total
-
-    def coarse(columns: np.ndarray) -> AlphaObjective:
-        tested, far = (rows._replace(block=rows.block.columns(columns)) for rows in (held_out, outlying))
-        return _system_without(others.subset(columns), tested, far, n_jobs)
-
-    def predictions(inverse: ShiftedInverse, shift: float) -> HeldOutScores:
-        images = inverse.images(np.array([shift]))[0]
-        if n_extreme == 0:
-            return HeldOutScores(mean_y + images, Y, weights)
-        images[n_held_out:] -= targets[n_held_out:]
-        images[n_held_out:] = targets[n_held_out:] + images[n_held_out:] / free(inverse, np.array([shift]))[0, :, None]
-        counts = [np.ones(len(y)) if w is None else w for y, w in ((Y, weights), (Y_outlying, outlying_weights))]
-        counts[0] = counts[0] * (total - outlying_weight) / counts[0].sum()
-        return HeldOutScores(mean_y + images, mean_y + targets, np.concatenate(counts))
-
-    matrix, rhs = others.centred_gram(), others.centred_cross()
-    rows = times_root(outlying_block.to_host() - mean_z, outlying_weights).T if n_extreme else None
-    return AlphaObjective(
-        matrix, rhs, others.gram, others.eps, "held-out", score, predictions, project, rows=rows, coarse=coarse
-    )
+    def _free(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        """1 less the leverages of the extreme rows (g, k); nearly 0 for a row that alone determines its own fit."""
+        weights = 1 if self._extreme.weights is None else self._extreme.weights
+        return np.maximum(1 - inverse.quadratic_forms(shifts) - weights / self._statistics.weight, _LEAST_FREE)
 
 
-def held_out_dual_system(
-    rows: CentredRows, Y: np.ndarray, weights: np.ndarray | None, eps: float, rng: RandomState, n_jobs: int | None
-) -> AlphaObjective:
-    """Give the dual system of all but a random tenth of the rows, judged by the squared error on that tenth."""
-    order = named_streams(rng, "held-out")["held-out"].permutation(Y.shape[0])
-    tested, kept = np.split(order, [Y.shape[0] // 10])
-    matrix, between = rows.split(kept, tested)
-    weights_kept, weights_tested = (None, None) if weights is None else (weights[kept], weights[tested])
-    mean_y = weighted_mean(Y[kept], weights_kept)
-    wanted = Y[tested] - mean_y
+class DualHeldOutError(AlphaObjective):
+    """Squared error of the dual system of nine tenths of the rows, drawn at random, on the other tenth."""
 
-    def project(vectors: np.ndarray) -> np.ndarray:
-        return DenseBlock(between).times(vectors, n_jobs)
+    criterion = "held-out"
 
-    def score(inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        return weighted_mean(np.square(inverse.images(shifts) - wanted).sum(axis=2), weights_tested, axis=1)
+    def __init__(
+        self,
+        rows: CentredRows,
+        Y: np.ndarray,
+        weights: np.ndarray | None,
+        eps: float,
+        rng: RandomState,
+        n_jobs: int | None,
+    ):
+        order = named_streams(rng, "held-out")["held-out"].permutation(Y.shape[0])
+        held_out, kept = np.split(order, [Y.shape[0] // 10])
+        matrix, between = rows.split(kept, held_out)
+        kept_weights, self._weights = (None, None) if weights is None else (weights[kept], weights[held_out])
+        self._mean_y, self._targets = weighted_mean(Y[kept], kept_weights), Y[held_out]
+        super().__init__(
+            matrix,
+            times_root(Y[kept] - self._mean_y, kept_weights),
+            eps,
+            noise=rows.noise(eps, total_weight(kept_weights, kept.size)),
+            project=lambda vectors: DenseBlock(between).times(vectors, n_jobs),
+        )
 
-    def predictions(inverse: ShiftedInverse, shift: float) -> HeldOutScores:
-        return HeldOutScores(mean_y + inverse.images(np.array([shift]))[0], Y[tested], weights_tested)
+    def score(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
+        errors = inverse.projected_solutions(shifts) - (self._targets - self._mean_y)
+        return weighted_mean(np.square(errors).sum(axis=2), self._weights, axis=1)
 
-    rhs = times_root(Y[kept] - mean_y, weights_kept)
-    noise = rows.noise(eps, total_weight(weights_kept, kept.size))
-    return AlphaObjective(matrix, rhs, matrix, eps, "held-out", score, predictions, project, noise=noise)
+    def held_out_scores(self, inverse: ShiftedInverse, shift: float) -> HeldOutScores:
+        predictions = self._mean_y + inverse.projected_solutions(np.array([shift]))[0]
+        return HeldOutScores(predictions, self._targets, self._weights)
+
+    def coarse(self, columns: np.ndarray) -> None:
+        return None
 
 
-def leave_one_out_system(
-    rows: CentredRows,
-    matrix: BlockTriangle,
-    rhs: np.ndarray,
-    Y: np.ndarray,
-    eps: float,
-    weights: np.ndarray | None = None,
-) -> AlphaObjective:
-    """Give the dual system, judged by the exact leave-one-out error: see `solve_ridge_dual`."""
-    shares = weight_shares(weights, Y.shape[0])
+class LeaveOneOutError(AlphaObjective):
+    """Exact leave-one-out error of the dual system ``(matrix + lam I) A = rhs``: see `solve_ridge_dual`."""
 
-    def errors(inverse: ExactShiftedInverse, shifts: np.ndarray) -> Iterator[np.ndarray]:
-        # One shift after the other: with many targets the errors at all of them would be the largest arrays of a fit.
+    criterion = "leave-one-out"
+    exact = True
+
+    def __init__(
+        self,
+        rows: CentredRows,
+        matrix: BlockTriangle,
+        rhs: np.ndarray,
+        Y: np.ndarray,
+        weights: np.ndarray | None,
+        eps: float,
+    ):
+        self._Y, self._weights, self._shares = Y, weights, weight_shares(weights, Y.shape[0])
+        super().__init__(matrix, rhs, eps, noise=rows.noise(eps, total_weight(weights, Y.shape[0])))
+
+    def score(self, inverse: Any, shifts: np.ndarray) -> np.ndarray:
+        squares = np.stack([np.square(errors).sum(axis=1) for errors in self._errors(inverse, shifts)])
+        # The errors include the roots of the weights.
+        return squares.mean(axis=1) if self._weights is None else squares.sum(axis=1) / self._weights.sum()
+
+    def held_out_scores(self, inverse: Any, shift: float) -> HeldOutScores:
+        errors = without_root(next(self._errors(inverse, np.array([shift]))), self._weights)
+        return HeldOutScores(self._Y - errors, self._Y, self._weights)
+
+    def coarse(self, columns: np.ndarray) -> None:
+        return None
+
+    def _errors(self, inverse: Any, shifts: np.ndarray) -> Iterator[np.ndarray]:
+        """Leave-one-out errors times the roots of the weights (n, t), at one shift after the other."""
+        # With many targets the errors at all shifts would be the largest arrays of a fit.
         for shift, diagonal in zip(shifts, inverse.diagonals(shifts), strict=True):
-            yield left_out_errors(shift, inverse.images(np.array([shift]))[0], diagonal, shares)
-
-    def score(inverse: ExactShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        squares = np.stack([np.square(one).sum(axis=1) for one in errors(inverse, shifts)])
-        # The roots of the weights are in the right-hand side.
-        return squares.mean(axis=1) if weights is None else squares.sum(axis=1) / weights.sum()
-
-    def predictions(inverse: ExactShiftedInverse, shift: float) -> HeldOutScores:
-        return HeldOutScores(Y - without_root(next(errors(inverse, np.array([shift]))), weights), Y, weights)
-
-    noise = rows.noise(eps, total_weight(weights, Y.shape[0]))
-    return AlphaObjective(matrix, rhs, matrix, eps, "leave-one-out", score, predictions, exact=True, noise=noise)
+            duals = inverse.projected_solutions(np.array([shift]))[0]
+            yield dual_leave_one_out_errors(shift, duals, diagonal, self._shares)

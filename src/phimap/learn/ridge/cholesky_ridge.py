@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from phimap.learn.ridge.gram_accumulator import GramAccumulator
-from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.solver import Problem, Solved
 
 
@@ -27,14 +26,14 @@ class CholeskyRidge:
     def __call__(self, problem: Problem) -> Solved:
         """Solve a problem."""
         n, m, t, n_jobs = problem.n, problem.m, problem.t, problem.n_jobs
-        dual, validation = RidgeSolver.is_dual(n, m), problem.left_out.held
+        dual, validation = RidgeSolver.is_dual(n, m), problem.validation
         holds_out = problem.alpha == "auto" and not dual
-        below = validation.last_key(n) if holds_out else None
+        start = partial(_start, m, t, n, n_jobs)
         with problem.stage("features" if dual else "features and Gram matrix", n):
-            sums = problem.stream.accumulate(partial(_start, m, t, n, n_jobs), held_out_below=below).solver
+            below = validation.largest_key if holds_out else None
+            sums = problem.stream.accumulate(start, held_out_below=below).solver
         with problem.stages.stage("regularisation"):
-            n_rows = n if holds_out else None
-            solution = sums.finish(problem.alpha, validation, problem.probes, n_jobs, n_rows=n_rows)
+            solution = sums.finish(problem.alpha, validation, problem.probes, n_jobs, held_out_in_sums=not holds_out)
         return Solved(solution, sums)
 
 

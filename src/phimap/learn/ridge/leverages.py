@@ -1,4 +1,4 @@
-"""Leverages: the quadratic forms of the inverse of a ridge system, for training rows and for new ones."""
+"""Quadratic forms of the inverse of a ridge system, which give the leverages of training rows and of new rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from phimap.ops import single_threaded_blas
 class Leverages(ABC):
     """``z^T (A + alpha I)^{-1} z`` for centred rows z, with A the centred Gram matrix of the training rows.
 
+    A training row of weight w has the leverage w times this form plus ``w / weight``, which is due to the intercept.
+
     Attributes
     ----------
     alpha : float
     mean : ndarray of shape (m,)
-        Weighted mean of the features of the training rows, by which rows are centred.
+        Weighted mean of the features of the training rows, which centres all rows.
     weight : float
         Sum of the weights of the training rows.
     """
@@ -30,12 +32,12 @@ class Leverages(ABC):
     weight: float
 
     @abstractmethod
-    def of(self, D: np.ndarray) -> np.ndarray:
-        """Leverages (r,) of centred rows `D` (r, m) in float64; never negative."""
+    def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
+        """The forms (r,) of centred rows `D` (r, m) in float64; never negative."""
 
 
 class PrimalLeverages(Leverages):
-    """From the sums over rows: ``|U^{-T} z|^2`` with ``A + alpha I = U^T U``.
+    """Quadratic forms from the sums over rows: ``|U^{-T} z|^2`` with ``A + alpha I = U^T U``.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ class PrimalLeverages(Leverages):
 
     Notes
     -----
-    **Error.** That of the Gram matrix and of its factorisation; a sum of squares, in which nothing cancels.
+    **Error.** The errors of the Gram matrix and of its factorisation. A form is a sum of squares, without cancellation.
 
     **Cost.** m^3 / 3 multiply-adds and 4 m^2 bytes once, m^2 / 2 multiply-adds a row.
 
@@ -63,12 +65,12 @@ class PrimalLeverages(Leverages):
         """Bytes held."""
         return 8 * packed_entries(m)
 
-    def of(self, D: np.ndarray) -> np.ndarray:
+    def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
         return np.square(self._factor.solve_lower(D.T)).sum(axis=0)
 
 
 class DualLeverages(Leverages):
-    r"""From the rows themselves, where they are fewer than the features.
+    r"""Quadratic forms from the training rows themselves, for fewer rows than features.
 
     .. math:: z^\top (A + \alpha I)^{-1} z = \min_a\; \tfrac{1}{\alpha} |z - Z_c^\top a|^2 + |a|^2,
               \qquad a = (K + \alpha I)^{-1} Z_c z
@@ -76,14 +78,14 @@ class DualLeverages(Leverages):
     Parameters
     ----------
     rows : CentredRows
-        The training rows less their mean, times the roots of their weights: Z_c (n, m), with ``K = Z_c Z_c^T``.
+        Z_c (n, m), the centred training rows times the roots of their weights, with ``K = Z_c Z_c^T``.
     alpha, weight : float
     n_jobs : int or None
         Threads; changes no bit.
 
     Notes
     -----
-    **Error.** A sum of squares at its minimum, so an error of a enters squared. The usual difference
+    **Error.** The form is a minimum over a, so the error of a enters squared. The usual difference
     ``(|z|^2 - z^T Z_c^T a) / alpha`` loses all digits where alpha is small.
 
     **Cost.** n^3 / 3 multiply-adds and ``8 n m + 4 n^2`` bytes once, ``2 n m + n^2`` multiply-adds a row.
@@ -101,7 +103,7 @@ class DualLeverages(Leverages):
         """Bytes held."""
         return 8 * n * m + 8 * packed_entries(n)
 
-    def of(self, D: np.ndarray) -> np.ndarray:
+    def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
         with single_threaded_blas():
             a = self._factor.solve(self._rows.products(D.T))
             left = D - self._rows.combine(a).T

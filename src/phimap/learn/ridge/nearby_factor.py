@@ -1,4 +1,4 @@
-"""The solution of a system by the factor of one that is near it."""
+"""The solution of a system by conjugate gradients with the factor of a similar system."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState, relative_size
 
 _TOLERANCE = 1e-12
-# The recurrence may end below its tolerance while rounding leaves the system unsolved. So much is left to it.
+# Largest accepted residual of the solution: rounding can keep it above the residual of the recurrence.
 _TRUSTED = 1e-10
-# A step reads the factor twice and the matrix once. So many steps, per feature of the order, take half of the time of a
-# factorisation, as measured for orders of 4,096 and 8,192 and up to eight columns; more columns take more.
+# A step reads the factor twice and the matrix once. This number of steps per feature takes half the time of a
+# factorisation, as measured for orders of 4,096 and 8,192 and up to eight columns; more columns take longer.
 _STEPS_PER_FEATURE = 1 / 200
 _COLUMNS_PER_READING = 8
-# The held-out rows, a tenth of all at the most, add this to the spread of the eigenvalues.
+# Factor by which the held-out rows, at most a tenth of all rows, widen the range of the eigenvalues.
 _ADDED = 1.2
 
 
 def solve_from_nearby(
     matrix: BlockTriangle, rhs: np.ndarray, shift: float, factor: BlockedCholesky, n_jobs: int | None = None
 ) -> np.ndarray | None:
-    """Solve ``(A + shift I) W = B`` by the factor of ``A' + shift' I``, where A' lacks a few of the rows in A.
+    """Solve ``(A + shift I) W = B`` with the factor of ``A' + shift' I``, where A' is A without a few rows.
 
     Parameters
     ----------
@@ -34,24 +34,24 @@ def solve_from_nearby(
         B.
     shift : float
     factor : BlockedCholesky
-        Of ``A' + shift' I``.
+        Factor of ``A' + shift' I``.
     n_jobs : int, optional
         Threads; changes no bit.
 
     Returns
     -------
     ndarray of shape (m, t) or None
-        None where a factorisation of its own would be cheaper, or where rounding leaves a residual above 1e-10.
+        None if a factorisation of ``A + shift I`` would be cheaper, or if rounding leaves a residual above 1e-10.
 
     Notes
     -----
     Preconditioned conjugate gradients. The eigenvalues of ``(A' + shift' I)^{-1} (A + shift I)`` lie between
-    ``min(1, shift / shift')`` and about ``1.2 max(1, shift / shift')``. A few lie far above where rows of A are unlike
-    all those of A'; each of them takes a step. With the ratio q of these bounds a step multiplies the error by
-    ``(sqrt(q) - 1) / (sqrt(q) + 1)``.
+    ``min(1, shift / shift')`` and about ``1.2 max(1, shift / shift')``. If some rows of A are unlike all rows of A', a
+    few eigenvalues lie far above; each takes one further step. With the ratio q of the bounds a step multiplies the
+    error by ``(sqrt(q) - 1) / (sqrt(q) + 1)``.
 
     **Error.** A residual of 1e-12 of the right-hand side by the recurrence.
-    **Cost.** A step reads the factor twice and A once; there are at most m / 100 of them.
+    **Cost.** A step reads the factor twice and A once; there are at most m / 100 steps.
 
     References
     ----------
@@ -60,7 +60,7 @@ def solve_from_nearby(
     most = matrix.size * _STEPS_PER_FEATURE * min(1.0, _COLUMNS_PER_READING / rhs.shape[1])
     if expected_steps(shift / factor.shift) > most:
         return None
-    state = ConjugateGradientState(rhs, shift, _Preconditioner(factor))
+    state = ConjugateGradientState(rhs, shift, factor.solve)
     while state.residual > _TOLERANCE:
         if state.n_steps >= 2 * most:
             return None
@@ -71,19 +71,6 @@ def solve_from_nearby(
 
 
 def expected_steps(ratio: float) -> float:
-    """Steps for a ratio of the shifts: see `solve_from_nearby`."""
+    """Expected number of steps for a ratio of the shifts: see `solve_from_nearby`."""
     root = math.sqrt(_ADDED * max(ratio, 1 / ratio))
     return math.log(_TOLERANCE) / math.log((root - 1) / (root + 1))
-
-
-class _Preconditioner:
-    """The factor as `ConjugateGradientState` uses it."""
-
-    lost = 0.0
-
-    def __init__(self, factor: BlockedCholesky):
-        self._factor = factor
-
-    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
-        """Apply the inverse of the nearby matrix, whose own shift stays."""
-        return self._factor.solve(R)

@@ -1,4 +1,4 @@
-"""Leading eigenvalues and vectors of a Gram matrix from one random sketch of it, as a preconditioner."""
+"""Preconditioners from the leading eigenvalues and vectors of a Gram matrix, which one random sketch gives."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from phimap.learn.ridge.normal_equations import NormalEquations
 from phimap.learn.ridge.sketch_rows import SketchRows
 from phimap.ops import single_threaded_blas
 
-# Rank of the sketch: a share of the width, within bounds.
+# Rank of the sketch: this fraction of the width, within bounds.
 _RANK_SHARE, _LEAST_RANK, _MOST_RANK = 16, 256, 1024
-#: Float64 arrays (m, rank) that making the preconditioner holds at a time: test matrix, sketch, the sketch of the
-#: centred matrix or the vectors, and one on the way there.
+#: Float64 arrays (m, rank) that exist at a time while the preconditioner is made: test matrix, sketch, the sketch of
+#: the centred matrix or the vectors, and one intermediate array.
 ARRAYS = 4
 # Rows that are shifted at a time.
 _STRIP = 1024
-# Rounding of a sketch in float32, in this unit times its norm: 0.1 to 0.2 as measured.
+# Rounding error of a sketch over its norm, in units of the machine epsilon: 0.1 to 0.2 as measured for float32.
 _ROUNDING = 0.25
-# A lost eigenvalue of so many alphas leaves the condition number at some ten.
+# Where the largest discarded eigenvalue is this multiple of alpha, the condition number is about ten.
 _SERVES = 4.0
 
 
 @dataclass(frozen=True)
 class NystroemPreconditioner:
-    r"""The inverse of a randomised Nystroem approximation of a matrix A, its lost part replaced by a multiple of one.
+    r"""Inverse of a randomised Nystroem approximation of A, whose discarded part is replaced by a multiple of identity.
 
     .. math:: P(\mu)^{-1} = U\, [(\Lambda + \mu)^{-1} - (\lambda_r + \mu)^{-1}]\, U^T + (\lambda_r + \mu)^{-1} I
 
@@ -34,7 +34,7 @@ class NystroemPreconditioner:
     vectors : ndarray of shape (m, r)
         Orthonormal columns U.
     eigenvalues : ndarray of shape (r,)
-        Lambda, descending; the last is :math:`\lambda_r`.
+        Diagonal of :math:`\Lambda`, descending; the last is :math:`\lambda_r`.
 
     Notes
     -----
@@ -43,8 +43,8 @@ class NystroemPreconditioner:
 
     **Cost.** One product of A with r columns to make it, ``O(m r^2)`` flops, and ``4 m r`` flops a column to apply it.
 
-    **Differs from the source in** the shift that keeps the sketch positive definite, which is the rounding of the
-    products, and in that eigenvalues below it are left out.
+    **Differs from the source in** the shift that keeps the sketch positive definite: it is the rounding error of the
+    products, and eigenvalues below it are discarded.
 
     References
     ----------
@@ -56,36 +56,36 @@ class NystroemPreconditioner:
 
     @classmethod
     def of_sketch(cls, test: np.ndarray, sketch: np.ndarray, rounding: float) -> NystroemPreconditioner:
-        """Of ``sketch = A test`` (m, r) for orthonormal columns `test`, known to an error of the norm `rounding`.
+        """The preconditioner from ``sketch = A test`` (m, r) for orthonormal columns `test`.
 
-        The vectors take the memory of `sketch`.
+        `rounding` is the norm of the sketch's error. The vectors overwrite `sketch`.
         """
         with single_threaded_blas():
-            # The error of the sketch would make the middle matrix indefinite.
+            # Without the shift the error of the sketch would make the core matrix indefinite.
             shift = max(rounding, np.finfo(np.float64).tiny)
             for first in range(0, len(test), _STRIP):
                 rows = slice(first, first + _STRIP)
                 sketch[rows] += shift * test[rows]
-            middle, turn = np.linalg.eigh(test.T @ sketch)
-            kept = middle > shift * 0.5
-            root = sketch @ (turn[:, kept] / np.sqrt(middle[kept]))
+            core, rotation = np.linalg.eigh(test.T @ sketch)
+            kept = core > shift * 0.5
+            root = sketch @ (rotation[:, kept] / np.sqrt(core[kept]))
             squares, right = np.linalg.eigh(root.T @ root)
             order = np.argsort(-squares)
             eigenvalues = squares[order] - shift
             order = order[eigenvalues > shift]
             if not order.size:
                 return cls(np.zeros((test.shape[0], 0)), np.zeros(0))
-            turn = right[:, order] / np.sqrt(squares[order])
-            return cls(np.matmul(root, turn, out=sketch[:, : order.size]), squares[order] - shift)
+            rotation = right[:, order] / np.sqrt(squares[order])
+            return cls(np.matmul(root, rotation, out=sketch[:, : order.size]), squares[order] - shift)
 
     @staticmethod
     def rank_of(m: int) -> int:
-        """The rank that serves for m features."""
+        """The rank of the sketch for m features."""
         return min(m, int(np.clip(m // _RANK_SHARE, _LEAST_RANK, _MOST_RANK)))
 
     @property
     def trace(self) -> float:
-        """Sum of the eigenvalues known: a lower bound of the trace of A."""
+        """Sum of the kept eigenvalues: a lower bound of the trace of A."""
         return float(self.eigenvalues.sum())
 
     @property
@@ -95,11 +95,11 @@ class NystroemPreconditioner:
 
     @property
     def lost(self) -> float:
-        """The last eigenvalue known, about the largest of what is not."""
+        """Smallest kept eigenvalue, which estimates the largest discarded one; 0 if none is discarded."""
         return float(self.eigenvalues[-1]) if 0 < self.eigenvalues.size < len(self.vectors) else 0.0
 
     def serves(self, shift: float) -> bool:
-        """Whether iterations with this shift are few."""
+        """Whether iterations with this shift converge in few steps."""
         return self.lost <= _SERVES * shift
 
     def gains(self, shift: float) -> tuple[np.ndarray, float]:
@@ -113,48 +113,76 @@ class NystroemPreconditioner:
         return self.vectors @ (gains[:, None] * (self.vectors.T @ R)) + rest * R
 
 
+class WoodburyPreconditioner:
+    r"""Inverse of ``P + F F^T`` for a `NystroemPreconditioner` P and a few rows F, by Woodbury's formula.
+
+    It approximates the inverse of ``A + F F^T`` as well as P approximates that of A, however large the rows of F are; a
+    sketch of ``A + F F^T`` would represent them poorly.
+
+    Parameters
+    ----------
+    preconditioner : NystroemPreconditioner
+    rows : ndarray of shape (m, k)
+        F, one row of features per column.
+
+    Notes
+    -----
+    **Cost.** ``2 m k (rank + k)`` flops once, and two solves with P in place of one.
+    """
+
+    def __init__(self, preconditioner: NystroemPreconditioner, rows: np.ndarray):
+        self._preconditioner, self._rows = preconditioner, rows
+        self._rotated, self._products = preconditioner.vectors.T @ rows, rows.T @ rows
+
+    def middle(self, shift: float) -> np.ndarray:
+        """``I + F^T P(shift)^{-1} F`` (k, k)."""
+        gains, rest = self._preconditioner.gains(shift)
+        return np.eye(len(self._products)) + (self._rotated.T * gains) @ self._rotated + rest * self._products
+
+    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
+        """``(P(shift) + F F^T)^{-1} R`` for `R` (m, t)."""
+        first = self._preconditioner.solve(R, shift)
+        shares = np.linalg.solve(self.middle(shift), self._rows.T @ first)
+        return first - self._preconditioner.solve(self._rows @ shares, shift)
+
+
 class GramSketch:
-    """Images of random directions under the Gram matrix of all rows, to which further directions can be added.
+    """Products of random directions with the Gram matrix of a stream; further directions can be added.
 
     Parameters
     ----------
     m, rank : int
-        Features, and directions to begin with.
+        Features, and number of directions at the start.
     rng : Generator
     rows : SketchRows, optional
-        Rows that stand for all rows. Their images are formed here; without them `add` takes those of all rows.
+        Rows that represent all rows. Their products are formed here; without them `add` takes the products of all rows.
 
     Attributes
     ----------
     test : ndarray of shape (m, rank)
         The directions, orthonormal.
     needs_pass : bool
-        Whether images of directions are sums over all rows.
+        Whether products of further directions take a pass over all rows.
     """
 
     def __init__(self, m: int, rank: int, rng: np.random.Generator, rows: SketchRows | None = None):
         self.test, self._rng, self._rows = test_matrix(m, rank, rng), rng, rows
-        self._image = np.empty((m, 0))
-        if rows is not None:
-            self.add(rows.image(self.test))
-
-    @property
-    def needs_pass(self) -> bool:
-        return self._rows is None
+        self.needs_pass = rows is None
+        self._image = np.empty((m, 0)) if rows is None else rows.image(self.test)
 
     @property
     def rank(self) -> int:
-        """Directions so far."""
+        """Number of directions."""
         return self.test.shape[1]
 
     def add(self, image: np.ndarray) -> None:
-        """Take the sums of ``w z z^T`` times the directions that have none yet."""
+        """Add the sums of ``w z z^T V`` for the newest directions V."""
         self._image = np.hstack([self._image, image]) if self._image.size else image
 
     def extend(self, rank: int) -> np.ndarray:
-        """Draw directions up to `rank`; those added are returned, for `add` where that needs a pass."""
+        """Draw directions up to `rank` and return the new ones; if `needs_pass`, pass their products to `add`."""
         more = self._rng.standard_normal((len(self.test), rank - self.rank))
-        # Twice: once leaves what rounding leaves of directions that were nearly spanned.
+        # Twice: after one projection, rounding leaves a part of directions that were nearly in the span.
         for _ in range(2):
             more -= self.test @ (self.test.T @ more)
             more = np.linalg.qr(more)[0]
@@ -164,14 +192,14 @@ class GramSketch:
         return more
 
     def preconditioner(self, system: NormalEquations, eps: float) -> NystroemPreconditioner:
-        """The preconditioner of a system of these rows, whose products are known to `eps`."""
+        """The preconditioner of a system of these rows; `eps` is the machine epsilon of the features."""
         system = system if self._rows is None else self._rows.estimate(system)
-        centred = system.of_all(self._image, self.test)
-        # Products see one factor less its mean over a block, and the other as it is.
+        centred = system.from_stream(self._image, self.test)
+        # Products centre one factor by its mean over a block, and leave the other as it is.
         rounding = _ROUNDING * eps * float(np.sqrt(np.linalg.norm(self._image) * np.linalg.norm(centred)))
         return NystroemPreconditioner.of_sketch(self.test, centred, rounding)
 
 
 def test_matrix(m: int, rank: int, rng: np.random.Generator) -> np.ndarray:
-    """Orthonormal columns (m, rank) of a random direction."""
+    """Orthonormal columns (m, rank) that span a random subspace."""
     return np.linalg.qr(rng.standard_normal((m, rank)))[0]

@@ -10,34 +10,35 @@ from phimap.learn.ridge.leverages import Leverages
 from phimap.learn.ridge.local_noise import LEAST_ROWS, LocalNoise
 from phimap.learn.rows.weights import weighted_mean
 
-# Random signs by which the variance far from the data is known, see `FunctionVariance`: few beside the rows left out.
+# Random probes that estimate the variance far from the data, see `FunctionVariance`; few beside the sample's rows.
 _PROBES = 256
-# Standard errors by which local noise must better the likelihood of errors on rows left out: nothing by chance.
+# Number of standard errors by which local noise must improve the likelihood of leave-one-out errors.
 _CLEAR = 3.0
-# Shares of the function's variance that are tried: from where the largest is this much of the noise, up to all of it.
+# Grid of shares of the function's variance: from where the largest variance is this multiple of the noise, up to 1.
 _NOTHING, _SHARES = 1e-3, 40
 _LEAST_FREE = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Points:
-    """Rows at which variances are wanted, or known.
+    """Features and inputs of rows for which predictive variances are computed.
 
     Attributes
     ----------
     features : ndarray of shape (r, m), float64
     inputs : ndarray of shape (r, d) or None
-        Scaled; None where the columns are too many to tell near rows from far ones.
+        Scaled inputs; None if there are too many columns for local noise.
     missing : ndarray of shape (r,)
-        ``k(x, x) - |phi(x)|^2``, what features of landmarks or a series cut off leave out; zeros for other maps.
-    beyond : ndarray of shape (r,)
-        How far rows lie beyond the data that corrections know, from 0 to 1; zeros where there are no corrections.
+        ``k(x, x) - |phi(x)|^2``, the prior variance that features of landmarks or of a truncated series lack; zeros for
+        other maps.
+    out_of_range : ndarray of shape (r,)
+        0 within the data of the corrections, up to 1 far outside; zeros without corrections.
     """
 
     features: np.ndarray
     inputs: np.ndarray | None
     missing: np.ndarray
-    beyond: np.ndarray
+    out_of_range: np.ndarray
 
 
 class FunctionVariance:
@@ -50,26 +51,26 @@ class FunctionVariance:
     ----------
     leverages : Leverages
     spread : ndarray of shape (m,) or None
-        Root mean square of each feature where all features are draws for a stationary kernel; else None.
+        Root mean square of each feature if all features are random features of a stationary kernel; else None.
     rng : Generator
-        Of the probes.
+        Generator of the probes.
 
     Attributes
     ----------
     open_share : float
-        tau, the share of the prior variance that the features leave at a place far from all data; 1 without `spread`.
+        tau, the posterior over the prior variance of the features at a point far from all data; 1 without `spread`.
 
     Notes
     -----
     Far from the data the exact process has its prior variance ``k(x, x) / alpha``. With m features the data determine
-    directions of R^m; of a far row, whose features point anywhere, they seem to know the share of these:
-    ``E phi^T (A + alpha I)^{-1} phi = tau k(x, x) / alpha`` with tau = 1 - (degrees of freedom) / m where all features
-    have the same spread. Division by tau brings the prior back. Near the data it moves the variance towards that of the
-    exact process as well: m coordinates are fitted by the rows better than the kernel is.
+    some directions of R^m. The features of a far row point in a random direction, so that the data seem to determine a
+    part of them: ``E phi^T (A + alpha I)^{-1} phi = tau k(x, x) / alpha`` with tau = 1 - (degrees of freedom) / m if
+    all features have the same spread. Division by tau restores the prior variance. Near the data it also moves the
+    variance towards that of the exact process, since the rows fit m coordinates better than they fit the kernel.
 
-    **Error.** tau is known to ``1 / sqrt(128 r)`` relative, r the effective number of directions left open.
+    **Error.** The relative error of tau is ``1 / sqrt(128 r)``, with r the effective number of undetermined directions.
 
-    **Cost.** That of the leverages.
+    **Cost.** The cost of the quadratic forms.
 
     **Differs from the source in** the division by tau.
     """
@@ -80,17 +81,17 @@ class FunctionVariance:
         prior = 0.0 if spread is None else float(np.square(spread).sum())
         if spread is not None and prior > 0:
             probes = spread * (2.0 * rng.integers(2, size=(_PROBES, spread.size)) - 1)
-            self.open_share: float = float(leverages.of(probes).mean()) * leverages.alpha / prior
+            self.open_share: float = float(leverages.quadratic_forms(probes).mean()) * leverages.alpha / prior
 
-    def of(self, points: Points) -> np.ndarray:
-        """The ratio (r,) for new rows."""
+    def ratios(self, points: Points) -> np.ndarray:
+        """``var f / sigma^2`` (r,) at new rows."""
         return self._total(self._raw(points), 1 / self._leverages.weight, points)
 
-    def left_out(self, points: Points, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """For rows of the training, of these weights: the ratio (r,) without each, and 1 less its leverage (r,).
+    def leave_one_out(self, points: Points, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """For training rows with weights: ``var f / sigma^2`` (r,) without the row, and 1 minus its leverage (r,).
 
-        With ``v = 1 / N + phi_c^T (A + alpha I)^{-1} phi_c`` a row of weight w has the leverage ``w v``; without it
-        v is ``v / (1 - w v)`` by Sherman and Morrison, and the error at it is that of the fit over ``1 - w v``.
+        With ``v = 1 / N + phi_c^T (A + alpha I)^{-1} phi_c`` a row of weight w has the leverage ``w v``. In the fit
+        without the row, by Sherman and Morrison, v becomes ``v / (1 - w v)`` and its error e becomes ``e / (1 - w v)``.
         """
         counted = np.ones(len(points.features)) if weights is None else weights
         own = self._raw(points) + 1 / self._leverages.weight
@@ -99,7 +100,7 @@ class FunctionVariance:
         return self._total(np.maximum(own / free - constant, 0), constant, points), free
 
     def _raw(self, points: Points) -> np.ndarray:
-        return self._leverages.of(points.features - self._leverages.mean)
+        return self._leverages.quadratic_forms(points.features - self._leverages.mean)
 
     def _total(self, raw: np.ndarray, constant: np.ndarray | float, points: Points) -> np.ndarray:
         return raw / self.open_share + constant + points.missing / self._leverages.alpha
@@ -116,7 +117,7 @@ class Noise:
     local : LocalNoise or None
         rho; None where it is 1 for every target.
     varies : ndarray of bool, shape (t,)
-        For which targets rho is not 1.
+        Whether rho differs from 1, for each target.
     """
 
     variance: np.ndarray
@@ -127,10 +128,10 @@ class Noise:
     def of_errors(
         cls, errors: np.ndarray, ratios: np.ndarray, inputs: np.ndarray | None, weights: np.ndarray | None
     ) -> Noise:
-        """From errors (s, t) at rows left out, whose function has the variances sigma^2 `ratios` (s,).
+        """The noise from leave-one-out errors (s, t), at rows where the variance of f is sigma^2 times `ratios` (s,).
 
-        sigma^2 makes the mean square of the errors one, over their standard deviations. The noise varies where this
-        betters the likelihood of the errors clearly, each judged by those of other rows.
+        With this sigma^2 the errors over their standard deviations have a mean square of one. The noise of a target
+        varies if a local estimate without the own error of each row clearly improves the likelihood of the errors.
         """
         squares = np.square(errors)
         variance = weighted_mean(squares / (1 + ratios)[:, None], weights)
@@ -141,7 +142,7 @@ class Noise:
         unit = np.where(variance > 0, variance, 1.0)
         squares = squares / unit
         local = LocalNoise(inputs, squares / (1 + ratios)[:, None], weights)
-        found = local.left_out() + ratios[:, None]
+        found = local.leave_one_out() + ratios[:, None]
         scale = weighted_mean(squares / found, weights)
         scale = np.where(scale > 0, scale, 1.0)
         losses = [0.5 * (np.log(size) + squares / size) for size in (scale * found, 1 + ratios[:, None])]
@@ -152,7 +153,7 @@ class Noise:
         return cls(np.where(varies, variance * scale, variance), local, varies) if varies.any() else constant
 
     def total(self, ratios: np.ndarray, inputs: np.ndarray | None) -> np.ndarray:
-        """Variances (r, t) of targets at rows where the function has sigma^2 `ratios` (r,)."""
+        """Variances (r, t) of targets at rows where the variance of f is sigma^2 times `ratios` (r,)."""
         noise = np.ones((ratios.size, self.variance.size))
         if self.local is not None and inputs is not None:
             noise = np.where(self.varies, self.local.at(inputs), 1.0)
@@ -161,14 +162,14 @@ class Noise:
 
 @dataclass(frozen=True)
 class Corrected:
-    """What corrections leave of the variance of the function: a share of it, and all of it beyond the data.
+    """The variance of a function with corrections.
 
     Attributes
     ----------
     share : float
-        Of the variance of the function without corrections.
+        Variance of the function over its variance without corrections.
     spread : ndarray of shape (t,)
-        Variance of the targets, which that of predictions is at the least far from all data.
+        Variance of the targets: the least variance of predictions far from all data.
     """
 
     share: float
@@ -178,7 +179,7 @@ class Corrected:
     def of_errors(
         cls, errors: np.ndarray, ratios: np.ndarray, weights: np.ndarray | None, targets: np.ndarray
     ) -> Corrected:
-        """The share that is likeliest for errors (s, t) at rows left out, where the function has `ratios` (s,)."""
+        """The share of the greatest likelihood, from leave-one-out errors (s, t) and ratios (s,) of the function."""
         squares = np.square(errors)
         spread = weighted_mean(np.square(targets - weighted_mean(targets, weights)), weights)
 
@@ -187,21 +188,21 @@ class Corrected:
             variance = np.maximum(weighted_mean(squares / found, weights), np.finfo(np.float64).tiny)
             return float(np.sum(np.log(variance) + weighted_mean(np.log(found), weights)))
 
-        # From here on the function's variance is lost in that of the noise.
+        # With smaller shares the variance of the function is negligible beside the noise.
         shares = np.geomspace(min(1.0, _NOTHING / max(ratios.max(), _NOTHING)), 1.0, _SHARES)
         return cls(float(shares[np.argmin([loss(one) for one in shares])]), spread)
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """What predictive variances need: those of the function, and the noise.
+    """Predictive variances: the variance of the function plus the noise.
 
     Attributes
     ----------
     function : FunctionVariance
     noise : Noise
     corrected : Corrected or None
-        None where there are no corrections.
+        None without corrections.
     """
 
     function: FunctionVariance
@@ -209,9 +210,9 @@ class Predictive:
     corrected: Corrected | None
 
     def variances(self, points: Points) -> np.ndarray:
-        """Variances (r, t) of targets at rows."""
-        ratios = self.function.of(points)
+        """Variances (r, t) of targets at points."""
+        ratios = self.function.ratios(points)
         if self.corrected is None:
             return self.noise.total(ratios, points.inputs)
         total = self.noise.total(self.corrected.share * ratios, points.inputs)
-        return np.maximum(total, points.beyond[:, None] * self.corrected.spread)
+        return np.maximum(total, points.out_of_range[:, None] * self.corrected.spread)

@@ -15,8 +15,8 @@ _MOST_STEPS = 96
 # Steps between two looks at whether the curves still move.
 _STEPS_BETWEEN_CHECKS = 4
 
-#: A linear map of vectors (m, k) to rows (r, k), applied to what the inverse gives.
-Images = Callable[[np.ndarray], np.ndarray]
+#: A linear map of the columns of an array (m, k) to the columns of an array (r, k).
+Projection = Callable[[np.ndarray], np.ndarray]
 
 
 class ShiftedInverse(ABC):
@@ -34,19 +34,15 @@ class ShiftedInverse(ABC):
     least_eigenvalue: float
 
     @abstractmethod
-    def images(self, shifts: np.ndarray) -> np.ndarray:
+    def projected_solutions(self, shifts: np.ndarray) -> np.ndarray:
         """``P (A + lam I)^{-1} B`` (g, r, t) at each of g shifts."""
 
     @abstractmethod
-    def quadratic(self, shifts: np.ndarray) -> np.ndarray:
-        """``tr B^T (A + lam I)^{-1} B`` (g,)."""
+    def rhs_form(self, shifts: np.ndarray, power: int = 1) -> np.ndarray:
+        """``tr B^T (A + lam I)^{-power} B`` (g,), for power 1 or 2."""
 
     @abstractmethod
-    def quadratic_squared(self, shifts: np.ndarray) -> np.ndarray:
-        """``tr B^T (A + lam I)^{-2} B`` (g,)."""
-
-    @abstractmethod
-    def forms(self, shifts: np.ndarray) -> np.ndarray:
+    def quadratic_forms(self, shifts: np.ndarray) -> np.ndarray:
         """``r^T (A + lam I)^{-1} r`` (g, k) for each of k columns r of R."""
 
     @abstractmethod
@@ -68,8 +64,8 @@ class ExactShiftedInverse(ShiftedInverse):
     B : ndarray of shape (m, t)
     project : callable or None
         P; None for the identity.
-    rows : ndarray of shape (m, k) or None
-        R; None if `forms` is not needed.
+    R : ndarray of shape (m, k) or None
+        None if `quadratic_forms` is not needed.
 
     Notes
     -----
@@ -78,30 +74,27 @@ class ExactShiftedInverse(ShiftedInverse):
     """
 
     def __init__(
-        self, matrix: BlockTriangle, B: np.ndarray, project: Images | None = None, rows: np.ndarray | None = None
+        self, matrix: BlockTriangle, B: np.ndarray, project: Projection | None = None, R: np.ndarray | None = None
     ):
         with single_threaded_blas():
             eigenvalues, self._vectors = np.linalg.eigh(matrix.to_dense())
             self._coordinates = self._vectors.T @ B
             self._projected = self._vectors if project is None else project(self._vectors)
-            self._squares = None if rows is None else np.square(self._vectors.T @ rows)
+            self._squares = None if R is None else np.square(self._vectors.T @ R)
         self.least_eigenvalue = float(eigenvalues[0])
         # Rounding can leave the zero eigenvalues of a singular matrix slightly negative.
         self._eigenvalues = np.maximum(eigenvalues, 0)
 
-    def images(self, shifts: np.ndarray) -> np.ndarray:
+    def projected_solutions(self, shifts: np.ndarray) -> np.ndarray:
         with single_threaded_blas():
             return np.stack(
                 [self._projected @ (self._coordinates * inverse[:, None]) for inverse in self._inverses(shifts)]
             )
 
-    def quadratic(self, shifts: np.ndarray) -> np.ndarray:
-        return (self._inverses(shifts) * np.square(self._coordinates).sum(axis=1)).sum(axis=1)
+    def rhs_form(self, shifts: np.ndarray, power: int = 1) -> np.ndarray:
+        return (self._inverses(shifts) ** power * np.square(self._coordinates).sum(axis=1)).sum(axis=1)
 
-    def quadratic_squared(self, shifts: np.ndarray) -> np.ndarray:
-        return (np.square(self._inverses(shifts)) * np.square(self._coordinates).sum(axis=1)).sum(axis=1)
-
-    def forms(self, shifts: np.ndarray) -> np.ndarray:
+    def quadratic_forms(self, shifts: np.ndarray) -> np.ndarray:
         with single_threaded_blas():
             return self._inverses(shifts) @ self._squares
 
@@ -140,11 +133,11 @@ class LanczosShiftedInverse(ShiftedInverse):
     settled : callable
         Called with this object every few steps; the recurrences end when it returns True.
     project : callable or None, default=None
-        P; None if `images` is not needed.
+        P; None if `projected_solutions` is not needed.
     probes : ndarray of shape (m, n_probes) or None, default=None
         Random signs, two columns or more; None if `trace` is not needed.
-    rows : ndarray of shape (m, k) or None, default=None
-        R; None if `forms` is not needed. Four steps are taken for them, whatever the others need.
+    R : ndarray of shape (m, k) or None, default=None
+        None if `quadratic_forms` is not needed. Its recurrences take four steps, however many B needs.
 
     Attributes
     ----------
@@ -175,13 +168,13 @@ class LanczosShiftedInverse(ShiftedInverse):
         B: np.ndarray,
         settled: Callable[[LanczosShiftedInverse], bool],
         *,
-        project: Images | None = None,
+        project: Projection | None = None,
         probes: np.ndarray | None = None,
-        rows: np.ndarray | None = None,
+        R: np.ndarray | None = None,
     ):
-        if rows is not None:
-            # The first look is the last.
-            self._rows = LanczosShiftedInverse(factor, shift, rows, lambda _: True)
+        if R is not None:
+            # These recurrences end at the first check.
+            self._of_R = LanczosShiftedInverse(factor, shift, R, lambda _: True)
         self._shift = shift
         self._project = project
         self._n_targets = B.shape[1]
@@ -191,7 +184,7 @@ class LanczosShiftedInverse(ShiftedInverse):
         self.n_steps = 0
         self._run(factor, start, settled)
 
-    def images(self, shifts: np.ndarray) -> np.ndarray:
+    def projected_solutions(self, shifts: np.ndarray) -> np.ndarray:
         t = self._n_targets
         # Coefficients |b| f(T) e_1 of the recurrence's vectors: (g, t, n_steps).
         first = self._vectors[:t, 0, :]
@@ -201,14 +194,13 @@ class LanczosShiftedInverse(ShiftedInverse):
         with single_threaded_blas():
             return np.stack([coefficients[:, j] @ stacked[:, j].T for j in range(t)], axis=2)
 
-    def quadratic(self, shifts: np.ndarray) -> np.ndarray:
-        return self._sum_over(slice(0, self._n_targets), self._resolvent(shifts))
+    def rhs_form(self, shifts: np.ndarray, power: int = 1) -> np.ndarray:
+        t = self._n_targets
+        values = self._resolvent(shifts)[:, :t] ** power * np.square(self._vectors[:t, 0, :])
+        return values.sum(axis=2) @ np.square(self._norms[:t])
 
-    def quadratic_squared(self, shifts: np.ndarray) -> np.ndarray:
-        return self._sum_over(slice(0, self._n_targets), np.square(self._resolvent(shifts)))
-
-    def forms(self, shifts: np.ndarray) -> np.ndarray:
-        return self._rows._forms_of(slice(None), shifts)
+    def quadratic_forms(self, shifts: np.ndarray) -> np.ndarray:
+        return self._of_R._forms_of(slice(None), shifts)
 
     def trace(self, shifts: np.ndarray) -> np.ndarray:
         return self._traces(shifts).mean(axis=1)
@@ -229,10 +221,6 @@ class LanczosShiftedInverse(ShiftedInverse):
     def _resolvent(self, shifts: np.ndarray) -> np.ndarray:
         """``theta / (1 + (lam - shift) theta)``: (g, n_columns, n_steps)."""
         return self._nodes / (1 + (np.asarray(shifts)[:, None, None] - self._shift) * self._nodes)
-
-    def _sum_over(self, columns: slice, values: np.ndarray) -> np.ndarray:
-        weighted = values[:, columns] * np.square(self._vectors[columns, 0, :])
-        return weighted.sum(axis=2) @ np.square(self._norms[columns])
 
     def _run(self, factor: BlockedCholesky, start: np.ndarray, settled: Callable[..., bool]) -> None:
         """Extend all recurrences until the functions are settled."""

@@ -14,6 +14,7 @@ from phimap.learn.ridge.cholesky import NotPositiveDefiniteError
 from phimap.learn.ridge.leverages import DualLeverages, Leverages, PrimalLeverages
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS, solve_ridge, solve_ridge_dual
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.rows.accumulator import Accumulator
 from phimap.learn.rows.batches import CAPACITY
 from phimap.learn.rows.validation import ValidationRows, n_held_out
 from phimap.learn.rows.weights import joined_weights, total_weight
@@ -21,30 +22,30 @@ from phimap.learn.solver import LinearSolution
 from phimap.packed import PackedArray
 from phimap.records import Record, of_entries, of_number
 
-# Arrays (m, t), and arrays as long as the rows that judge, (r, t), that exist at a time while alpha is chosen: images
-# of up to 32 steps, stacked, and of the points of a window of the curve.
-_TARGET_ARRAYS, _IMAGE_ARRAYS = 10, 80
-# Arrays (n, t) in dual form, and (n, n) where the leave-one-out error is exact: the matrix, its eigenvectors, twice as
-# much for LAPACK, and the packed triangle.
+# Arrays (m, t), and arrays (r, t) for r validation rows, that exist at a time while alpha is chosen: predictions after
+# each of up to 32 Lanczos steps, stacked, and at each alpha of a window.
+_TARGET_ARRAYS, _PREDICTION_ARRAYS = 10, 80
+# Arrays (n, t) in dual form, and arrays (n, n) where the leave-one-out error is exact: the matrix, its eigenvectors,
+# twice as much for LAPACK, and the packed triangle.
 _DUAL_ARRAYS, _EXACT_ARRAYS = 8, 4.5
 
 
 @dataclass
 class RidgeSolver(Record):
-    """What ridge regression keeps of the rows it has seen, and its solution.
+    """The training state of ridge regression: sums over rows, or the rows themselves.
 
-    In primal form that is sums over rows, of m x m numbers; in dual form the features themselves, where the rows are
-    fewer than these or few altogether. They become sums if more rows come than were expected.
+    The primal form holds sums over rows, m x m numbers. The dual form holds the features of the rows; it serves few
+    rows, and fewer rows than features. If more rows come than expected, the dual form turns into the primal form.
 
     Attributes
     ----------
     statistics : RidgeStatistics or None
         The sums; None in dual form.
     rows : tuple of (features, targets, weights)
-        In dual form, arrays or packed arrays (r, m), arrays (r, t), and arrays (r,) or None, of the rows so far; else
-        empty.
+        The rows of the dual form: arrays or packed arrays (r, m), arrays (r, t), and arrays (r,) or None. Empty in
+        primal form.
     n_expected : int
-        Rows that were announced, in dual form.
+        Rows that the dual form expects.
     """
 
     statistics: RidgeStatistics | None
@@ -58,39 +59,39 @@ class RidgeSolver(Record):
             yield weights is None or weights.shape == (len(Y),), "a weight for each row"
 
     def __post_init__(self) -> None:
-        # The first model files know no weights.
+        # The first model files have no weights.
         self.rows = tuple((*row, None)[:3] for row in self.rows)  # pyright: ignore[reportAttributeAccessIssue]
 
     def serves(self, n_components: int) -> bool:
-        """Whether it has sums over, or rows of, so many features; none at all will do."""
+        """Whether its sums or rows have `n_components` features; True if it has seen no rows."""
         if self.statistics is not None:
             return self.statistics.n_components == n_components
         return all(Z.shape[1] == n_components for Z, _, _ in self.rows)
 
     @classmethod
     def memory(cls, n_rows: int | None, n_components: int, n_targets: int = 1) -> int:
-        """Bytes that many rows take; `n_rows` is None if their number is not known.
+        """Bytes for `n_rows` rows, or for any number of rows if `n_rows` is None.
 
-        In primal form these are packed triangles: of the sums, of those without the held-out rows, of a factor; in
-        dual form the features, twice while they are joined and centred, and triangles of the order of the rows. Beyond
-        one target there are the recurrences of each, their images at the rows that judge, and the curves of these.
+        The primal form has three packed triangles: the sums, the sums without the held-out rows, and a factor. The
+        dual form has the features, twice while they are joined and centred, and triangles of the order of the rows.
+        Each further target adds its Lanczos recurrence, with predictions for the validation rows.
         """
         if n_rows is not None and cls.is_dual(n_rows, n_components):
             squares = _EXACT_ARRAYS if n_rows <= LEAVE_ONE_OUT_ROWS else 1.5
             numbers = n_rows * (2 * n_components + squares * n_rows + _DUAL_ARRAYS * (n_targets - 1))
             return int(8 * numbers)
-        judging = CAPACITY if n_rows is None else n_held_out(n_rows)
-        others = 8 * (n_targets - 1) * (_TARGET_ARRAYS * n_components + _IMAGE_ARRAYS * judging)
-        return 3 * 4 * n_components**2 + others
+        validation = CAPACITY if n_rows is None else n_held_out(n_rows)
+        targets = 8 * (n_targets - 1) * (_TARGET_ARRAYS * n_components + _PREDICTION_ARRAYS * validation)
+        return 3 * 4 * n_components**2 + targets
 
     @staticmethod
     def is_dual(n_rows: int, n_components: int) -> bool:
-        """Whether rows that are all known beforehand are kept themselves."""
+        """Whether `n_rows` rows, if that is all, are kept in dual form."""
         return n_rows < n_components or n_rows <= LEAVE_ONE_OUT_ROWS
 
     @classmethod
     def start(cls, n_components: int, n_targets: int, n_rows: int | None = None) -> RidgeSolver:
-        """Return a solver that has seen nothing; `n_rows` are to come, None if that is not known."""
+        """Return a solver without rows; `n_rows` is the number of rows to come, None if it is not known."""
         if n_rows is not None and cls.is_dual(n_rows, n_components):
             return cls(None, n_expected=n_rows)
         return cls(RidgeStatistics.empty(n_components, n_targets))
@@ -109,7 +110,7 @@ class RidgeSolver(Record):
         self, block: FeatureBlock, targets: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
     ) -> None:
         """Add rows with targets (r, t) and positive weights (r,); the memory of `block` may be overwritten later."""
-        # The first block is kept however long: it says how many targets there are.
+        # The first block is kept whatever its length: it gives the number of targets.
         if self.statistics is None and (not self.rows or self.n_rows + len(targets) <= self.n_expected):
             kept = None if weights is None else np.array(weights)
             self.rows = (*self.rows, (block.host_copy().features, np.array(targets), kept))
@@ -121,7 +122,7 @@ class RidgeSolver(Record):
         self.statistics = self._sums(n_jobs).merge(other._sums(n_jobs), sign=sign)
 
     def join(self, later: RidgeSolver, n_jobs: int | None) -> None:
-        """Add, in place, the rows of the solver of the rows that follow; in dual form while they are as announced."""
+        """Add, in place, the solver of the rows that follow; the dual form stays while rows are as many as expected."""
         if self.statistics is None and later.statistics is None and self.n_rows + later.n_rows <= self.n_expected:
             self.rows = (*self.rows, *later.rows)
         elif later.n_rows:
@@ -130,47 +131,43 @@ class RidgeSolver(Record):
     def finish(
         self,
         alpha: float | str,
-        judges: ValidationRows | None,
+        validation: ValidationRows | None,
         rng: RandomState,
         n_jobs: int | None,
         *,
-        n_rows: int | None = None,
+        held_out_in_sums: bool = True,
     ) -> LinearSolution:
-        """Solve with `alpha`; ``"auto"`` is chosen by the rows kept in dual form, else by those of `judges`.
+        """Solve with `alpha`; ``"auto"`` is chosen by all rows in dual form, by the validation rows in primal form.
 
-        With `n_rows`, rows in all, the sums lack those with keys up to ``judges.last_key(n_rows)``, and get them here.
+        If not `held_out_in_sums`, the pass skipped the rows with keys up to ``validation.largest_key``, and they are
+        added here: extreme rows before alpha is chosen, held-out rows after.
         """
         if self.statistics is None:
             Z, Y, weights = self._joined()
             return solve_ridge_dual(Z, Y, alpha, weights=weights, rng=rng, n_jobs=n_jobs)
-        if n_rows is not None:
-            assert judges is not None
-            return self._finish_apart(judges, n_rows, rng, n_jobs)
-        held_out, outlying = judges.of(self.statistics.n) if judges and alpha == "auto" else (None, None)
-        left_out = judges.left_out(self.statistics.n) if judges and held_out is None else None
+        if validation is None:
+            return solve_ridge(self.statistics, alpha, rng=rng, n_jobs=n_jobs)
+        if not held_out_in_sums and (skipped := validation.extreme_with_small_keys()) is not None:
+            self.update(*skipped[:2], n_jobs, skipped.weights)
+        held_out = validation.random() if alpha == "auto" else None
         return solve_ridge(
-            self.statistics, alpha, held_out=held_out, outlying=outlying, left_out=left_out, rng=rng, n_jobs=n_jobs
-        )
-
-    def _finish_apart(
-        self, judges: ValidationRows, n_rows: int, rng: RandomState, n_jobs: int | None
-    ) -> LinearSolution:
-        """Solve with an alpha chosen by held-out rows that the sums lack, and add these."""
-        assert self.statistics is not None
-        if (others := judges.not_held_out(n_rows)) is not None:
-            self.statistics.update(*others[:2], n_jobs, weights=others.weights)
-        held_out, outlying = judges.of(n_rows)
-        return solve_ridge(
-            self.statistics, "auto", held_out=held_out, apart=True, outlying=outlying, rng=rng, n_jobs=n_jobs
+            self.statistics,
+            alpha,
+            held_out=held_out,
+            held_out_in_sums=held_out_in_sums,
+            extreme=None if held_out is None else validation.extreme(),
+            leave_one_out=validation.leave_one_out() if held_out is None else None,
+            rng=rng,
+            n_jobs=n_jobs,
         )
 
     def without(self, rows: FeatureRows, alpha: float, n_jobs: int | None) -> LinearSolution | None:
         """Solve without some of the rows, in primal form: ``r m^2`` multiply-adds and a factorisation.
 
-        None where rounding has left no positive definite system.
+        None if rounding errors make the system indefinite.
         """
         assert self.statistics is not None
-        # No name holds the sums that are taken away: the solution needs their memory.
+        # The sums of these rows have no name, so their memory is free for the solution.
         left = self.statistics.merge(_sums_of(rows, n_jobs), sign=-1)
         try:
             return RidgeSolver(left).finish(alpha, None, 0, n_jobs)
@@ -178,20 +175,20 @@ class RidgeSolver(Record):
             return None
 
     def leverages(self, alpha: float, n_jobs: int | None) -> Leverages:
-        """Leverages of rows in the fit with `alpha`, from one factorisation."""
+        """Leverages in the fit with `alpha`, from one factorisation."""
         if self.statistics is None:
             Z, Y, weights = self._joined()
             return DualLeverages(Z.centred(n_jobs, weights), alpha, total_weight(weights, len(Y)), n_jobs)
         return PrimalLeverages(self.statistics, alpha, n_jobs)
 
     def leverages_memory(self, n_components: int) -> int:
-        """Bytes that `leverages` holds beside the solver, for that many features."""
+        """Bytes that `leverages` holds beside the solver, for `n_components` features."""
         if self.statistics is None:
             return DualLeverages.memory(self.n_rows, n_components)
         return PrimalLeverages.memory(n_components)
 
     def subset(self, columns: np.ndarray, n_jobs: int | None) -> RidgeSolver:
-        """Return the solver of some of the features, in the order of `columns`; fewer than the rows become sums."""
+        """Return the solver of some of the features, in the order of `columns`; primal if they are fewer than rows."""
         if self.statistics is None:
             Z, Y, weights = self._joined()
             if len(columns) < len(Y):
@@ -212,7 +209,7 @@ class RidgeSolver(Record):
         raise ValueError("the training data are empty: no rows were given. Give at least 2 rows.")
 
     def _sums(self, n_jobs: int | None) -> RidgeStatistics:
-        """The sums; in dual form the rows kept become sums first."""
+        """The sums; a dual form turns into the primal form first."""
         if self.statistics is None:
             Z, Y, weights = self._joined()
             self.statistics = RidgeStatistics.empty(Z.shape[1], Y.shape[1])
@@ -226,3 +223,35 @@ def _sums_of(rows: FeatureRows, n_jobs: int | None) -> RidgeStatistics:
     sums = RidgeStatistics.empty(rows.block.shape[1], rows.targets.shape[1])
     sums.update(rows.block, rows.targets, n_jobs, weights=rows.weights)
     return sums
+
+
+class GramAccumulator(Accumulator):
+    """A pass that adds a stream of feature blocks to a solver.
+
+    Attributes
+    ----------
+    solver : RidgeSolver
+    """
+
+    def __init__(self, solver: RidgeSolver, n_jobs: int | None):
+        self.solver, self._n_jobs = solver, n_jobs
+
+    @classmethod
+    def start(cls, n_components: int, n_targets: int, n_rows: int | None, n_jobs: int | None) -> GramAccumulator:
+        """Return the pass of a solver without rows; `n_rows` is the number to come, None if it is not known."""
+        return cls(RidgeSolver.start(n_components, n_targets, n_rows), n_jobs)
+
+    def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        # Weights cost a scaled copy of the block, which weights of one do not need.
+        some = None if weights is None or (weights == 1).all() else weights
+        self.solver.update(rows, targets, self._n_jobs, some)
+
+    def merge(self, later: GramAccumulator) -> None:
+        self.solver.join(later.solver, self._n_jobs)
+
+    @property
+    def state(self) -> RidgeSolver:
+        return self.solver
+
+    def resume(self, state: RidgeSolver) -> None:
+        self.solver = state

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from phimap.learn.blocks.blocks import FeatureBlock, Features, feature_block
+from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows, Features, feature_block
 from phimap.learn.blocks.triangle import BlockTriangle, add_to
 from phimap.learn.rows.weights import total_weight, weighted_sum
 from phimap.records import Record, of_floats, of_number, with_lengths
@@ -106,49 +106,35 @@ class RidgeStatistics(Record):
         self.sum_yy += sign * weighted_sum(np.square(Y), weights)
         self.eps = max(self.eps, block.eps)
 
-    def without(
-        self,
-        Z: FeatureBlock | Features,
-        Y: np.ndarray,
-        n_jobs: int | None = None,
-        *,
-        weights: np.ndarray | None = None,
-    ) -> RidgeStatistics:
+    def without(self, rows: FeatureRows, n_jobs: int | None = None) -> RidgeStatistics:
         """Return the sums without some of the rows: new arrays, as large as these."""
-        gram = replace(self.gram, data=self.gram.data.copy())
-        copies = (array.copy() for array in (self.cross, self.sum_z, self.sum_y, self.sum_yy))
-        others = RidgeStatistics(self.n, gram, *copies, eps=self.eps, weight=self.weight)
-        others.update(Z, Y, n_jobs, weights=weights, sign=-1)
+        others = self._copy()
+        others.update(rows.block, rows.targets, n_jobs, weights=rows.weights, sign=-1)
         return others
 
-    def absorb(self, other: RidgeStatistics) -> None:
-        """Add the sums of `other`, in place."""
-        self._check_alike(other)
-        for name in ("cross", "sum_z", "sum_y", "sum_yy"):
-            getattr(self, name)[...] += getattr(other, name)
-        np.add(self.gram.data, other.gram.data, out=self.gram.data)
-        self.n, self.weight, self.eps = self.n + other.n, self.weight + other.weight, max(self.eps, other.eps)
+    def merge(self, other: RidgeStatistics, *, sign: int = 1) -> RidgeStatistics:
+        """Return the sums over the rows of both; with `sign` -1 the rows of `other` are taken away."""
+        both = self._copy()
+        both.absorb(other, sign=sign)
+        return both
 
-    def _check_alike(self, other: RidgeStatistics) -> None:
+    def absorb(self, other: RidgeStatistics, *, sign: int = 1) -> None:
+        """Add the sums of `other` in place; with `sign` -1 subtract them."""
         if (self.n_components, self.cross.shape) != (other.n_components, other.cross.shape):
             raise ValueError(
                 f"`other` must have features and targets {self.cross.shape}, got {other.cross.shape}. "
                 "Merge statistics of the same feature map and targets."
             )
+        for name in ("cross", "sum_z", "sum_y", "sum_yy"):
+            add_to(getattr(self, name), getattr(other, name), sign)
+        add_to(self.gram.data, other.gram.data, sign)
+        self.n += sign * other.n
+        self.weight += sign * other.weight
+        self.eps = max(self.eps, other.eps)
 
-    def merge(self, other: RidgeStatistics, *, sign: int = 1) -> RidgeStatistics:
-        """Return the sums over the rows of both; with `sign` -1 those of `other` are taken away."""
-        self._check_alike(other)
-        return RidgeStatistics(
-            self.n + sign * other.n,
-            replace(self.gram, data=self.gram.data + sign * other.gram.data),
-            self.cross + sign * other.cross,
-            self.sum_z + sign * other.sum_z,
-            self.sum_y + sign * other.sum_y,
-            self.sum_yy + sign * other.sum_yy,
-            max(self.eps, other.eps),
-            self.weight + sign * other.weight,
-        )
+    def _copy(self) -> RidgeStatistics:
+        copies = {name: getattr(self, name).copy() for name in ("cross", "sum_z", "sum_y", "sum_yy")}
+        return replace(self, gram=replace(self.gram, data=self.gram.data.copy()), **copies)
 
     def subset(self, columns: np.ndarray) -> RidgeStatistics:
         """Return the statistics of some of the features, in the order of `columns`."""

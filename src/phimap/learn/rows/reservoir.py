@@ -39,8 +39,8 @@ class Reservoir(KeptRows):
         chosen = chosen[~np.isin(self.keys[chosen], without)]
         return self.rows(chosen)
 
-    def behind(self, n_skipped: int, n_rows: int) -> WeightedRows:
-        """`n_rows` rows in the order of their keys, without the first `n_skipped` as far as there are enough others."""
+    def skipping(self, n_skipped: int, n_rows: int) -> WeightedRows:
+        """`n_rows` rows in the order of their keys, after the first `n_skipped`, or fewer if too few rows follow."""
         start = min(n_skipped, max(0, self.keys.size - n_rows))
         return self.rows(np.argsort(self.keys, kind="stable")[start : start + n_rows])
 

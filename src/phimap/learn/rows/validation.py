@@ -1,4 +1,4 @@
-"""The rows on which the regularisation is chosen."""
+"""The validation rows of a stream, by whose errors the regularisation is chosen."""
 
 from __future__ import annotations
 
@@ -14,71 +14,99 @@ from phimap.learn.rows.kept_rows import WeightedRows
 from phimap.learn.rows.reservoir import CAPACITY, Reservoir
 from phimap.ops import Array
 
-# Shares of all rows: those at random, and at most of those that lie farthest out.
+# One row in so many is held out at random, and one in so many counts as extreme, up to the capacities of the samples.
 _HELD_OUT_SHARE = 10
-_OUTLYING_SHARE = 16
-# Share of the rows of which leave-one-out predictions are formed, and how many at the least and at the most. Each costs
-# m^2 flops; together they take some 5 % of a fit.
-_LEFT_OUT_SHARE = 40
-_LEAST_LEFT_OUT, _MOST_LEFT_OUT = 256, 1024
+_EXTREME_SHARE = 16
+# Leave-one-out predictions are formed for one row in so many, within these bounds. Each costs m^2 flops; together they
+# take some 5 % of a fit.
+_LEAVE_ONE_OUT_SHARE = 40
+_LEAST_LEAVE_ONE_OUT, _MOST_LEAVE_ONE_OUT = 256, 1024
 
 
 def n_held_out(n_rows: int) -> int:
-    """Random rows, of `n_rows`, that judge at the most."""
+    """Largest number of random rows, of `n_rows`, that are held out."""
     return min(n_rows // _HELD_OUT_SHARE, CAPACITY)
 
 
 def n_extreme(n_rows: int) -> int:
-    """Rows, of `n_rows`, that are judged as outlying at the most."""
-    return min(n_rows // _OUTLYING_SHARE, EXTREME_CAPACITY)
+    """Largest number of rows, of `n_rows`, that count as extreme."""
+    return min(n_rows // _EXTREME_SHARE, EXTREME_CAPACITY)
 
 
-def n_left_out(n_rows: int) -> int:
-    """Rows, of `n_rows`, of which leave-one-out predictions are formed."""
-    return min(n_rows, max(_LEAST_LEFT_OUT, min(n_rows // _LEFT_OUT_SHARE, _MOST_LEFT_OUT)))
+def n_leave_one_out(n_rows: int) -> int:
+    """Number of rows, of `n_rows`, for which leave-one-out predictions are formed."""
+    return min(n_rows, max(_LEAST_LEAVE_ONE_OUT, min(n_rows // _LEAVE_ONE_OUT_SHARE, _MOST_LEAVE_ONE_OUT)))
 
 
 @dataclass(frozen=True)
 class ValidationRows:
-    """Rows kept of a stream, from which those that judge are taken when they are needed.
+    """Random rows and extreme rows of a stream, by whose errors the regularisation is chosen.
+
+    Random rows are held out of the sums while alpha is chosen. They are the rows with the smallest keys, without the
+    extreme rows. Methods may be called once a pass over the stream has filled the samples.
 
     Attributes
     ----------
     sample : Reservoir
-    outlying : OutlyingRows
-    mapped : callable
-        ``mapped(X, y, weights)`` gives the block of features, the targets (r, t) and the weights of rows.
+    extremes : ExtremeRows
+        Of the same stream, with the seed of `sample`.
+    n_rows : int
+        Rows of the stream.
+    features : callable
+        ``features(X, y, weights)`` gives the `FeatureRows` of rows, in memory.
+    lazy_features : callable or None
+        The same, but features are formed anew for each product; None where all features are held in memory.
+    wider_sample : Reservoir or None
+        The rows of `sample` and further ones, with the same keys.
     """
 
     sample: Reservoir
-    outlying: ExtremeRows
-    mapped: Callable[[Array, Any, np.ndarray | None], FeatureRows]
+    extremes: ExtremeRows
+    n_rows: int
+    features: Callable[[Array, Any, np.ndarray | None], FeatureRows]
+    lazy_features: Callable[[Array, Any, np.ndarray | None], FeatureRows] | None = None
+    wider_sample: Reservoir | None = None
 
-    def of(self, n_rows: int) -> tuple[FeatureRows | None, FeatureRows | None]:
-        """Random rows and outlying ones, no row being both, of `n_rows` in all; None where they are too few."""
-        outlying, keys = self.outlying.first(n_extreme(n_rows))
-        held_out = self.sample.first(n_held_out(n_rows), without=keys)
-        if len(held_out.y) < 2:
-            return None, None
-        return self.mapped(*held_out), self.mapped(*outlying) if len(outlying.y) else None
+    def random(self, *, lazy: bool = False) -> FeatureRows | None:
+        """The rows to hold out; None if there are fewer than two."""
+        rows = self._random()
+        return self._features(rows, lazy) if len(rows.y) >= 2 else None
 
-    def last_key(self, n_rows: int) -> float:
-        """The largest key of the rows that may be held out, of `n_rows` in all: other rows have larger ones."""
-        return float(np.sort(self.sample.keys)[: n_held_out(n_rows)][-1])
+    def extreme(self, *, lazy: bool = False) -> FeatureRows | None:
+        """The extreme rows; None if there are none, or no rows to hold out."""
+        rows, _ = self.extremes.first(n_extreme(self.n_rows))
+        return self._features(rows, lazy) if len(rows.y) and len(self._random().y) >= 2 else None
 
-    def not_held_out(self, n_rows: int) -> FeatureRows | None:
-        """Rows, of `n_rows` in all, that are not held out though their keys are small: outlying ones."""
-        keys = self.outlying.first(n_extreme(n_rows))[1]
-        small = np.sort(self.sample.keys)[: n_held_out(n_rows)]
-        found = self.sample.rows(np.flatnonzero(np.isin(self.sample.keys, np.intersect1d(keys, small))))
-        return self.mapped(*found) if len(found.y) else None
+    @property
+    def largest_key(self) -> float:
+        """The largest key of a row that may be held out: a pass that skips the rows up to it sees no held-out row."""
+        return float(self._small_keys()[-1])
 
-    def left_out(self, n_rows: int) -> FeatureRows:
-        """Random rows, of `n_rows` in all, of which leave-one-out predictions are formed."""
-        return self.mapped(*self.sample.first(n_left_out(n_rows)))
+    def extreme_with_small_keys(self) -> FeatureRows | None:
+        """Extreme rows with keys up to `largest_key`, which such a pass skips too; None if there are none."""
+        small = np.intersect1d(self._extreme_keys(), self._small_keys())
+        rows = self.sample.rows(np.flatnonzero(np.isin(self.sample.keys, small)))
+        return self.features(*rows) if len(rows.y) else None
 
-    def others(self, n_rows: int, rows: Reservoir, n_wanted: int) -> WeightedRows:
-        """Rows of a reservoir that `of` does not give, at random and as many as are wanted where it has them."""
-        judging = np.sort(self.sample.keys)[: n_held_out(n_rows)]
-        outlying = self.outlying.first(n_extreme(n_rows))[1]
-        return rows.first(judging.size + n_wanted, without=np.concatenate([judging, outlying]))
+    def leave_one_out(self) -> FeatureRows:
+        """Random rows, extreme ones among them, for which leave-one-out predictions are formed."""
+        return self.features(*self.sample.first(n_leave_one_out(self.n_rows)))
+
+    def training_sample(self, n_wanted: int) -> FeatureRows:
+        """`n_wanted` random rows of `wider_sample` that are neither held out nor extreme."""
+        assert self.wider_sample is not None
+        small = self._small_keys()
+        skipped = np.concatenate([small, self._extreme_keys()])
+        return self._features(self.wider_sample.first(small.size + n_wanted, without=skipped), lazy=True)
+
+    def _random(self) -> WeightedRows:
+        return self.sample.first(n_held_out(self.n_rows), without=self._extreme_keys())
+
+    def _extreme_keys(self) -> np.ndarray:
+        return self.extremes.first(n_extreme(self.n_rows))[1]
+
+    def _small_keys(self) -> np.ndarray:
+        return np.sort(self.sample.keys)[: n_held_out(self.n_rows)]
+
+    def _features(self, rows: WeightedRows, lazy: bool) -> FeatureRows:
+        return (self.lazy_features if lazy and self.lazy_features is not None else self.features)(*rows)
