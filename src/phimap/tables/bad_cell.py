@@ -9,12 +9,12 @@ class BadCell(ValueError):
     Parameters
     ----------
     fault : str
-        What it is, such as ``"has 'x'"``.
+        The fault as a verb and its object, such as ``"has 'x'"``.
     column : str
     row : int
-        Its row among those that the encoder was given, from 0.
+        Number of its row in the input of the encoder, from 0.
     why : str
-        The end of the sentence.
+        Further explanation at the end of the sentence.
     """
 
     _remedy = "Correct the cell, or empty it if its value is not known."
@@ -27,5 +27,5 @@ class BadCell(ValueError):
         self.why = why
 
     def in_data_row(self, name: str) -> str:
-        """The message for a cell of a file, of a row that is called `name` there."""
+        """The message for a cell of a file, with the `name` that the file's row has."""
         return f"data row {name}, column {self.column!r} {self.fault}{self.why}. {self._remedy}"

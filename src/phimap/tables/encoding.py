@@ -1,4 +1,4 @@
-"""What an encoding of one column is, and the record of what became of a column."""
+"""The interface of the encoding of a column, and the record of an encoded column."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
 
-#: Encoded numbers are float32, and so are their squares: a larger one comes from no table.
+#: Largest encoded number: its square fits float32.
 LARGEST = 1e18
 
 
 class Encoding(Record):
-    """How the cells of a column become k numbers.
+    """Encodes the cells of a column as k numbers.
 
     Attributes
     ----------
@@ -34,42 +34,42 @@ class Encoding(Record):
 
     @abstractmethod
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
-        """Numbers (n, k) of the cells of a column whose first one is in row `first_row`, for messages.
+        """Numbers (n, k) of the cells of a column, the first of which is in row `first_row` for error messages.
 
-        `folds` (n,) are given for training rows, which must not see their own targets.
+        `folds` (n,) are given for training rows, which must not be encoded by their own targets.
         """
 
     @abstractmethod
     def names(self) -> list[str]:
-        """What is appended to the name of the column for each of the k numbers."""
+        """A suffix for the name of the column for each of the k numbers."""
 
     def amounts(self) -> np.ndarray:
-        """Whether each of the k numbers is an amount, which may have a heavy tail."""
+        """Whether each of the k numbers is a measured amount, which may have a heavy tail."""
         return np.zeros(self.variances.size, dtype=bool)
 
     def without_folds(self) -> Self:
-        """The encoding without what encodes training rows by the targets of others."""
+        """The encoding without the tables that only training rows use."""
         return self
 
     def parts(self) -> np.ndarray:
-        """For each of the k numbers the part that it belongs to: those of one part share a scale and a weight."""
+        """Group of each of the k numbers; the numbers of a group share a scale and a weight."""
         return np.zeros(self.variances.size, dtype=np.intp)
 
 
 @dataclass(frozen=True)
 class EncodedColumn(Record):
-    """What became of a column.
+    """A column and its encoding.
 
     Attributes
     ----------
     name : str
     kind : {"number", "boolean", "category", "many levels", "date", "text", "left out"}
     n_missing : int
-        Cells of the training rows that were missing.
+        Number of missing cells in the training rows.
     note : str
-        Why it was left out, or what else is worth to be known.
+        Why the column is left out, or a remark on its encoding.
     encoding : Encoding or None
-        None where it was left out.
+        None if the column is left out.
     """
 
     name: str
@@ -79,11 +79,11 @@ class EncodedColumn(Record):
     encoding: Encoding | None = None
 
     def without_folds(self) -> EncodedColumn:
-        """The column without what encodes training rows by the targets of others."""
+        """The column without the tables that only training rows use."""
         return self if self.encoding is None else replace(self, encoding=self.encoding.without_folds())
 
     def names(self) -> list[str]:
-        """Names of the numbers that the column gives."""
+        """Names of the numbers that encode the column."""
         if self.encoding is None:
             return []
         return [f"{self.name}{name}" for name in self.encoding.names()]

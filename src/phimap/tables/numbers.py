@@ -1,4 +1,4 @@
-"""Columns of numbers: standardised, missing ones at the median, with an indicator of those."""
+"""Columns of numbers: standardised, with an indicator of missing ones, which become the median."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from phimap.tables.tallies import NumberTally, check_range
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Numbers of so many standard deviations have squares that float32 holds.
+# Largest number in standard deviations: its square fits float32.
 _LARGEST = 1e18
 
 
 @dataclass(frozen=True)
 class NumberEncoding(Encoding):
-    """``(x - mean) / deviation``, and 1 where x is missing.
+    """``(x - mean) / deviation``, and an indicator that is 1 if x is missing.
 
     Attributes
     ----------
     decimal : str
-        The decimal mark where cells are text.
+        The decimal mark in text.
     from_text : bool
-        Whether the training cells were text, so that what is no number is missing.
+        Whether the training cells were text; if so, text that is not a number counts as missing.
     median, mean, deviation : float
-        Mean and deviation of the training cells, missing ones at the median; a deviation of 0 stands for a constant
-        column, of which the indicator alone is left.
+        Median of the training cells, and mean and standard deviation with missing cells at the median. A deviation of 0
+        means a constant column, which has only the indicator.
     has_indicator : bool
     variances : ndarray of shape (k,)
     """
@@ -52,7 +52,7 @@ class NumberEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, decimal: str, *, from_text: bool) -> NumberEncoding:
-        """For the numbers of the training rows, and the number of those that were missing."""
+        """The encoding for the numbers of the training rows, of which `n_missing` were missing."""
         median, n = float(np.median(tally.sample)), tally.n + n_missing
         share = n_missing / n
         mean = tally.mean + share * (median - tally.mean)
@@ -63,7 +63,7 @@ class NumberEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
-        # A number that float32 does not hold once it is standardised would be infinite for the kernel.
+        # A standardised number that overflows float32 would be infinite for the kernel.
         check_range(cells.name, values, first_row, _LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:
@@ -86,7 +86,7 @@ class NumberEncoding(Encoding):
 
 
 def check_text(cells: Cells, unread: np.ndarray, first_row: int) -> None:
-    """Raise where a cell of a column of numbers is text that is no number."""
+    """Raise if a cell of a column of numbers is text that is not a number."""
     bad = np.flatnonzero(unread & ~cells.missing)
     if bad.size:
         text = cells.texts[cells.codes[bad[0]]]

@@ -1,4 +1,4 @@
-"""One pass over one column: every way in which its cells can be taken stays open until all are seen."""
+"""Statistics of one column for every kind that it may be, until all rows have been read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.tables.tallies import LevelTally, NumberTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Decimal marks that are tried; of those that read as many cells the first is taken.
+#: Decimal marks that are tried; the one that reads the most cells is chosen, the first of equal ones.
 DECIMALS = (".", ",")
-#: Forms of times that are tried, likewise.
+#: Formats of times that are tried and chosen in the same way.
 TIME_FORMS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -29,13 +29,13 @@ TIME_FORMS = (
     "%b %d %Y",
     "%d %b %Y",
 )
-# After so many cells a reading that most of them refuse is given up.
+# After so many cells, a format is dropped unless it reads this share of them.
 _CELLS_TO_JUDGE = 1000
 _LEAST_SHARE = 0.5
 
 
 class ColumnTally:
-    """What is kept of a column.
+    """Statistics of a column.
 
     Parameters
     ----------
@@ -46,17 +46,17 @@ class ColumnTally:
     Attributes
     ----------
     form : str or None
-        The form of the cells: ``"number"``, ``"boolean"``, ``"time"``, ``"levels"`` or ``"text"``; None while none had
-        a value.
+        Form of the cells: ``"number"``, ``"boolean"``, ``"time"``, ``"levels"`` or ``"text"``; None until a cell has a
+        value.
     n_rows : int
     numbers : dict of str to NumberTally
         Cells as numbers, by decimal mark.
     seconds : dict of str to NumberTally
-        Cells as times, by their form as text.
+        Cells as times, by the format of the text.
     levels : LevelTally or None
-        Cells as text; None where they are taken for numbers or times alone.
+        Cells as text; None if they can only be numbers or times.
     has_codes : bool
-        Whether some cells are digits that begin with a zero.
+        Whether some cells are digits with a leading zero.
     """
 
     def __init__(self, name: str, wanted: str | None):
@@ -90,7 +90,7 @@ class ColumnTally:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 
     def _start(self, form: str) -> None:
-        """Open the ways in which cells of this form may be taken."""
+        """Prepare the statistics for every kind that cells of this form may be."""
         self.form = form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):

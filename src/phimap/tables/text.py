@@ -17,23 +17,23 @@ from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Hashed n-grams: few enough to save dense directions over them, and many where they are kept as they are.
+# Hashed n-grams with dense directions, which are saved, and without.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
 _LENGTHS = (3, 4)
-# Texts whose n-grams are counted at a time: those of a text take some 50 kB on the way to a few numbers.
+# Texts at a time: the n-grams of one text take about 50 kB.
 _TEXTS = 512
 
 
 @dataclass(frozen=True)
 class TextEncoding(Encoding):
-    """Weights of n-grams that fall with their frequency, times directions.
+    """Hashed n-grams, weighted by inverse document frequency, times directions.
 
     Attributes
     ----------
     weights : ndarray of shape (n_hashed,)
         Inverse document frequencies of the hashed n-grams.
     directions : ndarray of shape (n_hashed, k) or None
-        Leading right singular vectors of the training rows, scaled; None where rows stay CSR.
+        Leading right singular vectors of the training rows, scaled; None for CSR rows.
     centre : ndarray of shape (k,)
     variances : ndarray of shape (k,)
     """
@@ -48,12 +48,12 @@ class TextEncoding(Encoding):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether rows stay CSR."""
+        """Whether the encoding is CSR."""
         return self.directions is None
 
     @classmethod
     def of_tally(cls, tally: LevelTally, n_components: int) -> TextEncoding | None:
-        """`n_components` dense columns for the texts of the training rows; None where all texts are one."""
+        """`n_components` dense columns for the texts of the training rows; None if all texts are equal."""
         from sklearn.utils.extmath import randomized_svd
 
         weights = _weights(tally.sample, _HASHED)
@@ -62,7 +62,7 @@ class TextEncoding(Encoding):
         if rank < 1:
             return None
         with single_threaded_blas():
-            # The signs are those that make the largest entry of each direction positive.
+            # Signs are fixed: the largest entry of each direction is positive.
             _, values, right = randomized_svd(rows, rank, random_state=0)
             scores = rows @ right.T
         variances = scores.var(axis=0)
@@ -107,14 +107,14 @@ def _counts(texts: list[str], n_hashed: int) -> sparse.csr_matrix:
 
 
 def _weights(texts: list[str], n_hashed: int) -> np.ndarray:
-    """Inverse document frequencies (n_hashed,), as scikit-learn's `TfidfTransformer` has them."""
+    """Inverse document frequencies (n_hashed,) as in scikit-learn's `TfidfTransformer`."""
     counts = _counts(texts, n_hashed)
     frequency = np.bincount(counts.indices, minlength=n_hashed)
     return (np.log((1 + len(texts)) / (1 + frequency)) + 1).astype(np.float32)
 
 
 def _weighted(texts: list[str], weights: np.ndarray) -> sparse.csr_matrix:
-    """Weighted rows (n, n_hashed) of length 1; empty texts are zero."""
+    """Weighted rows (n, n_hashed) of length 1; an empty text gives zeros."""
     from sklearn.preprocessing import normalize
 
     counts = _counts(texts, weights.size)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 import phimap as pm
-from phimap.learn.active.residual import Residual
+from phimap.learn.active.posterior_kernel import PosteriorKernel
 
 ALPHA = 0.05
 
@@ -65,15 +65,15 @@ def test_labelled_rows_are_counted_and_not_picked():
     assert design.select(Z).tolist() != direct(Z @ Z.T, 5, known)
 
 
-def residual_errors(residual: Residual, Z: np.ndarray, rows: list[int]) -> tuple[float, float]:
-    """Largest errors of the kept norms and variances over the rows, relative to the norm of each column."""
+def posterior_errors(posterior: PosteriorKernel, Z: np.ndarray, rows: list[int]) -> tuple[float, float]:
+    """Largest errors of the updated norms and variances over the rows, relative to the norm of each column."""
     K = Z.astype(np.float64) @ Z.T.astype(np.float64)
     R = K - K[:, rows] @ np.linalg.solve(K[np.ix_(rows, rows)] + ALPHA * np.eye(len(rows)), K[rows])
-    energies = np.square(R).sum(axis=0)
+    squared_norms = np.square(R).sum(axis=0)
     others = np.setdiff1d(np.arange(len(K)), rows)
     return (
-        float(np.abs(residual.energies / energies - 1)[others].max()),
-        float(np.abs(residual.variances - np.diag(R)).max() / np.diag(K).max()),
+        float(np.abs(posterior.squared_norms / squared_norms - 1)[others].max()),
+        float(np.abs(posterior.variances - np.diag(R)).max() / np.diag(K).max()),
     )
 
 
@@ -83,15 +83,15 @@ def test_gains_do_not_drift(dtype, monkeypatch):
     Z = features(600, 100, dtype) + dtype(3.0)
 
     def after_500(tolerance: float | None) -> tuple[tuple[float, float], int]:
-        residual = Residual(Z, ALPHA, 500, n_jobs=1)
+        posterior = PosteriorKernel(Z, ALPHA, 500, n_jobs=1)
         if tolerance is not None:
-            residual._tolerance = tolerance
+            posterior._tolerance = tolerance
         free, rows = np.ones(600, dtype=bool), []
         for _ in range(500):
-            row, _gain = residual.pick(free)
+            row, _gain = posterior.pick(free)
             free[row] = False
             rows.append(row)
-        return residual_errors(residual, Z, rows), residual.n_refreshes
+        return posterior_errors(posterior, Z, rows), posterior.n_refreshes
 
     (energy, variance), n_refreshes = after_500(None)
     # Half of the digits is what a pick tolerates; rows that are not picked may be off by a few times that.

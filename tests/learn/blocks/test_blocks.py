@@ -76,17 +76,17 @@ def test_products_with_targets_and_weights(block, rng):
 def test_columns_copies_and_stacks(block):
     Z, index = block.to_host(), np.array([5, 3, 528])
     np.testing.assert_array_equal(block.columns(index).to_host(), Z[:, index])
-    kept = block.host_copy()
-    np.testing.assert_array_equal(kept.to_host(), Z)
-    np.testing.assert_array_equal(type(kept).stacked([kept, kept]).to_host(), np.concatenate([Z, Z]))
+    copy = block.host_copy()
+    np.testing.assert_array_equal(copy.to_host(), Z)
+    np.testing.assert_array_equal(type(copy).stacked([copy, copy]).to_host(), np.concatenate([Z, Z]))
     np.testing.assert_array_equal(block.to_dense().to_host(), Z)
 
 
-def test_kept_blocks_have_memory_of_their_own():
+def test_host_copies_have_memory_of_their_own():
     Z = np.ones((3, 2))
-    kept = feature_block(Z).host_copy()
+    copy = feature_block(Z).host_copy()
     Z[...] = 7
-    np.testing.assert_array_equal(kept.to_host(), np.ones((3, 2)))
+    np.testing.assert_array_equal(copy.to_host(), np.ones((3, 2)))
 
 
 def test_centred_rows(block, rng):
@@ -96,11 +96,11 @@ def test_centred_rows(block, rng):
     close(centred.mean, Z.mean(axis=0))
     close(centred.gram().to_dense(), C @ C.T)
     close(centred.combine(A), C.T @ A)
-    tested, kept = np.arange(7), np.arange(7, ROWS)
-    gram, between = centred.split(kept, tested)
-    mean = Z[kept].mean(axis=0)
-    close(gram.to_dense(), (Z[kept] - mean) @ (Z[kept] - mean).T)
-    close(between, (Z[tested] - mean) @ (Z[kept] - mean).T)
+    validation, training = np.arange(7), np.arange(7, ROWS)
+    gram, between = centred.split(training, validation)
+    mean = Z[training].mean(axis=0)
+    close(gram.to_dense(), (Z[training] - mean) @ (Z[training] - mean).T)
+    close(between, (Z[validation] - mean) @ (Z[training] - mean).T)
 
 
 def test_single_precision_comes_back_as_it_was():
@@ -131,16 +131,16 @@ def test_centred_rows_with_weights(block, rng):
     close(centred.mean, mean)
     close(centred.gram().to_dense(), C @ C.T)
     close(centred.combine(A), C.T @ A)
-    tested, kept = np.arange(7), np.arange(7, ROWS)
-    gram, between = centred.split(kept, tested)
-    mean = np.average(Z[kept], axis=0, weights=weights[kept])
-    rows = root[kept] * (Z[kept] - mean)
+    validation, training = np.arange(7), np.arange(7, ROWS)
+    gram, between = centred.split(training, validation)
+    mean = np.average(Z[training], axis=0, weights=weights[training])
+    rows = root[training] * (Z[training] - mean)
     close(gram.to_dense(), rows @ rows.T)
-    close(between, (Z[tested] - mean) @ rows.T)
+    close(between, (Z[validation] - mean) @ rows.T)
 
 
-def test_sums_of_columns_are_those_of_the_weights_at_hand(block):
-    """A block that is gone through many times remembers its sums. Mutant: those of another weighting."""
+def test_sums_of_columns_use_the_weights_of_the_call(block):
+    """Repeated products with changing weights. Mutant: sums that were cached for other weights."""
     Z, rng = block.to_host(), np.random.default_rng(4)
     Y, weights = rng.standard_normal((ROWS, 2)), rng.uniform(0.5, 2, ROWS)
     for counted in (None, weights, None, None, weights):
@@ -148,15 +148,15 @@ def test_sums_of_columns_are_those_of_the_weights_at_hand(block):
         shares = np.ones(ROWS) if counted is None else counted
         close(sums, shares @ Z)
         close(cross, Z.T @ (shares[:, None] * Y))
-        # Whoever changes what he is given changes nothing of the block's.
+        # Changing the result must not change the block.
         sums += 1
     assert np.abs(weights @ Z - Z.sum(axis=0)).max() > 0.1
 
 
 @pytest.mark.parametrize("kind", ["dense", "tensor", "four bits"])
 @pytest.mark.parametrize("rows", [1, 33, ROWS])
-def test_a_formed_block_is_the_block_of_its_rows(kind, rows, rng):
-    """Products, whole or by blocks in one buffer; mutant: blocks that are kept without a copy."""
+def test_a_lazy_block_is_the_block_of_its_rows(kind, rows, rng):
+    """Products, at once or in parts that share one buffer; mutant: parts that are not copied."""
     X, weights = rng.standard_normal((ROWS, 6)), rng.uniform(1, 3, ROWS)
     W, buffer, mutant = rng.standard_normal((6, WIDTH)), np.empty((ROWS, WIDTH)), []
     quantized = pm.QuantizedFeatures(pm.FourierFeatures(n_components=WIDTH), bits=4, packed=True, random_state=0).fit(X)

@@ -46,18 +46,18 @@ def test_tempering_brings_back_what_a_sharp_metric_hides(rng):
     X = rng.standard_normal((2500, 10))
     y = X[:, 0] + 0.3 * np.sin(2 * X[:, 3]) * X[:, 5]
     sample = SearchSample(X, y[:, None], np.ones(len(y)))
-    level = Rung(sample, 256, 0, 1, TrialLog())
-    # A metric that sees the first column alone, as one learned from a linear fit does.
+    rung = Rung(sample, 256, 0, 1, TrialLog())
+    # A metric with almost all weight on the first column, like one learned from a linear fit.
     roots = (np.array([1.0, *[1e-2] * 9]) * np.sqrt(10),) * len(sample.folds())
-    sharp = level.best_width(
-        replace(KernelCandidate.start(radial(1.5, ()), level), kind="diagonal", round=1, roots=roots), (0, 1)
+    sharp = rung.best_width(
+        replace(KernelCandidate.start(radial(1.5, ()), rung), metric="diagonal", round=1, roots=roots), (0, 1)
     )
-    followed, tempered = level.follow(sharp, 8), level.tempered(sharp, 8)
+    followed, tempered = rung.learn_metric(sharp, 8), rung.tempered(sharp, 8)
     assert tempered.error < 0.7 * min(sharp.error, followed.error)
     assert set(np.argsort(tempered.roots[0])[-3:]) == {0, 3, 5}
 
 
-def test_every_row_is_a_landmark_of_the_additive_start_where_others_are_blind(rng):
+def test_every_row_is_a_landmark_of_the_additive_start_if_other_kernels_explain_nothing(rng):
     X = rng.standard_normal((2100, 12))
     y = np.sin(2 * X[:, 4]) * X[:, 11] + 0.1 * rng.standard_normal(len(X))
     sample = SearchSample(X, y[:, None], np.ones(len(y)))
@@ -70,18 +70,18 @@ def test_every_row_is_a_landmark_of_the_additive_start_where_others_are_blind(rn
     assert set(np.argsort(chosen.root)[-2:]) == {4, 11}
     n_learned = len(sample.folds()[0][0])
     assert {entry.n_components for entry in log.entries if entry.kernel == "additive"} == {n_learned}
-    # The landmarks of small maps see far less.
-    level = Rung(sample, 256, 0, 1, TrialLog())
-    start = level.at_widths(KernelCandidate.start(replace(additive, features=landmarks), level), (0,))[0]
+    # The landmarks of a small map explain far less.
+    rung = Rung(sample, 256, 0, 1, TrialLog())
+    start = rung.at_widths(KernelCandidate.start(replace(additive, features=landmarks), rung), (0,))[0]
     assert start.error > 1.5 * min(entry.error for entry in log.entries if entry.kernel == "additive")
 
 
 def test_a_sum_of_kernels_serves_targets_of_two_scales(rng):
     X = rng.uniform(-1, 1, (2400, 2))
     y = X @ np.array([3.0, 2.0]) + 0.3 * np.sin(25 * X[:, 0])
-    level = Rung(SearchSample(X, y[:, None], np.ones(len(y))), 100, 0, 1, TrialLog())
-    narrow = level.best_width(KernelCandidate.start(radial(1.5, ()), level), (-2, -1))
-    best = level.best_combination(narrow, partners())
+    rung = Rung(SearchSample(X, y[:, None], np.ones(len(y))), 100, 0, 1, TrialLog())
+    narrow = rung.best_width(KernelCandidate.start(radial(1.5, ()), rung), (-2, -1))
+    best = rung.best_combination(narrow, partners())
     assert best.error < 0.9 * narrow.error
     assert best.family.name.startswith("matern-3/2 + ")
     kernel = best.family.make(None)
@@ -89,7 +89,7 @@ def test_a_sum_of_kernels_serves_targets_of_two_scales(rng):
     assert len(kernel.terms()) == 2
     # A kernel without a width has no partners.
     network = replace(narrow, family=KernelFamily("ntk", lambda _: pm.kernels.NTK(1), False, (), landmarks))
-    assert level.best_combination(network, partners()) is network
+    assert rung.best_combination(network, partners()) is network
 
 
 def test_only_a_thorough_search_combines_kernels(rng):
@@ -160,8 +160,8 @@ def test_the_search_is_logged_and_same_for_any_number_of_threads(rng):
 
 def test_a_fixed_kernel_is_not_searched(rng):
     X, y = few_of_many(200, rng)
-    for wish in ({"kernel": pm.kernels.Gaussian(2.0)}, {"kernel": "ntk", "metric": None}):
-        model = pm.KernelRegressor(n_components=64, random_state=0, **wish).fit(X, y)
+    for parameters in ({"kernel": pm.kernels.Gaussian(2.0)}, {"kernel": "ntk", "metric": None}):
+        model = pm.KernelRegressor(n_components=64, random_state=0, **parameters).fit(X, y)
         assert model.search_ is None
     model = pm.KernelRegressor(pm.kernels.Gaussian(2.0), 64, metric="diagonal", effort="fast", random_state=0).fit(X, y)
     assert model.search_ is not None
@@ -230,16 +230,16 @@ def test_the_width_follows_the_need(rng):
 
 
 @pytest.mark.parametrize(
-    ("wish", "message"),
+    ("parameters", "message"),
     [
         (("magic", "auto", "auto"), r"`kernel` must be one of 'arccosine', 'auto'"),
         (("gaussian", "wide", "auto"), r"`length_scale` must be a positive number, 'auto' or 'median', got 'wide'"),
         (("gaussian", "auto", "round"), r"`metric` must be one of 'auto', 'diagonal', 'full', got 'round'"),
     ],
 )
-def test_wishes_that_cannot_be_met(wish, message):
+def test_impossible_parameters_are_errors(parameters, message):
     with pytest.raises(ValueError, match=message):
-        KernelSpec.of(*wish)
+        KernelSpec.of(*parameters)
 
 
 def test_effort_is_one_of_three(rng):
@@ -247,7 +247,7 @@ def test_effort_is_one_of_three(rng):
         pm.KernelRegressor(effort="most").fit(rng.standard_normal((20, 2)), np.arange(20.0))
 
 
-def test_wider_maps_judge_what_is_left_of_the_small_ones(rng):
+def test_later_rungs_have_wider_maps_and_more_rows(rng):
     X, y = few_of_many(2600, rng)
     log = pm.KernelRegressor("matern", 64, metric="diagonal", random_state=0).fit(X, y).search_
     assert set(zip(log.n_components, log.n_rows, strict=True)) == {(256, 2500), (512, 2600), (1024, 2600)}

@@ -33,31 +33,31 @@ def test_the_error_is_that_of_ridge_regression_at_its_best_alpha(n_rows, weighte
     spread = np.average(np.square(sample.Y - mean).sum(axis=1), weights=weights)
     curve = []
     for alpha in np.geomspace(1e-4, 1e2, 60):
-        total = judged_weight = 0.0
-        for learned, judged in folds:
-            ridge = Ridge(alpha).fit(Z[learned], sample.Y[learned], weights[learned])
-            total += weights[judged] @ np.square(ridge.predict(Z[judged]) - sample.Y[judged]).sum(axis=1)
-            judged_weight += weights[judged].sum()
-        curve.append(total / judged_weight / spread)
+        total = held_out_weight = 0.0
+        for training, held_out in folds:
+            ridge = Ridge(alpha).fit(Z[training], sample.Y[training], weights[training])
+            total += weights[held_out] @ np.square(ridge.predict(Z[held_out]) - sample.Y[held_out]).sum(axis=1)
+            held_out_weight += weights[held_out].sum()
+        curve.append(total / held_out_weight / spread)
     found = run_trial(feature_map, (None,) * len(folds), sample).error
     # The grid has half decades.
     assert min(curve) * (1 - 1e-6) <= found <= 1.05 * min(curve)
-    # A mutant: the error on the rows that were learned from.
-    learned = folds[0][0]
-    ridge = Ridge(1e-4).fit(Z[learned], sample.Y[learned])
-    mutant = np.square(ridge.predict(Z[learned]) - sample.Y[learned]).sum(axis=1).mean() / spread
+    # A mutant: the error on the training rows.
+    training = folds[0][0]
+    ridge = Ridge(1e-4).fit(Z[training], sample.Y[training])
+    mutant = np.square(ridge.predict(Z[training]) - sample.Y[training]).sum(axis=1).mean() / spread
     assert mutant < min(curve) * (1 - 1e-6)
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 7, 100, 1999, 2000, 9000])
-def test_no_row_judges_what_it_taught(n_rows, rng):
+def test_no_row_is_held_out_of_its_own_training_rows(n_rows, rng):
     folds = sample_of(n_rows, rng).folds()
-    judged = np.concatenate([part for _, part in folds])
-    assert len(np.unique(judged)) == len(judged)
-    assert n_rows >= 2000 or len(judged) == n_rows
-    for learned, part in folds:
-        assert len(learned) + len(part) == n_rows
-        assert not np.isin(learned, part).any()
+    held_out = np.concatenate([part for _, part in folds])
+    assert len(np.unique(held_out)) == len(held_out)
+    assert n_rows >= 2000 or len(held_out) == n_rows
+    for training, part in folds:
+        assert len(training) + len(part) == n_rows
+        assert not np.isin(training, part).any()
 
 
 def test_a_root_is_a_step_before_the_map(rng):

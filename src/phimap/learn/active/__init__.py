@@ -1,1 +1,1 @@
-"""Which rows to label: the kernel alone chooses designs."""
+"""Active learning: the rows to label, selected by the kernel without any labels."""

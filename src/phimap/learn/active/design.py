@@ -1,4 +1,4 @@
-"""Greedy designs: the rows whose labels would tell most of all others."""
+"""Greedy designs: the rows to label so that all others are predicted best."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from sklearn.base import BaseEstimator, clone
 
 from phimap._validation import check_integer, check_real, check_samples
 from phimap.config import memory_budget, size_text, thread_count
-from phimap.learn.active.residual import Residual
+from phimap.learn.active.posterior_kernel import PosteriorKernel
 from phimap.learn.blocks.blocks import feature_block
 from phimap.ops import ops_for
 from phimap.random_map import RandomMap
 
 
 class GreedyDesign(BaseEstimator):
-    r"""Choose the rows to label one by one, each the one that lowers the expected error of all rows most.
+    r"""Choose rows to label, one after the other, each to lower the expected error of all rows most.
 
-    With ``K = Z Z^T`` the kernel of all rows and S the picked ones, every pick minimises
+    With the kernel ``K = Z Z^T`` of all rows and the set S of selected ones, every pick minimises
 
     .. math:: J(S) = -\operatorname{tr} K_{:S} (K_{SS} + \alpha I)^{-1} K_{S:}
 
-    over one further row. ``tr K + J(S)`` is the sum over all rows of the variances of a Gaussian process of kernel K,
-    once it is measured at S with noise of variance alpha. No label is looked at.
+    over one further row. ``tr K + J(S)`` is the sum over all rows of the posterior variances of a Gaussian process
+    with kernel K, observed at S with noise of variance alpha. Labels are not used.
 
     Parameters
     ----------
     feature_map : RandomMap or None
-        Map of the kernel, unfitted; a copy is fitted to the rows. None takes the rows for features.
+        Unfitted map of the kernel, of which a copy is fitted to the rows. None: the rows are the features.
     n_select : int
-        Number k of rows to pick.
+        Number k of rows to select.
     alpha : float
-        Regularisation of the ridge regression that will learn from the labels, above 0, in the units of
-        `KernelRegressor`.
+        Positive regularisation of the ridge regression that will use the labels, in the units of `KernelRegressor`.
     n_jobs : int or None, default=None
         Threads; None is the configured number. Changes no bit of the result.
 
@@ -42,27 +41,27 @@ class GreedyDesign(BaseEstimator):
     feature_map_ : RandomMap or None
         The fitted map.
     indices_ : ndarray of intp, shape (n_select,)
-        The picked rows, in the order of their picks: the first j are the design of size j.
+        The selected rows in order: the first j are the design of size j.
     gains_ : ndarray of shape (n_select,)
-        What each pick takes from J.
+        Decrease of J by each pick.
     objective_ : ndarray of shape (n_select,)
-        J after each pick, rows given as labelled counted in.
+        J after each pick; rows given as labelled belong to S.
     n_features_in_ : int
 
     Notes
     -----
-    **Error.** Each pick is the best single one; the design as a whole is no optimum. Gains are kept in float64 from
-    products in the dtype of the features. The gain of every pick is formed anew besides; where it contradicts the kept
-    one by more than half of the digits, all gains are formed anew and the pick is made again. Rows whose gains differ
-    by rounding alone are ties, of which the first is taken.
+    **Error.** Each pick is the best single row; the whole design may not be the best of its size. Gains are updated in
+    float64 from products in the dtype of the features. The gain of every pick is also computed directly; if the two
+    differ in more than half of the digits, all gains are recomputed and the pick is repeated. Rows whose gains differ
+    by rounding are ties, of which the first is selected.
 
     **Cost.** ``n m min(n, m)`` multiply-adds once, then ``2 n m + m^2 + 4 k m`` for each pick. With
     ``R = K - K_{:S} (K_SS + alpha I)^-1 K_{S:}`` the gain of a row x is ``|R_{:x}|^2 / (R_xx + alpha)``. A pick s
-    takes ``c c^T`` from R, ``c = R_{:s} / sqrt(R_ss + alpha)``, so that ``|R_{:x}|^2`` loses
-    ``2 c_x (R c)_x - c_x^2 |c|^2`` and ``R_xx`` loses ``c_x^2``. Both vectors are products of Z: ``R = Z P Z^T``,
-    ``c = Z u`` and ``R c = Z P (Z^T Z) u`` with ``u = P z_s / sqrt(R_ss + alpha)``, and P loses ``u u^T``: a
-    row of the Cholesky factor of ``K_SS + alpha I``, in the space of features. Memory: Z, half of ``Z^T Z`` and k
-    vectors u in float64.
+    subtracts ``c c^T`` from R, ``c = R_{:s} / sqrt(R_ss + alpha)``, which lowers ``|R_{:x}|^2`` by
+    ``2 c_x (R c)_x - c_x^2 |c|^2`` and ``R_xx`` by ``c_x^2``. Both vectors are products of Z: ``R = Z P Z^T``,
+    ``c = Z u`` and ``R c = Z P (Z^T Z) u`` with ``u = P z_s / sqrt(R_ss + alpha)``; P becomes ``P - u u^T``. The vector
+    u is a row of the Cholesky factor of ``K_SS + alpha I`` in the space of features. Memory: Z, half of ``Z^T Z`` and
+    k vectors u in float64.
 
     **Differs from the source in** the cost, where the source evaluates J for all candidates of a pick in O(n m k^2).
 
@@ -91,14 +90,14 @@ class GreedyDesign(BaseEstimator):
         self.n_jobs = n_jobs
 
     def select(self, X: Any, initial: Any = None) -> np.ndarray:
-        """Pick rows.
+        """Select rows to label.
 
         Parameters
         ----------
         X : array-like, CSR matrix or torch.Tensor of shape (n_samples, n_features)
             All rows, labelled or not.
         initial : array-like of int, optional
-            Rows whose labels are known already, which are not picked again.
+            Rows that have labels already; they are not selected again.
 
         Returns
         -------
@@ -108,12 +107,12 @@ class GreedyDesign(BaseEstimator):
         Raises
         ------
         TypeError
-            If `feature_map` is none.
+            If `feature_map` is not a feature map.
         ValueError
-            If a parameter is out of range, there are fewer unlabelled rows than `n_select`, `initial` names a row
-            twice or one that is not there, or `X` is empty or not finite.
+            If a parameter is out of range, there are fewer unlabelled rows than `n_select`, `initial` has a row
+            twice or out of range, or `X` is empty or not finite.
         MemoryError
-            If features and sums exceed the byte budget, before they are formed.
+            If features and sums would exceed the byte budget.
         """
         n_select = check_integer("n_select", self.n_select, least=1)
         alpha = check_real("alpha", self.alpha, above=0.0)
@@ -131,23 +130,25 @@ class GreedyDesign(BaseEstimator):
             raise ValueError(
                 f"`n_select` must be at most the number of unlabelled rows, {free.sum()}, got {n_select}. Pick fewer."
             )
-        residual = Residual(self._features(X, n_select + len(labelled)), alpha, n_select + len(labelled), self.n_jobs)
+        posterior = PosteriorKernel(
+            self._features(X, n_select + len(labelled)), alpha, n_select + len(labelled), self.n_jobs
+        )
         if labelled.size:
-            residual.condition(labelled)
-        explained = residual.explained
+            posterior.condition(labelled)
+        explained = posterior.explained
         self.indices_, self.gains_ = np.empty(n_select, dtype=np.intp), np.empty(n_select)
         for place in range(n_select):
-            row, self.gains_[place] = residual.pick(free)
+            row, self.gains_[place] = posterior.pick(free)
             self.indices_[place] = row
             free[row] = False
         self.objective_ = -(explained + np.cumsum(self.gains_))
         return self.indices_
 
     def _features(self, X: Any, n_picks: int) -> np.ndarray:
-        """Features (n, m) of the rows on the host, if they and what is kept of them fit the byte budget."""
+        """Features (n, m) of the rows on the host; MemoryError if the design would exceed the byte budget."""
         ops = ops_for(X)
         width = X.shape[1] if self.feature_map is None else self.feature_map.output_width(X.shape[1])
-        needed, budget = Residual.memory(X.shape[0], width, n_picks, ops.dtype.itemsize), memory_budget()
+        needed, budget = PosteriorKernel.memory(X.shape[0], width, n_picks, ops.dtype.itemsize), memory_budget()
         if needed > budget:
             raise MemoryError(
                 f"a design of {n_picks} among {X.shape[0]} rows x {width} components needs {size_text(needed)}, over "

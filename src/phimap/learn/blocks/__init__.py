@@ -1,1 +1,1 @@
-"""Blocks of features, whose products the solvers use: dense, on a device, packed, or formed when needed."""
+"""Blocks of features, whose products solvers use: dense, on a device, packed, or computed when needed."""

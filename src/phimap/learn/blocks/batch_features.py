@@ -1,4 +1,4 @@
-"""Features of one batch after the other, in one buffer."""
+"""Features of successive batches, in one reused buffer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BatchFeatures:
     scaling : Scaling
     record : MapRecord
     device : str
-        Where batches go: see `to_device`.
+        Device for the batches, see `to_device`.
     n_jobs : int or None
     """
 
@@ -29,7 +29,7 @@ class BatchFeatures:
         self._buffer: Any = None
 
     def __call__(self, X: Array) -> FeatureBlock:
-        """Features (r, m) of the rows of `X`; dense ones are overwritten by the next call."""
+        """Features (r, m) of the rows of `X`; the next call overwrites dense ones."""
         X = to_device(X, self._device)
         ops = ops_for(X)
         if self._bound is None or self._bound[0].dtype != ops.dtype:

@@ -1,4 +1,4 @@
-"""Blocks of features: the only place that knows whether they are arrays, tensors or packed bits."""
+"""Blocks of features, one interface for arrays, tensors and packed bits."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from phimap.learn.rows.weights import weighted_mean
 from phimap.ops import Array, is_tensor, ops_for, run_tasks
 from phimap.packed import PackedArray
 
-#: What features come in: an array, a tensor or a packed array, (r, m).
+#: Features (r, m): an array, a tensor or a packed array.
 Features = Array | PackedArray
-# Rows over which products with targets are summed in the dtype of the features; sums of these are float64.
+# Products with targets are summed over so many rows in the dtype of the features; their sum is float64.
 _SUMMED_ROWS = 256
 
 
 class FeatureBlock(ABC):
-    """Features of some rows (r, m), and what solvers take of them.
+    """Features of some rows (r, m), and their products for solvers.
 
-    Products are formed in the dtype of the features, where these live. `n_jobs` changes no bit.
+    Products are computed in the dtype and on the device of the features. `n_jobs` changes no bit. Methods that a kind
+    of block does not define use its dense form.
 
     Attributes
     ----------
@@ -35,7 +36,7 @@ class FeatureBlock(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and of columns."""
         n_rows, n_columns = self.features.shape
         return n_rows, n_columns
 
@@ -59,7 +60,7 @@ class FeatureBlock(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """``Z^T Y`` (m, t) for float64 `Y` (r, t), and the sums of the columns (m,); both on the host, float64.
 
-        Rows with `weights` (r,) count as often.
+        A row of weight w counts like w rows.
         """
 
     @abstractmethod
@@ -70,41 +71,41 @@ class FeatureBlock(ABC):
         """``Z^T diag(weights) Z V`` (m, k) on the host, float64."""
         return self.cross_products(weights[:, None] * self.times(V, n_jobs), n_jobs)[0]
 
-    @abstractmethod
     def scaled(self, factors: np.ndarray) -> FeatureBlock:
         """The block with its rows times `factors` (r,), in its dtype."""
+        return self.to_dense().scaled(factors)
 
-    @abstractmethod
     def columns(self, index: np.ndarray) -> FeatureBlock:
-        """The block of some of the features, in the order of `index`."""
+        """The block of the features `index`, in this order."""
+        return self.to_dense().columns(index)
 
     def rows(self, index: np.ndarray) -> FeatureBlock:
-        """The block of some of the rows, copied, where it lives."""
+        """A copy of the rows `index`, on the same device."""
         return feature_block(self.features[index])
 
     @abstractmethod
     def to_dense(self) -> FeatureBlock:
-        """The block with its numbers written out, where it lives; itself if they are."""
+        """The features as a dense block on the same device."""
 
-    @abstractmethod
     def to_host(self) -> np.ndarray:
         """The features as a dense array on the host; may share memory."""
+        return self.to_dense().to_host()
 
-    @abstractmethod
     def host_copy(self) -> FeatureBlock:
-        """The block on the host, in memory that nothing else writes to."""
+        """The block on the host, copied if other code may overwrite its memory."""
+        return self
 
     @classmethod
     @abstractmethod
     def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
-        """Blocks that were kept, one below the other."""
+        """The rows of several host copies in one block."""
 
-    @abstractmethod
     def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
-        """The rows, of `weights` (r,), less their mean, for the dual form of a problem."""
+        """The rows, with `weights` (r,), minus their mean, for the dual form of a problem."""
+        return self.to_dense().centred(n_jobs, weights)
 
 
-#: Features (r, m) with their targets (r, t) and what the rows count (r,).
+#: Features (r, m), targets (r, t) and weights (r,) of some rows.
 WeightedBlock = tuple[FeatureBlock, np.ndarray, np.ndarray]
 
 
@@ -122,7 +123,7 @@ class FeatureRows(NamedTuple):
 
 
 def feature_block(features: Features | FeatureBlock) -> FeatureBlock:
-    """The block of some features; a block is itself."""
+    """The block of some features; a block is returned unchanged."""
     if isinstance(features, FeatureBlock):
         return features
     if isinstance(features, PackedArray):
@@ -145,7 +146,7 @@ class DenseBlock(FeatureBlock):
         self, Y: np.ndarray, n_jobs: int | None, weights: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         Z, mean, t = self.features, weighted_mean(Y, weights), Y.shape[1]
-        # The rounding of products in float32 then does not grow with a constant in Y.
+        # Without their mean, so that the rounding of float32 products does not grow with a constant in Y.
         deviations, scale = _scaled(_weighted(Y - mean, weights), weights)
         counts, count_scale = _scaled(np.ones((len(Y), 1)) if weights is None else weights[:, None], weights)
         left = np.ascontiguousarray(np.hstack([deviations, counts]).T, Z.dtype)
@@ -189,7 +190,7 @@ class DenseBlock(FeatureBlock):
 
 
 class TensorBlock(DenseBlock):
-    """Features in a tensor, whose products are formed on its device."""
+    """Features in a tensor, with products on its device."""
 
     features: Array
 
@@ -207,7 +208,7 @@ class TensorBlock(DenseBlock):
 
 
 class PackedBlock(FeatureBlock):
-    """Features in a packed array of codes, which is unpacked tile by tile, or whole for sums over its rows."""
+    """Features in a packed array of codes. Products with a matrix unpack it tile by tile, sums over rows at once."""
 
     features: PackedArray
 
@@ -226,22 +227,10 @@ class PackedBlock(FeatureBlock):
     def times(self, W: np.ndarray, n_jobs: int | None) -> np.ndarray:
         return self.features.dot(W, n_jobs)
 
-    def scaled(self, factors: np.ndarray) -> FeatureBlock:
-        return self.to_dense().scaled(factors)
-
-    def columns(self, index: np.ndarray) -> FeatureBlock:
-        return self.to_dense().columns(index)
-
     def to_dense(self) -> FeatureBlock:
         if self._dense is None:
             self._dense = DenseBlock(self.features.to_dense())
         return self._dense
-
-    def to_host(self) -> np.ndarray:
-        return self.to_dense().to_host()
-
-    def host_copy(self) -> FeatureBlock:
-        return self
 
     @classmethod
     def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
@@ -252,7 +241,7 @@ class PackedBlock(FeatureBlock):
 
 
 class CountedBlock(PackedBlock):
-    """Features of bits, or of signs and zeros, whose products are formed by counting."""
+    """Features of bits, or of signs and zeros, with products by counting."""
 
     def __init__(self, features: PackedArray):
         super().__init__(features)
@@ -278,7 +267,7 @@ class CountedBlock(PackedBlock):
         return products[:, :-1], products[:, -1]
 
     def _columns(self, n_jobs: int | None) -> PackedArray:
-        """The features with rows and columns exchanged, (m, r), to be multiplied in float64."""
+        """The transpose (m, r) of the features, for products in float64."""
         if self._transposed is None:
             self._transposed = replace(self.features.transposed(n_jobs), dtype=np.dtype(np.float64))
         return self._transposed
@@ -290,7 +279,10 @@ def _weighted(Y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def _scaled(Y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, Any]:
-    """The columns of `Y` over powers of two near their size, which weights may take beyond float32; and these (t,)."""
+    """`Y` divided by powers of two (t,) near the size of its columns, and these.
+
+    Weights may make entries too large or too small for float32.
+    """
     if weights is None:
         return Y, 1.0
     scale = np.ldexp(1.0, np.frexp(np.abs(Y).max(axis=0))[1])

@@ -1,4 +1,4 @@
-"""Centred rows of features, of which the dual form of a problem sees inner products and combinations."""
+"""Centred rows of features: their inner products and combinations, for the dual form of a problem."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from phimap.learn.rows.weights import weighted_mean
 from phimap.ops import ops_for, run_tasks
 from phimap.packed import PackedArray
 
-# Columns that one task combines.
+# Columns of one task.
 _COLUMNS = 512
-# Units of rounding that a feature and its column's mean are off by, at the most.
+# Largest error of a feature and the mean of its column, in units of rounding.
 _ROUNDED = 4.0
 
 
 class CentredRows(ABC):
-    """Rows of features (n, m) less their weighted mean, times the roots of their weights.
+    """Rows of features (n, m) minus their weighted mean, times the roots of their weights.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class CentredRows(ABC):
     mean: np.ndarray
 
     def noise(self, eps: float, weight: float) -> float:
-        """The largest eigenvalue of `gram` that rounding by `eps` alone may give to equal rows of this total weight."""
+        """Largest eigenvalue of `gram` that rounding by `eps` may give to equal rows of total `weight`."""
         return weight * (_ROUNDED * eps) ** 2 * float(self.mean @ self.mean)
 
     @abstractmethod
@@ -45,11 +45,11 @@ class CentredRows(ABC):
         """Inner products of the rows with the columns of `V` (m, k): (n, k)."""
 
     @abstractmethod
-    def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
-        """Inner products of the rows `kept` (k, k), and of the rows `tested` with them (h, k).
+    def split(self, training: np.ndarray, validation: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
+        """Inner products of the `training` rows (k, k), and of the `validation` rows with them (h, k).
 
-        All less the weighted mean of the rows kept; those tested are not multiplied by roots of weights. `kept` and
-        `tested` are indices.
+        All rows are centred by the weighted mean of the training rows; only these are multiplied by roots of weights.
+        Both arguments are indices.
         """
 
 
@@ -73,17 +73,17 @@ class DenseRows(CentredRows):
         V = np.ascontiguousarray(V)
         return times_root(ops_for(self._centred).matmul_rows(self._centred, V, self._n_jobs), self._weights)
 
-    def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
-        weights = None if self._weights is None else self._weights[kept]
-        mean = weighted_mean(self._centred[kept], weights)
-        rows = times_root(self._centred[kept] - mean, weights)
-        others = self._centred[tested] - mean
+    def split(self, training: np.ndarray, validation: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
+        weights = None if self._weights is None else self._weights[training]
+        mean = weighted_mean(self._centred[training], weights)
+        rows = times_root(self._centred[training] - mean, weights)
+        others = self._centred[validation] - mean
         between = ops_for(rows).matmul_rows(others, np.ascontiguousarray(rows.T), self._n_jobs)
         return _gram(rows, self._n_jobs), between
 
 
 class PackedRows(CentredRows):
-    """The rows of a packed array (n, m), which stay packed: means are taken from their inner products."""
+    """The rows of a packed array (n, m), which stay packed: their inner products are centred instead."""
 
     def __init__(self, Z: PackedArray, n_jobs: int | None, weights: np.ndarray | None = None):
         self._weights, self._n_jobs = weights, n_jobs
@@ -104,13 +104,13 @@ class PackedRows(CentredRows):
 
     def products(self, V: np.ndarray) -> np.ndarray:
         V = np.ascontiguousarray(V)
-        # Sums in a fixed order: a product with one row could be threaded.
+        # A sum in a fixed order: BLAS may thread a product with one row.
         own = self._rows.dot(V, self._n_jobs) - (self.mean[:, None] * V).sum(axis=0)
         return times_root(own, self._weights)
 
-    def split(self, kept: np.ndarray, tested: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
-        matrix, between = self._products[np.ix_(kept, kept)], self._products[np.ix_(tested, kept)]
-        weights = None if self._weights is None else self._weights[kept]
+    def split(self, training: np.ndarray, validation: np.ndarray) -> tuple[BlockTriangle, np.ndarray]:
+        matrix, between = self._products[np.ix_(training, training)], self._products[np.ix_(validation, training)]
+        weights = None if self._weights is None else self._weights[training]
         means = weighted_mean(matrix, weights)
         middle = weighted_mean(means, weights)
         matrix += middle - means - means[:, None]

@@ -1,4 +1,4 @@
-"""Features of rows that are formed whenever something is asked of them."""
+"""Features that are computed anew for every product, for rows whose features would not fit in memory."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureBlock, Features
-from phimap.learn.blocks.centred_rows import CentredRows
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.ops import Array, ops_for
 
 
 class LazyFeatureBlock(FeatureBlock):
-    """Rows in place of their features, which are formed a few rows at a time for every product.
+    """Rows in place of their features, which every product computes anew, a few rows at a time.
 
-    For rows that judge a fit of so many features that theirs would take more memory than all else.
+    It serves validation rows if their features would take more memory than the solver.
 
     Parameters
     ----------
     X : array, CSR matrix or tensor of shape (r, d)
     form : callable
-        ``form(X)`` gives the block of features of some rows; the next call may overwrite it.
+        ``form(X)`` returns the block of features of some rows; the next call may overwrite it.
     width : int
-        Features m.
-    rows : int
-        At a time.
+        Number of features m.
+    height : int
+        Rows at a time.
     """
 
-    def __init__(self, X: Array, form: Callable[[Array], FeatureBlock], width: int, rows: int):
-        self._X, self._form, self._width, self._rows = X, form, width, rows
+    def __init__(self, X: Array, form: Callable[[Array], FeatureBlock], width: int, height: int):
+        self._X, self._form, self._width, self._height = X, form, width, height
 
     @property
     def features(self) -> Features:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All of them, written out."""
+        """All features, computed at once."""
         return self.to_host()
 
     @property
@@ -67,33 +66,21 @@ class LazyFeatureBlock(FeatureBlock):
             image += block.gram_times(V, weights[part], n_jobs)
         return image
 
-    def scaled(self, factors: np.ndarray) -> FeatureBlock:
-        return self.to_dense().scaled(factors)
-
     def columns(self, index: np.ndarray) -> FeatureBlock:
         return type(self).stacked([block.columns(index).host_copy() for _, block in self._blocks()])
 
     def rows(self, index: np.ndarray) -> FeatureBlock:
-        return LazyFeatureBlock(self._X[index], self._form, self._width, self._rows)
+        return LazyFeatureBlock(self._X[index], self._form, self._width, self._height)
 
     def to_dense(self) -> FeatureBlock:
         return self.stacked([block.to_dense().host_copy() for _, block in self._blocks()])
-
-    def to_host(self) -> np.ndarray:
-        return self.to_dense().to_host()
-
-    def host_copy(self) -> FeatureBlock:
-        return self
 
     @classmethod
     def stacked(cls, blocks: Sequence[FeatureBlock]) -> FeatureBlock:
         return type(first := blocks[0].to_dense()).stacked([first, *(block.to_dense() for block in blocks[1:])])
 
-    def centred(self, n_jobs: int | None, weights: np.ndarray | None = None) -> CentredRows:
-        return self.to_dense().centred(n_jobs, weights)
-
     def _blocks(self) -> Iterator[tuple[slice, FeatureBlock]]:
-        """Features of some rows after the other, with their places."""
-        for start in range(0, self._X.shape[0], self._rows):
-            part = slice(start, start + self._rows)
+        """Features of successive rows, with the slice of these rows."""
+        for start in range(0, self._X.shape[0], self._height):
+            part = slice(start, start + self._height)
             yield part, self._form(self._X[part])

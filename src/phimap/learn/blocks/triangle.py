@@ -1,4 +1,4 @@
-"""Packed symmetric matrices in blocks: where the Gram matrix of a stream of features is summed."""
+"""Packed symmetric matrices in blocks, in which the Gram matrix of a stream of features is summed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from phimap.ops import run_tasks
 from phimap.records import Record, of_floats, of_number
 
-# Three float64 blocks of this side fill a 6 MB share of cache, and a product of two is still near peak speed.
+# Three float64 blocks of this side fill 6 MB of cache, and a product of two of them runs near peak speed.
 BLOCK = 512
-#: Columns of a block row that one task multiplies: its float32 product (512 x 4096) is added while it is in cache.
+#: Columns of one task: its float32 product (512 x 4096) is added while it is in cache.
 STRIP = 4096
 
 
@@ -19,15 +19,15 @@ STRIP = 4096
 class BlockTriangle(Record):
     """A symmetric float64 matrix, stored as its upper block triangle, minus an optional rank-one term.
 
-    The matrix is ``T - v v^T``: T lies packed in one flat array, block row after block row, each in C order
-    from its diagonal block to the right edge; v is `downdate`. Blocks on the diagonal are stored whole.
+    The matrix is ``T - v v^T`` with v the `downdate`. T is packed in one flat array, block row after block row, each in
+    C order from its diagonal block to the right edge. Diagonal blocks are stored whole.
 
     Parameters
     ----------
     size : int
         Rows and columns, m.
     data : ndarray of shape (n_entries,), float64
-        The packed entries; shared, not copied. ``BlockTriangle.zeros`` makes one of the right length.
+        The packed entries, which are not copied. ``BlockTriangle.zeros`` makes an array of this length.
     block : int, default=512
         Side of a block; the last one may be smaller.
     downdate : ndarray of shape (m,), float64, optional
@@ -40,8 +40,8 @@ class BlockTriangle(Record):
 
     Notes
     -----
-    **Error.** None: storage only. **Cost.** 4 m (m + `block`) bytes, half of the square array.
-    **Differs from the source.** LAPACK packs column by column, which no matrix product can read.
+    **Error.** None: entries are stored exactly. **Cost.** 4 m (m + `block`) bytes, half of the square array.
+    **Differs from the source.** LAPACK packs column by column, in a form that matrix products cannot read.
     """
 
     size: int = field(metadata=of_number(length="m"))
@@ -108,7 +108,7 @@ class BlockTriangle(Record):
         return diagonal if self.downdate is None else diagonal - self.downdate**2
 
     def to_dense(self) -> np.ndarray:
-        """Return the matrix as a full array of shape (m, m): for tests and for small m."""
+        """Return the matrix as a full array of shape (m, m), for tests and small m."""
         dense = np.empty((self.size, self.size))
         for i in range(self.n_blocks):
             rows, panel = self.rows(i), self.read_panel(i)
@@ -121,12 +121,12 @@ class BlockTriangle(Record):
         low = np.minimum(rows[:, None], columns)
         high = np.maximum(rows[:, None], columns)
         left = low - low % self.block
-        # Every block row above holds `block` full rows, from its own left edge on.
+        # Each block row above has `block` full rows, from its own left edge on.
         offset = left * self.size - self.block * (left // self.block) * (left // self.block - 1) // 2 * self.block
         return self.data[offset + (low - left) * (self.size - left) + (high - left)]
 
     def matmul(self, B: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
-        """Matrix times `B` of shape (m, k), all blocks read once."""
+        """Matrix times `B` of shape (m, k); each block is read once."""
         X = np.ascontiguousarray(B.T)
 
         def products(i: int) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +140,7 @@ class BlockTriangle(Record):
             result[:, rows.start :] += right
             result[:, rows] += own
         if self.downdate is not None:
-            # A sum in a fixed order: a product with one column could be threaded.
+            # A sum in a fixed order: BLAS may thread a product with one column.
             result -= np.sum(X * self.downdate, axis=1)[:, None] * self.downdate
         return result.T
 
@@ -151,13 +151,13 @@ class BlockTriangle(Record):
             add_to(self.panel(i), matrix[rows, rows.start :], sign)
 
     def add_products(self, Z: np.ndarray, sign: int = 1, n_jobs: int | None = None) -> None:
-        """Add `sign` times ``Z^T Z`` of rows `Z` (r, m), formed in their dtype, block by block on threads."""
+        """Add `sign` times ``Z^T Z`` of rows `Z` (r, m), computed in their dtype, block by block on threads."""
 
         def add(task: tuple[int, int | None]) -> None:
             i, left = task
             block = Z[:, self.rows(i)]
             if left is None:
-                # NumPy sees A^T A here and does half the work.
+                # NumPy recognises A^T A and computes half of it.
                 add_to(self.tile(i, i), block.T @ block, sign)
             else:
                 columns = slice(left, min(left + STRIP, self.size))
@@ -168,7 +168,7 @@ class BlockTriangle(Record):
         tasks: list[tuple[int, int | None]] = []
         for i in range(self.n_blocks):
             tasks += [(i, left) for left in range(self.rows(i).stop, self.size, STRIP)]
-        # The small tasks last, so that the threads end together.
+        # Small tasks last, so that all threads end at about the same time.
         tasks += [(i, None) for i in range(self.n_blocks)]
         run_tasks(add, tasks, n_jobs)
 

@@ -1,1 +1,1 @@
-"""Corrections: a model learns what the linear model leaves of the targets, region by region."""
+"""Corrections: kernel models of the residuals of the linear model, one in each region of the input."""

@@ -1,4 +1,4 @@
-"""Corrections of a model: in every region an exact kernel model of what is left of the targets there."""
+"""Corrections of a model: in every region an exact kernel model of the residuals."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from phimap.records import Record, of_floats, of_indices, of_number
 
 @dataclass(frozen=True)
 class Corrections(Record):
-    """``k(x, X_r) A_r`` for a row x of region r, with the training rows X_r of the region, after their root and scale.
+    """``k(x, X_r) A_r`` for a row x of region r with the training rows X_r, all multiplied by root and scale.
 
     Attributes
     ----------
     partition : Partition
     kernel : Kernel
-        Stationary, of the rows times `root` and `scale`.
+        Stationary kernel of the rows times `root` and `scale`.
     root : ndarray of shape (d,) or (d, d), or None
-        What rows are multiplied by; None leaves them.
+        Factors or matrix that multiply the rows; None is the identity.
     scale : float
     rows : ndarray of shape (n, d)
-        Scaled training rows times `root` and `scale`, those of a region together.
+        Scaled training rows times `root` and `scale`, sorted by region.
     coefs : ndarray of shape (n, t)
     ends : ndarray of int, shape (n_regions,)
-        Where the rows of each region end.
+        End of each region in `rows`.
     keys : ndarray of shape (r,)
-        Ascending: keys, in their stream, of the rows that judged.
+        Keys of the validation rows, ascending.
     errors : ndarray of shape (r, t)
-        Of these rows, by a model and corrections that had not seen their targets.
+        Errors of these rows by a model and corrections that were fitted without them.
     reach : float
-        Largest distance of one of these rows to the nearest of the others in its region, after root and scale.
+        Largest distance of a validation row to the nearest other row of its region, after root and scale.
     """
 
     partition: Partition
@@ -57,17 +57,17 @@ class Corrections(Record):
         yield self.partition.directions.shape[1] in (0, self.rows.shape[1]), "a partition of its rows"
 
     def out_of_range(self, X: np.ndarray) -> np.ndarray:
-        """How far scaled rows `X` (n, d) lie beyond the data (n,): 0 within the reach, 1 from twice the reach on."""
+        """How far scaled rows `X` (n, d) are from the data (n,): 0 up to the reach, 1 from twice the reach on."""
         X = moved_rows(X, self.root)
         regions, result = self.partition.assign(X), np.ones(len(X))
         for region in np.unique(regions):
-            chosen, part = np.flatnonzero(regions == region), self._part(region)
-            distances = nearest(X[chosen] * X.dtype.type(self.scale), self.rows[part])
+            chosen = np.flatnonzero(regions == region)
+            distances = nearest(X[chosen] * X.dtype.type(self.scale), self.rows[self._part(region)])
             result[chosen] = np.clip(distances / max(self.reach, np.finfo(np.float64).tiny) - 1, 0, 1)
         return result
 
     def _part(self, region: int) -> slice:
-        """Where the rows of a region are."""
+        """Slice of the rows of a region."""
         return slice(self.ends[region - 1] if region else 0, self.ends[region])
 
     def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
@@ -79,7 +79,7 @@ class Corrections(Record):
         def correct(region: int) -> None:
             chosen = np.flatnonzero(regions == region)
             part = self._part(region)
-            # A region that gains nothing has coefficients of zero.
+            # A region without any gain has zero coefficients.
             if not chosen.size or not self.coefs[part].any():
                 result[chosen] = 0
                 return
@@ -91,21 +91,21 @@ class Corrections(Record):
         return result
 
     def validation_errors(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which of the rows with these keys judged, as a mask (n,), and `errors` of those that did."""
+        """Which of the rows with these keys are validation rows, as a mask (n,), and the errors of these."""
         place = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
-        judged = self.keys[place] == keys
-        return judged, self.errors[place[judged]]
+        validates = self.keys[place] == keys
+        return validates, self.errors[place[validates]]
 
 
 def nearest(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Euclidean distances (n,) from the rows of `X` (n, d) to the nearest of `rows` (r, d); infinite without rows."""
+    """Euclidean distances (n,) from the rows of `X` (n, d) to the nearest of `rows` (r, d); infinite without `rows`."""
     if not len(X) or not len(rows):
         return np.full(len(X), np.inf)
     return pairwise_distances_argmin_min(X.astype(np.float64), rows.astype(np.float64))[1]
 
 
 def moved_rows(X: np.ndarray, root: np.ndarray | None) -> np.ndarray:
-    """The rows of `X` (n, d) times a root (d,) or (d, d), in their dtype; a row's result does not depend on others."""
+    """The rows of `X` (n, d) times a root (d,) or (d, d), in their dtype; each result depends on its row alone."""
     if root is None:
         return X
     if root.ndim == 1:

@@ -1,4 +1,4 @@
-"""How corrections are learned, and whether there are any worth having."""
+"""Corrections are learned region by region from residuals, and kept if they lower the validation error."""
 
 from __future__ import annotations
 
@@ -13,82 +13,82 @@ from phimap.kernels import Kernel
 from phimap.learn.corrections.corrections import Corrections, moved_rows, nearest
 from phimap.learn.corrections.partition import Partition
 from phimap.learn.corrections.residuals import TILE_ROWS, Residuals
+from phimap.learn.search.trial import descend
 from phimap.ops import run_tasks
 
-# Rows of a region at the most: a model of them takes a tenth of a second.
+# Most rows of a region: a model of them takes a tenth of a second.
 _MOST_ROWS = 1500
-# Matrices of the order of a region's rows that are held meanwhile.
+# Matrices of the order of a region's rows that are in memory at once.
 _ARRAYS = 3
-# Rows that judge the width and alpha, as far as there are so many.
-_JUDGES = 500
-# Corrections are learned if they take at least this share of the squared error on the rows that judge.
+# Validation rows for the choice of width and alpha, if there are as many.
+_VALIDATION_ROWS = 500
+# Corrections are kept if they lower the squared validation error by this share.
 _GAIN = 0.02
-# How often the width of the model's own kernel is halved at the most: corrections are of what a wide kernel leaves.
+# The width of the model's kernel is halved at most so often: corrections are of the residuals of a wide kernel.
 _MOST_HALVINGS = 6
-# Regularisations, in units of k(x, x). Below the first of them a sum in float32 loses digits.
+# Regularisations, in units of k(x, x). Below the smallest a sum in float32 loses digits.
 _ALPHAS = np.geomspace(1e-3, 1e1, 9)
 _FIRST_ALPHA = 5
 
 
 def n_regions_for(n_rows: int) -> int:
-    """The fewest regions, a power of two, that are small enough."""
+    """The smallest power of two of regions of which none has too many rows."""
     return 1 << max(0, int(np.ceil(np.log2(n_rows / _MOST_ROWS))))
 
 
 def corrections_memory(n_components: int, n_jobs: int | None) -> int:
-    """Bytes held at the most beside the rows: matrices of a region, and tiles of outputs, in every thread."""
+    """Peak bytes beside the rows: in every thread the matrices of a region, and tiles of outputs."""
     return 8 * thread_count(n_jobs) * (_ARRAYS * (2 * _MOST_ROWS) ** 2 + 2 * TILE_ROWS * n_components)
 
 
 def learn_corrections(
     kernel: Kernel,
-    remainder: Residuals,
+    residuals: Residuals,
     roots: Sequence[np.ndarray | None] = (None,),
     n_jobs: int | None = None,
 ) -> Corrections | None:
-    """Learn corrections in regions, where they lower the error.
+    """Learn corrections in regions, if they lower the validation error.
 
     Parameters
     ----------
     kernel : Kernel
-        That of the model; its width is chosen anew.
-    remainder : Remainder
+        Kernel of the model; its width is chosen anew.
+    residuals : Residuals
     roots : sequence of ndarray of shape (d,) or (d, d), or None
-        What the rows may be multiplied by; that of least error is taken.
+        Matrices that may multiply the rows; the one of least error is chosen.
     n_jobs : int or None
         Changes no bit.
 
     Returns
     -------
     Corrections or None
-        None where they lower the squared error of the rows that judge by less than 2 %.
+        None if they lower the squared error of the validation rows by less than 2 %.
 
     Notes
     -----
-    In each region ``A = (K + alpha I)^{-1} E`` for the errors E of its rows, with the kernel matrix K of all of them:
-    no features and no intercept, so that a correction fades away from the rows. Rows of weight w count like
+    In each region ``A = (K + alpha I)^{-1} E`` for the residuals E of its rows and their kernel matrix K: without
+    features and without an intercept, so that a correction vanishes far from the rows. Rows of weight w enter as
     ``S K S`` and ``S E`` with ``S = w^{1/2}``.
 
     Width and alpha, the same for all regions, are chosen in some of them. There the corrections are learned from the
-    errors of the blind fit at the rows that it has seen, and judged on the others. Errors of the fit to all rows would
-    not do: near a row that judges they carry its own error with the opposite sign.
+    residuals of the training fit at the training rows, and their error is taken at the validation rows. Residuals of
+    the fit to all rows cannot replace these: near a validation row they contain its own error with the opposite sign.
 
-    **Cost.** Twice ``n_r^3 / 3`` multiply-adds for each region of n_r rows, and about ten to thirty times as much in
-    the regions that choose, for each of the roots.
+    **Cost.** Twice ``n_r^3 / 3`` multiply-adds for each region of n_r rows, and for each of the roots ten to thirty
+    times as much in the regions that choose.
     """
-    attempts = [one for root in roots if (one := _attempt(kernel, remainder, root, n_jobs)) is not None]
-    rows = np.flatnonzero(remainder.held_out)
-    before = remainder.count(rows) @ np.square(remainder.blind_errors[rows]).sum(axis=1)
-    best = min(attempts, key=lambda one: one.loss, default=None)
-    if best is None or not best.loss < (1 - _GAIN) * before:
+    trials = [one for root in roots if (one := _trial(kernel, residuals, root, n_jobs)) is not None]
+    rows = np.flatnonzero(residuals.held_out)
+    best = min(trials, key=lambda one: one.loss, default=None)
+    if best is None or not best.loss < (1 - _GAIN) * residuals.loss(rows, residuals.training_fit_errors[rows]):
         return None
-    moved, scale = best.remainder, best.scale
+    moved, scale = best.residuals, best.scale
 
     def learn(part: np.ndarray) -> np.ndarray:
         return _coefficients(kernel, scale, best.alpha, moved.X[part], moved.errors[part], moved.count(part))
 
     order = np.concatenate(best.parts)
-    by_key = np.argsort(remainder.keys[rows])
+    by_key = np.argsort(residuals.keys[rows])
     return Corrections(
         best.partition,
         kernel,
@@ -97,33 +97,33 @@ def learn_corrections(
         moved.X[order] * moved.X.dtype.type(scale),
         np.concatenate(run_tasks(learn, best.parts, n_jobs)),
         np.cumsum([part.size for part in best.parts]),
-        remainder.keys[rows][by_key],
+        residuals.keys[rows][by_key],
         best.errors[by_key],
         best.reach(),
     )
 
 
 @dataclass(frozen=True)
-class _Attempt:
-    """Corrections of rows that a root has moved.
+class _CorrectionTrial:
+    """Corrections of the training fit with one of the roots, and their errors at the validation rows.
 
     Attributes
     ----------
     root : ndarray of shape (d,) or (d, d), or None
-    remainder : Remainder
-        With the rows times the root.
+    residuals : Residuals
+        Their rows are multiplied by the root.
     partition : Partition
     parts : list of ndarray of int
         Rows of each region.
     scale, alpha : float
     errors : ndarray of shape (r, t)
-        Of the rows that judge, in the order of the rows.
+        Errors of the validation rows, in the order of the rows.
     loss : float
-        Weighted sum of their squares.
+        Weighted sum of the squared errors.
     """
 
     root: np.ndarray | None
-    remainder: Residuals
+    residuals: Residuals
     partition: Partition
     parts: list[np.ndarray]
     scale: float
@@ -132,92 +132,94 @@ class _Attempt:
     loss: float
 
     def reach(self) -> float:
-        """Largest distance of a row that judges to the nearest of the others in its region; these are given."""
-        rows, held_out = self.remainder.X * self.remainder.X.dtype.type(self.scale), self.remainder.held_out
-        found = [nearest(rows[part[held_out[part]]], rows[part[~held_out[part]]]) for part in self.parts]
-        distances = np.concatenate(found)
+        """Largest distance of a validation row to the nearest training row of its region, if there is one."""
+        rows, held_out = self.residuals.X * self.residuals.X.dtype.type(self.scale), self.residuals.held_out
+        distances = np.concatenate(
+            [nearest(rows[part[held_out[part]]], rows[part[~held_out[part]]]) for part in self.parts]
+        )
         return float(distances[np.isfinite(distances)].max(initial=0.0))
 
 
-def _attempt(kernel: Kernel, remainder: Residuals, root: np.ndarray | None, n_jobs: int | None) -> _Attempt | None:
-    """Width, alpha and errors of the rows that judge; None where the regions that choose gain too little."""
-    moved = replace(remainder, X=moved_rows(remainder.X, root))
+def _trial(
+    kernel: Kernel, residuals: Residuals, root: np.ndarray | None, n_jobs: int | None
+) -> _CorrectionTrial | None:
+    """The trial of a root; None if the regions that choose the width gain too little, or a region has too many rows."""
+    moved = replace(residuals, X=moved_rows(residuals.X, root))
     n_regions = n_regions_for(len(moved.X))
     partition = Partition.of_rows(moved.X, n_regions)
     regions = partition.assign(moved.X)
     parts = [np.flatnonzero(regions == region) for region in range(n_regions)]
-    # Planes do not part equal rows, and a region of many would not fit the memory.
-    found = _choose(kernel, moved, parts, n_jobs) if max(map(len, parts)) <= 2 * _MOST_ROWS else None
-    if found is None:
+    # Planes do not separate equal rows, so that many of them make a region that exceeds the memory.
+    chosen = _choose(kernel, moved, parts, n_jobs) if max(map(len, parts)) <= 2 * _MOST_ROWS else None
+    if chosen is None:
         return None
-    scale, alpha = found
+    scale, alpha = chosen
     errors = np.empty((len(moved.X), moved.errors.shape[1]))
-    judged = run_tasks(lambda part: _Trial(kernel, scale, moved, part).errors(alpha), parts, n_jobs)
-    for part, some in zip(parts, judged, strict=True):
-        errors[part[moved.held_out[part]]] = some
+    of_regions = run_tasks(lambda part: _RegionFit(kernel, scale, moved, part).errors(alpha), parts, n_jobs)
+    for part, found in zip(parts, of_regions, strict=True):
+        errors[part[moved.held_out[part]]] = found
     rows = np.flatnonzero(moved.held_out)
-    loss = float(moved.count(rows) @ np.square(errors[rows]).sum(axis=1))
-    return _Attempt(root, moved, partition, parts, scale, alpha, errors[rows], loss)
+    return _CorrectionTrial(root, moved, partition, parts, scale, alpha, errors[rows], moved.loss(rows, errors[rows]))
 
 
 def _choose(
-    kernel: Kernel, remainder: Residuals, parts: Sequence[np.ndarray], n_jobs: int | None
+    kernel: Kernel, residuals: Residuals, parts: Sequence[np.ndarray], n_jobs: int | None
 ) -> tuple[float, float] | None:
-    """Scale of the rows and alpha of least error on the rows that judge; None where too little is gained."""
-    n_judges = int(remainder.held_out.sum())
-    probes = [part for part in parts[:: max(1, n_judges // _JUDGES)] if remainder.held_out[part].any()]
+    """Scale of the rows and alpha of least validation error in some regions; None if they gain too little."""
+    step = max(1, int(residuals.held_out.sum()) // _VALIDATION_ROWS)
+    probes = [part for part in parts[::step] if residuals.held_out[part].any()]
 
-    def least(halvings: int, first: int) -> tuple[float, int]:
-        trials = run_tasks(lambda part: _Trial(kernel, 2.0**halvings, remainder, part), probes, n_jobs)
-        losses: dict[int, float] = {}
-        beside = [first]
-        while beside:
-            for index in beside:
-                losses[index] = sum(run_tasks(lambda one, at=index: one.loss(_ALPHAS[at]), trials, n_jobs))
-            best = min(losses, key=lambda index: losses[index])
-            beside = [i for i in (best + 1, best - 1) if i not in losses and 0 <= i < _ALPHAS.size]
-        return losses[best], best
+    def best_alpha(halvings: int, first: int) -> tuple[int, float]:
+        fits = run_tasks(lambda part: _RegionFit(kernel, 2.0**halvings, residuals, part), probes, n_jobs)
 
-    best, halvings = least(0, _FIRST_ALPHA), 0
+        def losses(indices: list[int]) -> list[float]:
+            return [sum(run_tasks(lambda fit, alpha=_ALPHAS[i]: fit.loss(alpha), fits, n_jobs)) for i in indices]
+
+        return descend(losses, first, _ALPHAS.size)
+
+    (index, loss), halvings = best_alpha(0, _FIRST_ALPHA), 0
     while halvings < _MOST_HALVINGS:
-        narrower = least(halvings + 1, best[1])
-        if narrower[0] >= best[0]:
+        narrower = best_alpha(halvings + 1, index)
+        if narrower[1] >= loss:
             break
-        best, halvings = narrower, halvings + 1
-    judges = np.concatenate([part[remainder.held_out[part]] for part in probes])
-    nothing = remainder.count(judges) @ np.square(remainder.blind_errors[judges]).sum(axis=1)
-    return (2.0**halvings, float(_ALPHAS[best[1]])) if best[0] < (1 - _GAIN) * nothing else None
+        (index, loss), halvings = narrower, halvings + 1
+    rows = np.concatenate([part[residuals.held_out[part]] for part in probes])
+    before = residuals.loss(rows, residuals.training_fit_errors[rows])
+    return (2.0**halvings, float(_ALPHAS[index])) if loss < (1 - _GAIN) * before else None
 
 
-class _Trial:
-    """Corrections in a region by the rows that the blind fit has seen, judged on the others.
+class _RegionFit:
+    """Corrections of the training fit in one region: learned on its training rows for any alpha.
 
     Parameters
     ----------
     kernel : Kernel
     scale : float
-        Of the rows.
-    remainder : Remainder
+        Factor of the rows.
+    residuals : Residuals
     part : ndarray of int
         Rows of the region.
     """
 
-    def __init__(self, kernel: Kernel, scale: float, remainder: Residuals, part: np.ndarray):
-        self._learned, self._judges = (part[remainder.held_out[part] == judges] for judges in (False, True))
-        self._remainder = remainder
-        rows, judges = (remainder.X[some].astype(np.float64) * scale for some in (self._learned, self._judges))
-        # Planes do not part equal rows, so that a region may be empty.
+    def __init__(self, kernel: Kernel, scale: float, residuals: Residuals, part: np.ndarray):
+        self._training, self._validation = (part[residuals.held_out[part] == held_out] for held_out in (False, True))
+        self._residuals = residuals
+        rows, others = (residuals.X[some].astype(np.float64) * scale for some in (self._training, self._validation))
+        # A region may be empty, since planes do not separate equal rows.
         self._matrix = kernel(rows) if len(rows) else np.empty((0, 0))
-        self._values = kernel(judges, rows) if len(rows) and len(judges) else np.zeros((len(judges), len(rows)))
+        self._values = kernel(others, rows) if len(rows) and len(others) else np.zeros((len(others), len(rows)))
 
     def errors(self, alpha: float) -> np.ndarray:
-        """Errors (r, t) of the rows that judge."""
-        seen, unseen = (self._remainder.blind_errors[some] for some in (self._learned, self._judges))
-        return unseen - self._values @ _solve(self._matrix, alpha, seen, self._remainder.count(self._learned))
+        """Errors (r, t) of the validation rows."""
+        training, validation = (
+            self._residuals.training_fit_errors[some] for some in (self._training, self._validation)
+        )
+        coefs = _solve(self._matrix, alpha, training, self._residuals.count(self._training))
+        return validation - self._values @ coefs
 
     def loss(self, alpha: float) -> float:
-        """Weighted sum of their squares."""
-        return float(self._remainder.count(self._judges) @ np.square(self.errors(alpha)).sum(axis=1))
+        """Weighted sum of the squared errors."""
+        return self._residuals.loss(self._validation, self.errors(alpha))
 
 
 def _coefficients(

@@ -1,4 +1,4 @@
-"""A tree of planes that divides rows into regions of equal size."""
+"""A binary tree of planes that divides rows into regions of equal size."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Partition(Record):
     Attributes
     ----------
     directions : ndarray of shape (n_regions - 1, d)
-        Of each node, the root first and then level by level.
+        Normal vector of each node's plane, the root first and then depth by depth.
     thresholds : ndarray of shape (n_regions - 1,)
-        A row goes to the right where its product with the direction is larger.
+        A row belongs to the right child if its product with the direction is larger.
     """
 
     directions: np.ndarray = field(metadata=of_floats("?n", "?d"))
@@ -32,23 +32,23 @@ class Partition(Record):
 
     @property
     def n_regions(self) -> int:
-        """Regions, a power of two."""
+        """Number of regions, a power of two."""
         return len(self.thresholds) + 1
 
     @classmethod
     def of_rows(cls, X: np.ndarray, n_regions: int) -> Self:
-        """Divide the rows of `X` (n, d) at the median of their leading principal component, again and again.
+        """Divide the rows of `X` (n, d) at the median of their leading principal component, and each part likewise.
 
         Parameters
         ----------
         X : ndarray of shape (n, d)
-            In coordinates in which all directions count alike, as after a learned metric.
+            Rows in coordinates where all directions matter equally, as after a learned metric.
         n_regions : int
             A power of two.
 
         Notes
         -----
-        **Cost.** n d^2 flops a level.
+        **Cost.** n d^2 flops for each depth of the tree.
         """
         d = X.shape[1]
         directions, thresholds = np.zeros((n_regions - 1, d)), np.zeros(n_regions - 1)
@@ -65,7 +65,7 @@ class Partition(Record):
     def assign(self, X: np.ndarray) -> np.ndarray:
         """Regions (n,) of the rows of `X` (n, d), dense."""
         nodes = np.zeros(X.shape[0], np.intp)
-        for first in (2**level - 1 for level in range(self.n_regions.bit_length() - 1)):
+        for first in (2**depth - 1 for depth in range(self.n_regions.bit_length() - 1)):
             for node in range(first, 2 * first + 1):
                 rows = np.flatnonzero(nodes == node)
                 right = _heights(X[rows], self.directions[node]) > self.thresholds[node]
@@ -74,7 +74,7 @@ class Partition(Record):
 
 
 def _principal_direction(X: np.ndarray) -> np.ndarray:
-    """The unit vector (d,) along which the rows of `X` (n, d) spread most."""
+    """The unit vector (d,) along which the rows of `X` (n, d) vary most."""
     if X.shape[0] < 2:
         return np.eye(X.shape[1])[0]
     centred = X - X.mean(axis=0)
@@ -83,5 +83,5 @@ def _principal_direction(X: np.ndarray) -> np.ndarray:
 
 
 def _heights(X: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """Products (n,) of rows with a direction, in float64; a row's does not depend on the others."""
+    """Products (n,) of rows with a direction, in float64; each depends on its row alone."""
     return np.einsum("ij,j->i", X.astype(np.float64), direction)

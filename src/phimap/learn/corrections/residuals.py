@@ -1,4 +1,4 @@
-"""What a model leaves of the targets of its training rows."""
+"""Residuals: errors of a linear model at its training rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from phimap.learn.solver import LinearSolution
 from phimap.ops import ops_for, run_tasks
 from phimap.random_map import MapRecord
 
-#: Rows of which outputs are formed at a time, in float64.
+#: Rows of a tile, whose outputs are computed in float64.
 TILE_ROWS = 1024
 
 
 class Outputs:
-    """Outputs of several solutions on one map, in float64 and without the features where the map knows how.
+    """Outputs of several solutions on one map, in float64; the features are not formed if the map has a shorter way.
 
     Parameters
     ----------
@@ -38,17 +38,17 @@ class Outputs:
     def __call__(self, X: np.ndarray) -> list[np.ndarray]:
         """Outputs (n, t) of each solution at the scaled rows of `X` (n, d)."""
 
-        def of_tile(start: int) -> np.ndarray:
+        def tile_outputs(start: int) -> np.ndarray:
             rows = X[start : start + TILE_ROWS].astype(np.float64)
             return self._record.linear_outputs(self._ops, rows, self._coef)
 
-        tiles = run_tasks(of_tile, range(0, len(X), TILE_ROWS), self._n_jobs)
+        tiles = run_tasks(tile_outputs, range(0, len(X), TILE_ROWS), self._n_jobs)
         return np.split(np.concatenate(tiles) + self._intercept, self._n_solutions, axis=1)
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """What a model leaves of the targets of its training rows.
+    """Errors of two fits at all training rows: the fit to all of them, and the training fit without held-out rows.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class Residuals:
         Scaled rows.
     weights : ndarray of shape (n,) or None
     keys : ndarray of shape (n,)
-        Of the rows in their stream.
+        Random keys of the rows.
     errors : ndarray of shape (n, t)
-        Of the fit to all rows.
+        Errors of the fit to all rows.
     held_out : ndarray of bool, shape (n,)
-        Rows that judge.
-    blind_errors : ndarray of shape (n, t)
-        Of a fit without the rows that judge.
+        Whether a row is held out of the training fit for validation.
+    training_fit_errors : ndarray of shape (n, t)
+        Errors of the training fit.
     """
 
     X: np.ndarray
@@ -70,11 +70,15 @@ class Residuals:
     keys: np.ndarray
     errors: np.ndarray
     held_out: np.ndarray
-    blind_errors: np.ndarray
+    training_fit_errors: np.ndarray
 
     def count(self, rows: np.ndarray) -> np.ndarray:
-        """What some of the rows count (r,)."""
+        """Weights (r,) of some rows."""
         return np.ones(rows.size) if self.weights is None else self.weights[rows]
+
+    def loss(self, rows: np.ndarray, errors: np.ndarray) -> float:
+        """Weighted sum of the squares of `errors` (r, t) of some rows."""
+        return float(self.count(rows) @ np.square(errors).sum(axis=1))
 
     @classmethod
     def of_batches(
@@ -84,17 +88,18 @@ class Residuals:
         held_out: np.ndarray,
         seed: int,
     ) -> Residuals:
-        """Collect the rows of a stream.
+        """Residuals of the rows of a stream.
 
         Parameters
         ----------
         batches : iterable of (X, y, weights)
         errors_of : callable
-            Gives, for a batch, scaled rows, errors of the fit to all rows and of the blind fit, and weights or None.
+            Returns for a batch the scaled rows, errors of the fit to all rows, errors of the training fit, and weights
+            or None.
         held_out : ndarray
-            Keys of the rows that the blind fit has not seen.
+            Keys of the held-out rows.
         seed : int
-            Of the keys.
+            Seed of the keys.
         """
         parts, keys, first = [], [], 0
         for batch in batches:
@@ -102,7 +107,7 @@ class Residuals:
             n = len(parts[-1][0])
             keys.append(row_uniforms(first, n, seed))
             first += n
-        X, errors, blind, weights = (list(column) for column in zip(*parts, strict=True))
+        X, errors, training_fit_errors, weights = (list(column) for column in zip(*parts, strict=True))
         every = np.concatenate(keys)
         return cls(
             np.concatenate(X),
@@ -110,5 +115,5 @@ class Residuals:
             every,
             np.concatenate(errors),
             np.isin(every, held_out),
-            np.concatenate(blind),
+            np.concatenate(training_fit_errors),
         )

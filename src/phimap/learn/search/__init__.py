@@ -1,4 +1,4 @@
-"""What a learner chooses from the data before it fits: the kernel, its width, its metric and its map.
+"""The choice of kernel, length scale, metric and map from the data, before a learner fits.
 
-`search.py` has the steps, and `trial.py` the small fit that judges a candidate.
+`search.py` has the steps, `rung.py` the trials of one step, and `trial.py` the small fit that gives the held-out error.
 """

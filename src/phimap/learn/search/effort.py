@@ -1,4 +1,4 @@
-"""How much a search tries."""
+"""How many trials a search makes."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried.
+    """How many trials a search makes, and how large they are.
 
     Attributes
     ----------
     n_components, n_rows : tuple of int
-        Width of the maps and rows at each level, of which there are one or three.
+        Width of the maps and number of rows at each rung, of which there are one or three.
     survivors : int
-        Paths that go on to the second level.
+        Candidates that go on to the second rung.
     rounds : int
-        Rounds of the metric at a level at the most.
-    decides : int or None
-        Width at which the best of each kind of metric are compared in the end; None compares none.
+        Most rounds of the metric at a rung.
+    deciding_width : int or None
+        Width of the maps that compare the kinds of metric at the end; None leaves the comparison out.
     combines : bool
         Whether sums and products of kernels are tried.
     steps, starts : int
-        Steps and starts of the fit of a spectral mixture, at the most.
+        Most steps and starts of the fit of a spectral mixture.
     """
 
     n_components: tuple[int, ...]
     n_rows: tuple[int, ...]
     survivors: int
     rounds: int
-    decides: int | None
+    deciding_width: int | None
     combines: bool = False
     steps: int = 100
     starts: int = 4

@@ -1,4 +1,4 @@
-"""The kernels among which a search chooses, and what of each may be learned."""
+"""The kernels that a search compares, and what may be learned for each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from phimap.features.defaults import map_of_kernel
 from phimap.kernels import NTK, Additive, Gaussian, Kernel, Laplacian, Matern, StationaryKernel
 from phimap.random_map import RandomMap
 
-#: With fewer columns than this an isotropic kernel sees them all.
+#: With fewer columns an additive kernel is not tried: an isotropic one suffices.
 LEAST_COLUMNS_OF_ADDITIVE = 6
-#: Makes an unfitted map of a kernel, a width, a seed and a number of threads.
+#: Returns the unfitted map for a kernel, a width, a seed and a number of threads.
 MapMaker = Callable[[Kernel, int, Any, int | None], RandomMap]
 
 
 def random_features(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
-    """The map of the registry of kernels."""
+    """The random features that the registry has for a kernel."""
     return map_of_kernel(kernel, n_components, random_state=random_state, n_jobs=n_jobs)
 
 
@@ -31,25 +31,25 @@ def landmarks(kernel: Kernel, n_components: int, random_state: Any, n_jobs: int 
 
 @dataclass(frozen=True)
 class KernelFamily:
-    """Kernels of one form.
+    """Kernels of one form, which differ in their length scale.
 
     Attributes
     ----------
     name : str
     make : callable
-        The kernel of a length scale, or of None where the width is not to be chosen.
+        Returns the kernel for a length scale, or for None if the length scale is not searched.
     has_width : bool
-        Whether the length scale is searched.
+        Whether the kernel has a length scale to choose.
     metrics : tuple of str
         Kinds of metric that may be learned: ``"diagonal"``, ``"full"``.
     features : MapMaker
     next : KernelFamily or None
-        What the metric that was learned from this family's fit goes to; None is the family itself.
+        The family that uses a metric learned with this one; None is this family.
     fixed : bool
-        Whether the width stays at the median distance.
+        Whether the length scale stays at the median distance.
     siblings : tuple of tuples of KernelFamily
-        Families of the same distance, that may take the place of this one when its metric is known: ladders that lead
-        away from it, each to be climbed while the error falls.
+        Families with the same distance that are tried once the metric is learned. Each tuple is a ladder, whose steps
+        are tried in order while the error falls.
     """
 
     name: str
@@ -62,18 +62,18 @@ class KernelFamily:
     siblings: tuple[tuple[KernelFamily, ...], ...] = ()
 
     def unit(self) -> StationaryKernel | None:
-        """The kernel of unit width, whose distances give the scale of widths; None where there is no width."""
+        """The kernel of length scale 1, for the median of its distances; None for a kernel without a length scale."""
         kernel = self.make(1.0) if self.has_width else None
         return kernel if isinstance(kernel, StationaryKernel) else None
 
 
 def laplacian(metrics: tuple[str, ...]) -> KernelFamily:
-    """The Laplacian kernels."""
+    """The family of Laplacian kernels."""
     return KernelFamily("laplacian", lambda width: Laplacian(width or 1.0), True, metrics, landmarks)
 
 
 def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> KernelFamily:
-    """The Matern kernels of smoothness `nu`, the Gaussian ones at infinity."""
+    """The family of Matern kernels of smoothness `nu`; infinity gives the Gaussian kernels."""
     name = "gaussian" if np.isinf(nu) else f"matern-{round(2 * nu)}/2"
     return KernelFamily(
         name, lambda width: Matern(nu=nu, length_scale=width or 1.0), True, metrics, landmarks, **others
@@ -81,23 +81,24 @@ def radial(nu: float, metrics: tuple[str, ...], **others: Any) -> KernelFamily:
 
 
 def combination(one: KernelFamily, other: KernelFamily, sign: str, kernel: Kernel) -> KernelFamily:
-    """A sum or a product of kernels of two families, whose widths are known."""
+    """The family of one `kernel`, the sum or product (`sign`) of kernels of two families."""
     return KernelFamily(f"{one.name} {sign} {other.name}", lambda _: kernel, False, (), one.features)
 
 
 def partners() -> list[KernelFamily]:
-    """Kernels whose sums and products with the best one are tried: with kinks in every column, with one, smooth."""
+    """Families whose sums and products with the best kernel are tried: Laplacian, Matern 1/2, Gaussian."""
     return [laplacian(()), radial(0.5, ()), radial(np.inf, ())]
 
 
 def default_families(metrics: tuple[str, ...], n_features: int) -> list[KernelFamily]:
-    """What ``kernel="auto"`` chooses among.
+    """The families that ``kernel="auto"`` compares.
 
-    The Laplacian kernel is a product over columns: wide, it is nearly additive, and it has kinks, so it serves tables
-    with steps and with many columns of which few matter. It gets a diagonal metric, since its distance knows columns.
-    The Matern kernels serve smooth targets, and turns of the columns; the neural tangent kernel those that grow. The
-    additive kernel only starts: among many columns of which few matter an isotropic kernel sees nothing, and its
-    gradients show no way. Landmarks err less than random features for all but this, as measured on tables.
+    The Laplacian kernel is a product over columns with kinks, and nearly additive if it is wide. It suits targets with
+    steps, and tables with many columns of which few matter. Its metric is diagonal, since its distance is a sum over
+    columns. The Matern kernels suit smooth targets and rotated columns, the neural tangent kernel targets that grow
+    without bound. The additive kernel only provides a first metric: if few of many columns matter, an isotropic kernel
+    explains nothing and its gradients are noise. On tables, landmarks had smaller errors than random features for
+    every family but the additive one.
     """
     diagonal = tuple(kind for kind in metrics if kind == "diagonal")
     smoother, rougher = (tuple(radial(nu, metrics) for nu in ladder) for ladder in ((2.5, np.inf), (0.5,)))

@@ -7,16 +7,16 @@ import numpy as np
 from phimap.ops import ops_for
 from phimap.random_map import MapRecord
 
-# Half a step, in the units of the rows, which are standardised. Maps with jumps want no smaller one.
+# Half the step, for standardised rows. A smaller one would miss the jumps of maps that have them.
 _STEP = 1e-3
-# Floats of features that are held at a time.
+# Floats of features in memory at a time.
 _MOST_FLOATS = 2**22
 
 
 def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray:
     """Gradients (n, d, t) of ``phi(x)^T coefs`` at rows `X` (n, d), in float64.
 
-    They are those that the map knows, or else central differences.
+    The map computes them if it can; otherwise they are central differences.
 
     Parameters
     ----------
@@ -30,15 +30,15 @@ def gradients(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray
 
     Notes
     -----
-    At a kink, as the Laplacian kernel has at every landmark, the result is the mean of both slopes.
+    At a kink, which the Laplacian kernel has at every landmark, the result is the mean of both slopes.
 
-    **Error.** Of differences about 2e-7 of the third derivative, and 1e-13 of the size of the function.
+    **Error.** Differences: about 2e-7 of the third derivative, and 1e-13 of the size of the function.
 
-    **Cost.** Landmarks of a stationary kernel: some n m d t flops. Differences: the outputs at 2 n d rows.
+    **Cost.** Landmarks of a stationary kernel: about n m d t flops. Differences: the outputs at 2 n d rows.
     """
     X = np.asarray(X, dtype=np.float64)
-    known = record.output_gradients(X, coefs)
-    return _differences(record, X, coefs) if known is None else known
+    exact = record.output_gradients(X, coefs)
+    return _differences(record, X, coefs) if exact is None else exact
 
 
 def _differences(record: MapRecord, X: np.ndarray, coefs: np.ndarray) -> np.ndarray:

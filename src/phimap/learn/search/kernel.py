@@ -1,4 +1,4 @@
-"""From what a user asks for, a name or a kernel, to the families that are searched."""
+"""From the `kernel`, `length_scale` and `metric` of a learner to the families that are searched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from phimap.learn.search.names import kernel_name
 from phimap.ops import Array
 from phimap.random_map import FIT_ROWS, RandomMap
 
-#: Kernels by the name a learner or the command line takes; those of the first group have a length scale.
+#: Kernels by their names in learners and commands; the first group has a length scale.
 STATIONARY: dict[str, Callable[..., StationaryKernel]] = {
     "gaussian": Gaussian,
     "laplacian": Laplacian,
@@ -46,21 +46,20 @@ OTHERS: dict[str, Callable[[], Kernel]] = {
     "nngp": lambda: NNGP(depth=1),
     "ntk": lambda: NTK(depth=1),
     "polynomial": lambda: Polynomial(degree=3),
-    # It stands here for its name: `fitted_mixture` makes the kernel.
+    # Listed for its name: `fitted_mixture` makes the kernel.
     MIXTURE: SpectralMixture,
 }
 
-
-#: What `metric` of a learner may be.
+#: Values of `metric` of a learner, besides None.
 METRICS = ("auto", "diagonal", "full")
-# With more columns than this no metric is learned unless it is asked for.
+# With more columns, `metric="auto"` learns none.
 _MOST_COLUMNS = 2000
 _MOST_COLUMNS_OF_CSR = 1000
 
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """What a user asks of the kernel.
+    """The kernel that a user asks for; its fields are checked when it is made.
 
     Attributes
     ----------
@@ -76,31 +75,17 @@ class KernelSpec:
 
     @classmethod
     def of(cls, kernel: Any, length_scale: Any, metric: Any) -> KernelSpec:
-        """What the parameters of a learner ask for, checked; other names of kernels become ours."""
+        """The kernel that the parameters of a learner ask for; an alias becomes the name that it stands for."""
         if isinstance(kernel, str):
             kernel = kernel_name(kernel, ("auto", *STATIONARY, *OTHERS))
-        wish = cls(kernel, length_scale, None if is_none(metric) else metric)
-        wish.check()
-        return wish
+        return cls(kernel, length_scale, None if is_none(metric) else metric)
 
-    def ignored(self) -> str | None:
-        """A line on a length scale that nothing takes; None where there is none."""
-        if isinstance(self.length_scale, str) or (isinstance(self.kernel, str) and self.kernel in STATIONARY):
-            return None
-        return (
-            f"`length_scale`={self.length_scale} is ignored: it applies to the kernels "
-            f"{', '.join(sorted(STATIONARY))} named by text, got it with kernel={self.kernel!r}. Set the width on the "
-            "kernel, or leave it at 'auto'."
-        )
-
-    def check(self) -> None:
-        """Refuse what no data could make right."""
-        kernel, scale = self.kernel, self.length_scale
-        if isinstance(scale, str):
-            if scale not in ("auto", "median"):
-                raise ValueError(f"`length_scale` must be a positive number, 'auto' or 'median', got {scale!r}.")
-        else:
+    def __post_init__(self) -> None:
+        scale = self.length_scale
+        if not isinstance(scale, str):
             check_real("length_scale", scale, above=0.0)
+        elif scale not in ("auto", "median"):
+            raise ValueError(f"`length_scale` must be a positive number, 'auto' or 'median', got {scale!r}.")
         if self.metric is not None:
             check_choice("metric", self.metric, METRICS)
         if self.fits_mixture and self.metric not in (None, "auto"):
@@ -108,68 +93,85 @@ class KernelSpec:
                 f"`metric` must be 'auto' or None with kernel='{MIXTURE}', which has scales of its own, got "
                 f"{self.metric!r}. Leave it at 'auto'."
             )
-        if not isinstance(kernel, str | Kernel | RandomMap):
-            raise TypeError(f"`kernel` must be a name, a Kernel or a feature map, got {type(kernel).__name__}.")
+        if not isinstance(self.kernel, str | Kernel | RandomMap):
+            raise TypeError(
+                f"`kernel` must be a name, a Kernel or a feature map, got {type(self.kernel).__name__}. Use 'auto'."
+            )
+
+    @property
+    def name(self) -> str | None:
+        """The name of the kernel; None for a Kernel or a map."""
+        return self.kernel if isinstance(self.kernel, str) else None
 
     @property
     def fits_mixture(self) -> bool:
         """Whether the kernel is a spectral mixture that is fitted to the targets."""
-        return isinstance(self.kernel, str) and self.kernel == MIXTURE
+        return self.name == MIXTURE
+
+    def ignored(self) -> str | None:
+        """A warning that `length_scale` has no effect; None if it has."""
+        if isinstance(self.length_scale, str) or self.name in STATIONARY:
+            return None
+        return (
+            f"`length_scale`={self.length_scale} is ignored: it applies to the kernels "
+            f"{', '.join(sorted(STATIONARY))} given by name, got it with kernel={self.kernel!r}. Set the width on the "
+            "kernel, or leave it at 'auto'."
+        )
 
     def may_search(self) -> bool:
-        """Whether data of some form leave anything to choose but the median width."""
-        named = isinstance(self.kernel, str)
-        learns = self.metric is not None and (named or self.metric != "auto")
-        learns = learns or self.fits_mixture
-        return learns or self.kernel == "auto" or (named and self.kernel in STATIONARY and self.length_scale == "auto")
+        """Whether a search may follow, for data of some form."""
+        if self.fits_mixture or self.name == "auto":
+            return True
+        learns_metric = self.metric is not None and (self.name is not None or self.metric != "auto")
+        return learns_metric or (self.name in STATIONARY and self.length_scale == "auto")
 
     def metrics(self, n_features: int, *, sparse: bool, image: bool) -> tuple[str, ...]:
         """Kinds of metric to learn on data of this form.
 
-        What is named by text gets a metric unless it is refused; a kernel or a map is taken as it is unless a metric
-        is asked for.
+        ``"auto"`` learns them for a kernel given by name, and none for a Kernel or a map.
         """
         if self.metric is None or self.fits_mixture:
             return ()
         if self.metric != "auto":
             return (self.metric,)
         most = _MOST_COLUMNS_OF_CSR if sparse else _MOST_COLUMNS
-        if not isinstance(self.kernel, str) or image or n_features > most:
+        if self.name is None or image or n_features > most:
             return ()
         return ("diagonal",) if sparse else ("diagonal", "full")
 
     def families(self, metrics: tuple[str, ...], n_features: int, *, sparse: bool) -> list[KernelFamily]:
-        """What is searched: one family, unless the kernel is ``"auto"``."""
-        kernel = self.kernel
+        """The families to search: one, unless the kernel is ``"auto"``."""
+        kernel, scale = self.kernel, self.length_scale
         if self.fits_mixture and sparse:
             raise ValueError(f"`kernel`='{MIXTURE}' needs dense rows, got sparse ones. Use X.toarray(), or 'gaussian'.")
-        if isinstance(kernel, str) and kernel == "auto" and sparse:
-            # Directions of CSR rows cost their entries alone.
-            return [KernelFamily("gaussian", STATIONARY["gaussian"], True, metrics, random_features)]
-        if isinstance(kernel, str) and kernel == "auto":
-            return default_families(metrics, n_features)
-        if isinstance(kernel, str) and kernel in STATIONARY:
-            make, scale = STATIONARY[kernel], self.length_scale
+        if self.name == "auto":
+            # The random directions of a Gaussian kernel take time by the entries of CSR rows.
+            return [_one_family("gaussian", Gaussian, metrics)] if sparse else default_families(metrics, n_features)
+        if self.name in STATIONARY:
+            make = STATIONARY[self.name]
             if isinstance(scale, str):
-                return [KernelFamily(kernel, make, True, metrics, random_features, fixed=scale == "median")]
-            return [KernelFamily(kernel, lambda _: make(scale), False, metrics, random_features)]
+                return [_one_family(self.name, make, metrics, fixed=scale == "median")]
+            return [_one_family(self.name, lambda _: make(scale), metrics, has_width=False)]
         if isinstance(kernel, RandomMap):
-            return [KernelFamily(type(kernel).__name__, lambda _: Gaussian(), False, metrics, _narrowed(kernel))]
+            features = _with_width_and_seed(kernel)
+            return [KernelFamily(type(kernel).__name__, lambda _: Gaussian(), False, metrics, features)]
         chosen = OTHERS[kernel]() if isinstance(kernel, str) else kernel
-        return [
-            KernelFamily(
-                kernel if isinstance(kernel, str) else repr(kernel), lambda _: chosen, False, metrics, random_features
-            )
-        ]
+        return [_one_family(self.name or repr(kernel), lambda _: chosen, metrics, has_width=False)]
 
     def rows_to_fit(self, n_components: Any) -> int:
-        """Rows that the map can use in its `fit`; what is no kernel is refused by `check`."""
-        kernel = self.kernel
-        if isinstance(kernel, Kernel) and isinstance(n_components, Integral):
-            kernel = map_of_kernel(kernel, int(n_components), random_state=None, n_jobs=None)
-        if isinstance(kernel, str) and kernel == "auto" and isinstance(n_components, Integral):
+        """Number of rows that the fit of the map can use."""
+        kernel, given = self.kernel, isinstance(n_components, Integral)
+        if self.name == "auto" and given:
             return max(FIT_ROWS, int(n_components))
+        if isinstance(kernel, Kernel) and given:
+            kernel = map_of_kernel(kernel, int(n_components), random_state=None, n_jobs=None)
         return kernel.fit_rows() if isinstance(kernel, RandomMap) else FIT_ROWS
+
+
+def _one_family(
+    name: str, make: Callable[[Any], Kernel], metrics: tuple[str, ...], *, has_width: bool = True, fixed: bool = False
+) -> KernelFamily:
+    return KernelFamily(name, make, has_width, metrics, random_features, fixed=fixed)
 
 
 def choose_map(
@@ -182,20 +184,20 @@ def choose_map(
     n_jobs: int | None,
     weights: np.ndarray | None = None,
 ) -> RandomMap:
-    """An unfitted feature map for what the user named, without a search: a width to choose is the median distance.
+    """An unfitted feature map for a kernel, without a search: a length scale to choose is the median distance.
 
     Parameters
     ----------
     kernel : str, Kernel or RandomMap
-        A map is taken as it is.
+        A map is returned unchanged.
     n_components : int
     length_scale : float, "auto" or "median"
     subset : ndarray or CSR matrix of shape (n_subset, n_features)
-        Rows between which the median distance is taken.
+        Rows for the median distance.
     random_state, n_jobs
-        Handed to the map.
+        Parameters of the map.
     weights : ndarray of shape (n_subset,), optional
-        Of the rows of `subset`.
+        Weights of the rows of `subset`.
 
     Returns
     -------
@@ -206,10 +208,10 @@ def choose_map(
     ValueError
         If the name is unknown.
     """
-    wish = KernelSpec.of(kernel, length_scale, None)
-    if wish.fits_mixture:
+    spec = KernelSpec.of(kernel, length_scale, None)
+    if spec.fits_mixture:
         raise ValueError(f"`kernel`='{MIXTURE}' is fitted to targets. Give the kernel SpectralMixture.fitted(X, y).")
-    family = wish.families((), subset.shape[1], sparse=sparse.issparse(subset))[0]
+    family = spec.families((), subset.shape[1], sparse=sparse.issparse(subset))[0]
     if isinstance(kernel, RandomMap):
         return kernel
     chosen = median_kernel(family, subset, weights)
@@ -217,19 +219,19 @@ def choose_map(
 
 
 def median_kernel(family: KernelFamily, rows: Array, weights: np.ndarray | None) -> Kernel:
-    """The kernel of a family whose width, where it has one, is the median distance between `rows` (n, d)."""
+    """The kernel of a family with the median distance between `rows` (n, d) as length scale, if it has one."""
     unit = family.unit()
     return family.make(None if unit is None else median_length_scale(rows, unit, weights))
 
 
-def _narrowed(feature_map: RandomMap) -> Callable[..., RandomMap]:
-    """Makes copies of a map with another width and seed, where it takes them."""
+def _with_width_and_seed(feature_map: RandomMap) -> Callable[..., RandomMap]:
+    """A function that copies a map and sets its width, seed and threads, if it has these parameters."""
 
     def make(_: Kernel, n_components: int, random_state: Any, n_jobs: int | None) -> RandomMap:
-        known = feature_map.get_params()
+        parameters = feature_map.get_params()
         wanted = {"n_components": n_components, "random_state": random_state, "n_jobs": n_jobs}
         copy: Any = clone(feature_map)
-        return copy.set_params(**{name: value for name, value in wanted.items() if name in known})
+        return copy.set_params(**{name: value for name, value in wanted.items() if name in parameters})
 
     return make
 
@@ -243,13 +245,14 @@ def map_of_family(
     random_state: Any,
     n_jobs: int | None,
 ) -> RandomMap:
-    """The unfitted map of a kernel at its full width.
+    """The unfitted map of a kernel at the width of the model.
 
     Parameters
     ----------
     n_rows : int or None
-        All rows there will ever be; None where more may come. Landmarks are then as many as these where they are few:
-        they leave no error. A neural tangent kernel gets landmarks only so.
+        Number of training rows; None if more may follow, which takes random features. If there are at most
+        `n_components` rows, every row becomes a landmark, which reproduces the kernel exactly; a neural tangent kernel
+        gets landmarks only then.
     """
     few = n_rows is not None and n_rows <= n_components
     if few and (isinstance(kernel, NTK) or family.features is landmarks):

@@ -16,10 +16,10 @@ _ROUNDING = 1e-12
 def median_length_scale(
     subset: Any, kernel: StationaryKernel | None = None, weights: np.ndarray | None = None
 ) -> float:
-    """The median of the kernel's own distance between distinct rows of `subset` (n, d), dense or CSR.
+    """The median of the kernel's distance between distinct rows of `subset` (n, d), dense or CSR.
 
-    1 where all rows are equal. None is the Gaussian kernel, of the Euclidean distance. A row of weight w counts like w
-    equal rows, which are no distinct ones.
+    It is 1 if all rows are equal. Without a kernel the distance is Euclidean. A row of weight w counts like w equal
+    rows, whose distances to each other are left out.
     """
     kernel = Gaussian() if kernel is None else kernel
     with single_threaded_blas():
@@ -32,7 +32,7 @@ def median_length_scale(
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """The median of `values` so often repeated: the mean of both middle ones where half the weight ends at one."""
+    """The weighted median of `values`: the mean of the two middle ones if half of the weight ends exactly at one."""
     order = np.argsort(values, kind="stable")
     values, passed = values[order], np.cumsum(weights[order])
     half = passed[-1] / 2

@@ -1,4 +1,4 @@
-"""Metrics that are learned: the average outer product of the gradients of a fitted model."""
+"""Learned metrics: the mean outer product of the gradients of a fitted model."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from phimap.learn.search.gradients import gradients
 from phimap.learn.search.trial import FoldFit, rooted
 from phimap.ops import Array, ops_for
 
-# Rows at which gradients are taken, and what rows times columns times features may come to.
+# Most and fewest rows for the gradients, and the largest product of rows, columns and features.
 _ROWS = 2000
 _LEAST_ROWS = 100
 _PRODUCTS = 2**27
-# The same of differences, for rows times columns: each is two outputs of the map.
+# For differences: most rows, and the largest product of rows and columns, each of which takes two outputs of the map.
 _ROWS_OF_DIFFERENCES, _DIFFERENCES = 600, 10_000
-# Eigenvalues of a metric below this share of the largest count as much: no direction is lost for good.
+# Eigenvalues of a metric are at least this share of the largest, so that every direction keeps some weight.
 _FLOOR = 1e-6
-#: With more columns than this a full metric keeps its leading directions alone, so many of them.
+#: A full metric of more columns keeps its leading directions, `_RANK` of them.
 MOST_COLUMNS_OF_FULL = 500
 _RANK = 100
 
 
 def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarray:
-    """Gradients of a fit in the coordinates before the root, the factor of their mean outer product.
+    """A factor of the mean outer product of the gradients of a fit, in the coordinates before the root.
 
     Parameters
     ----------
     fit : FoldFit
-        What was learned on rows times `root`.
+        Fit on rows times `root`.
     X : ndarray or CSR matrix of shape (n, d)
-        Rows before the root; the first of them are taken.
+        Rows before the root, of which the first are used.
     root : ndarray of shape (d,) or (d, k), or None
 
     Returns
@@ -60,16 +60,16 @@ def gradient_factor(fit: FoldFit, X: Array, root: np.ndarray | None) -> np.ndarr
 
 
 def metric_of(root: np.ndarray | None, n_features: int) -> np.ndarray:
-    """The metric of a root: weights (d,) of the columns, or a matrix (d, d); ones where there is none."""
+    """The metric of a root: weights (d,) of the columns, or a matrix (d, d); ones if `root` is None."""
     if root is None:
         return np.ones(n_features)
     return np.square(root) if root.ndim == 1 else root @ root.T
 
 
 def inverse_root(metric: np.ndarray) -> np.ndarray | None:
-    """What undoes the root of a metric (d,) or (d, d): factors or a matrix.
+    """The inverse of the root of a metric (d,) or (d, d), as factors or a matrix.
 
-    None where there is nothing to undo, and for a metric of low rank, which nothing undoes.
+    None for the identity, and for a metric of low rank, which has no inverse.
     """
     if metric.ndim == 1:
         return None if np.all(metric == 1) else 1 / np.sqrt(metric)
@@ -86,9 +86,9 @@ def root_of(factor: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
     ----------
     factor : ndarray of shape (r, d)
     kind : {"diagonal", "full"}
-        Of a full metric of more than 500 columns the leading 100 directions are kept.
+        A full metric of more than 500 columns keeps its leading 100 directions.
     exponent : float
-        Below 1 it takes the metric closer to the identity: columns that matter little are seen more.
+        Power of the metric; below 1 the metric is closer to the identity.
 
     Returns
     -------
@@ -105,18 +105,18 @@ def root_of(factor: np.ndarray, kind: str, exponent: float = 1.0) -> np.ndarray:
 
 
 def tied(factor: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """The diagonal metric of a factor (r, d), averaged over the columns of one of `parts` (d,), as a factor (1, d)."""
+    """The diagonal metric of a factor (r, d), averaged over the groups `parts` (d,) of columns; a factor (1, d)."""
     means = np.bincount(parts, np.square(factor).sum(axis=0)) / np.bincount(parts)
     return np.sqrt(means[parts])[None]
 
 
 def tempered_root(root: np.ndarray, exponent: float) -> np.ndarray:
-    """Root of a power of the metric whose root (d,) or (d, k) is given."""
+    """Root of a power of a metric, from the root (d,) or (d, k) of the metric."""
     return root_of(root[None], "diagonal", exponent) if root.ndim == 1 else root_of(root.T, "full", exponent)
 
 
 def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
-    """Root of the mean of the metrics whose roots, of one shape (d,) or of d rows, are given."""
+    """Root of the mean of several metrics, from their roots of shape (d,) or (d, k)."""
     if len(roots) == 1:
         return roots[0]
     if roots[0].ndim == 1:
@@ -125,7 +125,7 @@ def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray, exponent: float) -> np.ndarray:
-    """Powers of eigenvalues with a mean of 1, none of them lost."""
+    """A power of the eigenvalues, raised to `_FLOOR` of the largest before, with mean 1."""
     largest = values.max(initial=0.0)
     if not largest > 0:
         return np.ones_like(values)

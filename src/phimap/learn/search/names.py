@@ -1,11 +1,11 @@
-"""What users call kernels."""
+"""Names of kernels, and the aliases that users know from other libraries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-#: Names that other libraries use.
+#: Names in other libraries.
 ALIASES = {
     "arc-cosine": "arccosine",
     "arc_cosine": "arccosine",
@@ -18,12 +18,12 @@ ALIASES = {
 
 
 def kernel_name(text: str, known: Iterable[str], parameter: str = "`kernel`") -> str:
-    """The name of a kernel that `text` stands for: its own, or that of an alias.
+    """The name of the kernel that `text` names, directly or by an alias.
 
     Raises
     ------
     ValueError
-        If there is none; the message names the nearest one.
+        If the name is unknown; the message suggests the nearest one.
     """
     names = sorted(known)
     name = ALIASES.get(text, text)

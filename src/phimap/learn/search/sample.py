@@ -1,4 +1,4 @@
-"""The rows that a search judges on, and how they are divided."""
+"""The rows that a search learns and validates on, and their folds."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 from phimap.ops import Array
 
-# With fewer rows than this every row is held out once, by folds; with more a single part of them is.
+# Fewer rows are divided into folds, each of which is held out once; more rows have a single held-out part.
 _FEW_ROWS = 2000
 _FOLDS = 4
-# The share of the rows that is held out where there is one part, and the rows that it has at the most.
+# The single held-out part is one row in so many, up to a number of rows.
 _SHARE = 4
 _MOST_HELD_OUT = 4096
 
 
 @dataclass(frozen=True)
 class SearchSample:
-    """Standardised rows with what a solver sees of their targets.
+    """Standardised rows in random order, with encoded targets and weights.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class SearchSample:
     Y : ndarray of shape (n, t)
     weights : ndarray of shape (n,)
     parts : ndarray of shape (d,) or None
-        Columns with one number share a weight in a diagonal metric; None where each has its own.
+        Group of each column: the columns of a group share one weight in a diagonal metric. None: no groups.
     """
 
     X: Array
@@ -36,15 +36,15 @@ class SearchSample:
 
     @property
     def n_rows(self) -> int:
-        """Rows n."""
+        """Number of rows n."""
         return self.Y.shape[0]
 
     def first(self, n_rows: int) -> SearchSample:
-        """The first `n_rows` rows: a sample too, since rows come in random order."""
+        """The first `n_rows` rows, a random sample of all."""
         return SearchSample(self.X[:n_rows], self.Y[:n_rows], self.weights[:n_rows], self.parts)
 
     def folds(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Rows to learn from and rows to judge on, once or, where they are few, four times."""
+        """Training rows and held-out rows: one such pair, or four if there are few rows."""
         every = np.arange(self.n_rows)
         if self.n_rows >= _FEW_ROWS:
             held_out = min(self.n_rows // _SHARE, _MOST_HELD_OUT)
@@ -54,11 +54,11 @@ class SearchSample:
 
     @property
     def n_learned(self) -> int:
-        """Rows from which a fold learns."""
+        """Number of training rows of a fold."""
         return self.folds()[0][0].size
 
     def spread(self) -> float:
-        """Weighted mean of the squared deviations of the targets, summed over targets; 1 where they are constant."""
+        """Variance of the targets, weighted and summed over targets; 1 if they are constant."""
         mean = np.average(self.Y, axis=0, weights=self.weights)
         spread = float(np.average(np.square(self.Y - mean).sum(axis=1), weights=self.weights))
         return spread if spread > 0 else 1.0

@@ -11,36 +11,36 @@ from phimap.kernels import Kernel
 from phimap.learn.search.effort import Effort
 from phimap.learn.search.families import KernelFamily, landmarks, partners, random_features
 from phimap.learn.search.log import SearchLog, TrialLog
-from phimap.learn.search.rung import FIRST_POWERS, GAIN, TEMPERED, KernelCandidate, Rung, unfolded
+from phimap.learn.search.rung import FIRST_POWERS, GAIN, TEMPERED, KernelCandidate, Rung, least_error
 from phimap.learn.search.sample import SearchSample
 
-# A path whose error is more than this multiple of the least is not followed.
+# A candidate whose error is more than this multiple of the least gets no metric.
 _HOPELESS = 1.5
-# An error above this share of the spread of the targets shows that a kernel sees next to nothing.
+# A larger error, as a share of the variance of the targets, means that a kernel explains next to nothing.
 _BLIND = 0.8
-# Paths whose errors are at most this multiple of the least are compared again at the last level.
+# Candidates whose errors are at most this multiple of the least are compared again at the last rung.
 _RIVAL = 1.1
-# The best points of two kinds of metric are compared at the width that decides where their errors are that near.
+# The same for the best candidates of two kinds of metric and the comparison at the deciding width.
 _NEAR = 1.25
-#: Random features are taken in place of landmarks where their error is at most this multiple.
+#: Random features replace landmarks if their error is at most this multiple.
 TOLERANCE = 1.01
-# With fewer rows than this a metric would be fitted to noise.
+# On fewer rows a metric would be fitted to noise.
 _LEAST_ROWS_OF_METRIC = 80
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """The outcome of a search.
 
     Attributes
     ----------
     kernel : Kernel
     family : KernelFamily
-        Its features serve the kernel.
+        Its `features` make the map of the kernel.
     root : ndarray of shape (d,) or (d, k), or None
         Root of the metric.
     log : SearchLog or None
-        None where nothing was open.
+        None where nothing was searched.
     """
 
     kernel: Kernel
@@ -68,11 +68,11 @@ def search(
         Standardised rows in random order.
     effort : Effort
     seed : int
-        Of the maps, which are the same draw for all widths.
+        Seed of the maps, which are the same draw for all widths.
     n_jobs : int or None
-        Trials side by side; changes no bit.
+        Trials in parallel; changes no bit.
     most_components : int
-        Features of the final map at the most.
+        Largest width of the final map.
     log : TrialLog
         Receives every trial; it may hold earlier ones.
 
@@ -82,106 +82,129 @@ def search(
 
     Notes
     -----
-    A path is a family with a kind of metric. At the first level every path chooses its width and follows its metric.
-    The best go on to the second level, with wider maps and more rows, from where they are. The last level compares
-    what is left and goes on from the best. Widths and siblings of the best are tried at both, and at the last a metric
-    that hides less, see `Rung.tempered`. Then the best of the other kinds of metric, none among them, are compared
-    with it at twice the width, where they are near: what small maps cannot follow looks like noise to them.
+    At the first rung every family chooses its width and learns each kind of metric. The best go on to the second rung,
+    with wider maps and more rows. The last rung compares the rivals of the best again, and kernels without a metric,
+    since small maps flatter a metric where targets change from row to row. The best is then improved: further rounds
+    of its metric, other widths, siblings, and a metric closer to the identity, see `Rung.tempered`. Its error is
+    compared with those of the other kinds of metric at the deciding width, because small maps cannot follow a fast
+    change and take it for noise. Few rows make one rung of the three.
 
-    **Cost.** Some 6 trials a path and level, see `run_trial`.
+    **Cost.** About 6 trials a candidate and rung, see `run_trial`.
     """
-    levels = [
-        Rung(sample.first(n_rows), n_components, seed, n_jobs, log)
-        for n_components, n_rows in zip(effort.n_components, effort.n_rows, strict=True)
-    ]
-    if sample.n_rows <= effort.n_rows[0]:
-        levels = levels[:1]
-    first, middle, last = levels[0], levels[len(levels) // 2], levels[-1]
-    learns = first.sample.n_learned >= _LEAST_ROWS_OF_METRIC
+    sizes = list(zip(effort.n_components, effort.n_rows, strict=True))
+    sizes = sizes[:1] if sample.n_rows <= effort.n_rows[0] else sizes
+    rungs = [Rung(sample.first(n_rows), width, seed, n_jobs, log) for width, n_rows in sizes]
+    first, middle, last, rounds = rungs[0], rungs[len(rungs) // 2], rungs[-1], effort.rounds
+    if first.sample.n_learned < _LEAST_ROWS_OF_METRIC:
+        families = [replace(family, metrics=()) for family in families]
 
-    def followed(level: Rung, start: KernelCandidate) -> list[KernelCandidate]:
-        kinds = start.family.metrics if learns else ()
-        return [level.follow(replace(start, kind=kind), effort.rounds) for kind in kinds]
-
-    # Points by the level at which they were judged last.
-    early: list[KernelCandidate] = []
-    paths: list[KernelCandidate] = []
-    final: list[KernelCandidate] = []
-    for family in families:
-        if not family.next:
-            start = first.best_width(KernelCandidate.start(family, first), FIRST_POWERS)
-            early += [start, *followed(first, start)]
-            continue
-        if min((point.error for point in early), default=0.0) > _BLIND:
-            paths += [path for start in _seeing(family, first) for path in followed(middle, start)]
-            continue
-        # An additive kernel has as many terms as pairs of columns: smaller maps would miss more of them.
-        start = last.best_width(KernelCandidate.start(family, last), FIRST_POWERS)
-        final.append(start)
-        if not _is_hopeless(start, early):
-            paths += followed(middle, start)
-    if middle is first:
-        paths += early
+    plain_and_learned = [one for family in families if not family.next for one in _first_rung(family, first, rounds)]
+    detours = [_detour(family, plain_and_learned, rungs, rounds) for family in families if family.next]
+    finalists = [start for starts, _ in detours for start in starts]
+    paths = [path for _, learned in detours for path in learned]
+    if last is first:
+        finalists += _rivals([*paths, *plain_and_learned])
     else:
-        for path in sorted(early, key=lambda p: p.error)[: effort.survivors]:
-            again = middle.at_widths(unfolded(path), (path.power,))[0]
-            hopeless = path.kind == "none" or _is_hopeless(again, paths)
-            paths.append(again if hopeless else middle.follow(again, effort.rounds))
-    best = min(paths, key=lambda p: p.error)
-    if last is not middle:
-        polished = middle.best_sibling(middle.climb([best]))
-        paths += [polished] if polished is not best else []
-    rivals = [path for path in paths if path.error <= _RIVAL * best.error]
-    # Where targets change from row to row, small maps flatter a metric: kernels without one come to the end, too.
-    plain = [] if last is middle else [p for p in early if p.kind == "none" and p.family.metrics and p not in rivals]
-    final += rivals if last is middle else last.evaluate([unfolded(path) for path in rivals + plain])
-    best = min(final, key=lambda p: p.error)
-    if last is not middle and best.kind != "none":
-        best = last.follow(best, effort.rounds)
+        rivals = _second_rung(plain_and_learned, paths, middle, effort)
+        plain = [one for one in plain_and_learned if one.metric == "none" and one.family.metrics]
+        finalists += last.evaluate([one.with_mean_metric() for one in [*rivals, *plain]])
+
+    best = least_error(finalists)
+    if last is not first and best.metric != "none":
+        best = last.learn_metric(best, rounds)
     best = last.best_sibling(last.climb([best]))
     if best.round:
-        best = last.tempered(best, effort.rounds)
-    if last is not middle and effort.decides is not None and last.n_components < most_components:
-        best = _decided(best, final, last, effort.decides)
+        best = last.tempered(best, rounds)
+    if last is not first and effort.deciding_width is not None and last.n_components < most_components:
+        best = _best_at_deciding_width(best, finalists, last, effort.deciding_width)
     if effort.combines and len(families) > 1:
         best = last.best_combination(best, partners())
     family = best.family
     if family.features is landmarks:
-        other = replace(best, family=replace(family, features=random_features), result=None)
-        if last.evaluate([other])[0].error <= TOLERANCE * best.error:
-            family = other.family
+        other = with_random_features(best)
+        family = other.family if last.evaluate([other])[0].error <= TOLERANCE * best.error else family
     return SearchResult(family.make(best.length_scale), family, best.root, log.record())
 
 
-def _seeing(family: KernelFamily, level: Rung) -> list[KernelCandidate]:
-    """The start of a path where no other kernel sees anything; none if this one sees nothing, too.
+def with_random_features(candidate: KernelCandidate) -> KernelCandidate:
+    """A candidate before its trial, with random features of its kernel."""
+    return candidate.of_family(replace(candidate.family, features=random_features))
 
-    Every row is a landmark, since small maps miss most pairs of columns. Metrics are tempered from the first round on:
-    what a sharp metric of the columns found first hides would be hard to find again.
+
+def _first_rung(family: KernelFamily, rung: Rung, rounds: int) -> list[KernelCandidate]:
+    """The kernel of a family at its best width without a metric, and with each kind of metric."""
+    start = rung.best_width(KernelCandidate.start(family, rung), FIRST_POWERS)
+    return [start, *rung.learn_metrics(start, rounds)]
+
+
+def _detour(
+    family: KernelFamily, others: Sequence[KernelCandidate], rungs: Sequence[Rung], rounds: int
+) -> tuple[list[KernelCandidate], list[KernelCandidate]]:
+    """The start of a family that learns a metric for another one, and the candidates with that metric.
+
+    An additive kernel has as many terms as pairs of columns, of which small maps miss most: it starts at the last rung.
+    If the kernels of the `others` explain next to nothing, it starts with every row as a landmark; that error is not
+    comparable with those of smaller maps, so that the start is no finalist.
     """
-    level = replace(level, n_components=level.sample.n_learned)
-    start = level.at_widths(KernelCandidate.start(replace(family, features=landmarks), level), (0,))[0]
+    first, middle, last = rungs[0], rungs[len(rungs) // 2], rungs[-1]
+    if min((other.error for other in others), default=0.0) > _BLIND:
+        start = _start_with_every_landmark(family, first)
+        return [], [] if start is None else middle.learn_metrics(start, rounds)
+    start = last.best_width(KernelCandidate.start(family, last), FIRST_POWERS)
+    return [start], [] if _is_hopeless(start, others) else middle.learn_metrics(start, rounds)
+
+
+def _start_with_every_landmark(family: KernelFamily, rung: Rung) -> KernelCandidate | None:
+    """The kernel of a family at its best width with every row as a landmark; None if it explains next to nothing.
+
+    Its metrics are tempered from the first round on: a sharp metric of the columns found first would hide the others.
+    """
+    rung = replace(rung, n_components=rung.sample.n_learned)
+    start = rung.at_widths(KernelCandidate.start(replace(family, features=landmarks), rung), (0,))[0]
     if start.error > _BLIND:
-        return []
-    start = level.climb([start])
+        return None
+    start = rung.climb([start])
     assert start.result is not None
-    # With so many landmarks its error says nothing beside those of smaller maps.
-    return [replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))]
+    # Infinite, so that the first metric learned from here replaces it whatever its error.
+    return replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))
 
 
-def _decided(best: KernelCandidate, others: Sequence[KernelCandidate], last: Rung, width: int) -> KernelCandidate:
-    """The best point of a kind of metric, or that of another which is better with wider maps."""
-    kinds = {point.kind: point for point in sorted(others, key=lambda p: -p.error) if not point.family.next}
-    near = [point for kind, point in kinds.items() if kind != best.kind and point.error <= _NEAR * best.error]
+def _second_rung(
+    candidates: Sequence[KernelCandidate], paths: Sequence[KernelCandidate], rung: Rung, effort: Effort
+) -> list[KernelCandidate]:
+    """The best candidates of the first rung learn their metric anew; the rivals of the best of these and of `paths`."""
+    paths = list(paths)
+    for candidate in sorted(candidates, key=lambda one: one.error)[: effort.survivors]:
+        again = rung.at_widths(candidate.with_mean_metric(), (candidate.power,))[0]
+        fixed = candidate.metric == "none" or _is_hopeless(again, paths)
+        paths.append(again if fixed else rung.learn_metric(again, effort.rounds))
+    best = least_error(paths)
+    improved = rung.best_sibling(rung.climb([best]))
+    return [*_rivals(paths), *([improved] if improved is not best else [])]
+
+
+def _rivals(candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:
+    """Candidates whose errors are near the least."""
+    least = least_error(candidates).error
+    return [one for one in candidates if one.error <= _RIVAL * least]
+
+
+def _best_at_deciding_width(
+    best: KernelCandidate, finalists: Sequence[KernelCandidate], rung: Rung, n_components: int
+) -> KernelCandidate:
+    """The best candidate, or that with another kind of metric if its error is less with wider maps."""
+    worst_first = sorted(finalists, key=lambda one: -one.error)
+    of_kind = {one.metric: one for one in worst_first if not one.family.next and one.metric != best.metric}
+    near = [one for one in of_kind.values() if one.error <= _NEAR * best.error]
     if not near:
         return best
-    tried = replace(last, n_components=width).evaluate([replace(point, result=None) for point in (best, *near)])
-    chosen = int(np.argmin([point.error for point in tried]))
-    return best if chosen == 0 else last.best_sibling(last.climb([near[chosen - 1]]))
+    wider = replace(rung, n_components=n_components).evaluate([replace(one, result=None) for one in (best, *near)])
+    chosen = int(np.argmin([one.error for one in wider]))
+    return best if chosen == 0 else rung.best_sibling(rung.climb([near[chosen - 1]]))
 
 
-def _is_hopeless(point: KernelCandidate, others: Sequence[KernelCandidate]) -> bool:
-    return any(point.error > _HOPELESS * other.error for other in others)
+def _is_hopeless(candidate: KernelCandidate, others: Sequence[KernelCandidate]) -> bool:
+    return any(candidate.error > _HOPELESS * other.error for other in others)
 
 
 def best_scaling(
@@ -193,27 +216,27 @@ def best_scaling(
     n_jobs: int | None,
     log: TrialLog,
 ) -> int:
-    """The place of the sample, of the same rows in other scales, on which a kernel without a metric errs least.
+    """Index of the sample, of the same rows in other scales, on which kernels without a metric have the least error.
 
     Parameters
     ----------
     families, effort, seed, n_jobs
         As in `search`.
     samples : sequence of SearchSample
-        The first of them is taken unless another is better by the share that a step of the search must gain.
+        The first is chosen unless another lowers the error by the share that a step of the search must gain.
     log : TrialLog
         Receives every trial.
     """
     errors = []
     for sample in samples:
-        level = Rung(sample.first(effort.n_rows[0]), effort.n_components[0], seed, n_jobs, log)
-        starts = [KernelCandidate.start(family, level) for family in families if not family.next]
-        errors.append(min(level.best_width(start, FIRST_POWERS).error for start in starts))
+        rung = Rung(sample.first(effort.n_rows[0]), effort.n_components[0], seed, n_jobs, log)
+        starts = [KernelCandidate.start(family, rung) for family in families if not family.next]
+        errors.append(min(rung.best_width(start, FIRST_POWERS).error for start in starts))
     best = int(np.argmin(errors))
     return best if errors[best] < (1 - GAIN) * errors[0] else 0
 
 
 def is_open(families: Sequence[KernelFamily]) -> bool:
-    """Whether there is anything to choose."""
+    """Whether anything remains to be chosen: a family, a metric or a width."""
     first = families[0]
     return len(families) > 1 or bool(first.metrics) or (first.has_width and not first.fixed)

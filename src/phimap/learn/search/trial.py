@@ -1,4 +1,4 @@
-"""What a kernel is worth on some rows: the held-out error of a small map of it."""
+"""A trial of a kernel: the held-out error of ridge regression on a small map of it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from phimap.learn.search.sample import SearchSample
 from phimap.ops import Array, ops_for, run_tasks
 from phimap.random_map import MapRecord, RandomMap
 
-# Rows whose Gram matrix is one task.
+# Rows of one task of the Gram matrix.
 _GRAM_ROWS = 2048
-# Regularisations tried, as multiples of the trace of the Gram matrix: from below the rounding of products in float32 to
-# where all is shrunk.
+# Regularisations, as multiples of the trace of the Gram matrix: from below the rounding of float32 products to where
+# all coefficients vanish.
 _ALPHAS = np.geomspace(1e-9, 1.0, 19)
-#: The alpha, by its index, that is tried first where nothing is known.
+#: Index of the regularisation that is tried first.
 FIRST_ALPHA = 6
 
 
 @dataclass(frozen=True)
 class FoldFit:
-    """What a fold learned.
+    """The fit of one fold.
 
     Attributes
     ----------
     record : MapRecord
     coefs : ndarray of shape (m, t)
-        At the alpha that is best over all folds.
+        At the regularisation that is best over all folds.
     """
 
     record: MapRecord
@@ -38,12 +38,12 @@ class FoldFit:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """Held-out error of a map, and what each fold learned.
+    """Held-out error of a map, and the fit of each fold.
 
     Attributes
     ----------
     error : float
-        Mean squared held-out error, in shares of the spread of the targets.
+        Mean squared held-out error, divided by the variance of the targets.
     alpha : int
         Index of the best regularisation.
     fits : list of FoldFit
@@ -61,17 +61,17 @@ def run_trial(
     first_alpha: int = FIRST_ALPHA,
     n_jobs: int | None = None,
 ) -> TrialResult:
-    """Fit a map and ridge regression on it in every fold, and judge them on the rest.
+    """Fit a map and ridge regression on the training rows of every fold; the error on the held-out rows.
 
     Parameters
     ----------
     make : callable
-        Gives the unfitted map; the same draw each time.
+        Returns the unfitted map, each time the same draw.
     roots : sequence of ndarray or None
-        Root of the metric of each fold, by which its rows are multiplied.
+        Root of the metric of each fold, which multiplies its rows.
     sample : SearchSample
     first_alpha : int
-        Index of the regularisation from which the best is looked for.
+        Index of the regularisation where the search for the best starts.
     n_jobs : int or None
         Threads; changes no bit.
 
@@ -81,7 +81,7 @@ def run_trial(
 
     Notes
     -----
-    The curve over alpha is followed downhill, on a grid of half decades.
+    The error as a function of alpha is followed downhill on a grid of half decades.
 
     **Cost.** The features, ``n m^2`` flops and about ``m^3`` for each fold.
     """
@@ -90,11 +90,11 @@ def run_trial(
         parts, root = sample.folds()[fold], roots[fold]
         rows = [rooted(sample.X[part], root) for part in parts]
         feature_map = make().fit(rows[0])
-        learned, judged = (
+        training, held_out = (
             (_features(feature_map, X), sample.Y[part], sample.weights[part])
             for X, part in zip(rows, parts, strict=True)
         )
-        return feature_map.record_, _RidgePath(learned, judged, n_jobs)
+        return feature_map.record_, _RidgePath(training, held_out, n_jobs)
 
     folds = run_tasks(learn, range(len(roots)), n_jobs)
 
@@ -103,20 +103,20 @@ def run_trial(
         found = run_tasks(lambda task: task[0].loss(task[1]), tasks, n_jobs)
         return [sum(found[start : start + len(folds)]) for start in range(0, len(found), len(folds))]
 
-    best, loss = _descend(losses, first_alpha)
-    total = sum(sample.weights[judged].sum() for _, judged in sample.folds())
+    best, loss = descend(losses, first_alpha, _ALPHAS.size)
+    total = sum(sample.weights[held_out].sum() for _, held_out in sample.folds())
     fits = [FoldFit(record, path.coefs[best]) for record, path in folds]
     return TrialResult(float(loss / total / sample.spread()), best, fits)
 
 
-def _descend(losses: Callable[[list[int]], list[float]], first: int) -> tuple[int, float]:
-    """The alpha of least loss, by its index, and the loss there, on the way downhill from `first`."""
+def descend(losses: Callable[[list[int]], list[float]], first: int, size: int) -> tuple[int, float]:
+    """Index of the least of `size` losses that lies downhill from `first`, and this loss."""
     known: dict[int, float] = {}
-    beside = [index for index in (first, first - 1, first + 1) if 0 <= index < _ALPHAS.size]
+    beside = [index for index in (first, first - 1, first + 1) if 0 <= index < size]
     while beside:
         known |= zip(beside, losses(beside), strict=True)
         best = min(known, key=lambda index: known[index])
-        beside = [index for index in (best - 1, best + 1) if index not in known and 0 <= index < _ALPHAS.size]
+        beside = [index for index in (best - 1, best + 1) if index not in known and 0 <= index < size]
     return best, known[best]
 
 
@@ -136,40 +136,40 @@ def _features(feature_map: RandomMap, rows: Array) -> np.ndarray:
 
 
 class _RidgePath:
-    """Ridge regression on some rows at the alphas that are asked for, judged on other rows.
+    """Ridge regression on training rows for several alphas, and its error on held-out rows.
 
     Parameters
     ----------
-    learned, judged : tuple of features (n, m), targets (n, t) and weights (n,)
+    training, held_out : tuple of features (n, m), targets (n, t) and weights (n,)
     n_jobs : int or None
         Threads; changes no bit.
     """
 
-    def __init__(self, learned: tuple[np.ndarray, ...], judged: tuple[np.ndarray, ...], n_jobs: int | None):
-        Z, Y, weights = learned
+    def __init__(self, training: tuple[np.ndarray, ...], held_out: tuple[np.ndarray, ...], n_jobs: int | None):
+        Z, Y, weights = training
         total = weights.sum()
         mean_z, self._mean_y = (weights @ Z / total).astype(Z.dtype), weights @ Y / total
         roots = np.sqrt(weights)[:, None]
-        # The features belong to the trial, and are written over.
+        # In place: nothing else uses these features.
         centred = np.subtract(Z, mean_z, out=Z)
         centred *= roots.astype(Z.dtype)
         self._gram = _gram(centred, n_jobs)
         self._cross = (centred.T @ ((Y - self._mean_y) * roots).astype(Z.dtype)).astype(np.float64)
         trace = max(float(np.trace(self._gram)), np.finfo(np.float64).tiny)
-        # Below the rounding of the Gram matrix there is nothing to be told.
+        # Smaller values drown in the rounding of the Gram matrix.
         self._alphas = np.maximum(_ALPHAS, np.finfo(Z.dtype).eps) * trace
-        self._judged, self._mean_z = judged, mean_z
+        self._held_out, self._mean_z = held_out, mean_z
         self.coefs: dict[int, np.ndarray] = {}
 
     def loss(self, index: int) -> float:
-        """Weighted sum of squared errors on the rows that judge, at an alpha of the grid."""
-        Z, Y, weights = self._judged
+        """Weighted sum of squared errors on the held-out rows, for the alpha of this index."""
+        Z, Y, weights = self._held_out
         shifted = self._gram.copy()
         shifted[np.diag_indices_from(shifted)] += self._alphas[index]
         try:
             factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
         except linalg.LinAlgError:
-            # Rounding has made the Gram matrix more indefinite than alpha can mend.
+            # Rounding left the Gram matrix with an eigenvalue below -alpha.
             self.coefs[index] = np.zeros_like(self._cross)
             return np.inf
         coefs = self.coefs[index] = linalg.cho_solve(factor, self._cross, check_finite=False)

@@ -1,4 +1,4 @@
-"""How many features a model needs."""
+"""The number of features, chosen by held-out errors within a byte budget."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import SearchResult
 from phimap.learn.search.trial import run_trial
 
-#: The most features that are chosen without being asked for.
+#: Most features that are chosen automatically.
 MOST_COMPONENTS = 8192
 _LEAST_COMPONENTS = 256
-# Widths up to this are tried; beyond, the gains of the last doubling decide.
+# Larger widths are not tried: they are predicted from the gain of the last doubling.
 _MOST_TRIED = 2048
 _MOST_ROWS = 8000
-# A doubling must lower the mean squared error by this share, and one that is not tried needs as much more of the last.
+# A doubling must lower the mean squared error by this share; twice as much for one that is predicted.
 _GAIN = 0.02
-# Each doubling that is not tried wants this many rows a feature.
+# Fewest rows a feature for a doubling that is predicted.
 _ROWS_A_FEATURE = 3
 
 
@@ -29,7 +29,7 @@ def most_components(budget: int) -> int:
     """The largest power of two of features for which ridge regression on any number of rows fits `budget` bytes."""
     width = MOST_COMPONENTS
     while width > _LEAST_COMPONENTS:
-        # Batches of twice the least height leave room for what stands beside them.
+        # Twice the smallest batch leaves room for scratch.
         if RidgeSolver.memory(None, width) + 2 * smallest_batch(width, 8) <= budget:
             break
         width //= 2
@@ -37,17 +37,17 @@ def most_components(budget: int) -> int:
 
 
 def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, most: int) -> int:
-    """The width from which on a doubling hardly lowers the held-out error.
+    """The width at which a further doubling hardly lowers the held-out error.
 
     Parameters
     ----------
-    found : Found
-        Kernel and metric, which `sample` is scaled by already.
+    found : SearchResult
+        Kernel; its metric is ignored, since `sample` is scaled by it.
     sample : SearchSample
     n_rows : int or None
-        Rows of the whole training set.
+        Rows of the whole training set; None if they are not counted yet.
     most : int
-        Upper bound.
+        Largest width.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, 
 
     Notes
     -----
-    Few rows are landmarks all, which leave no error: their number is the width.
+    If the rows are few and the features are landmarks, every row is a landmark, which reproduces the kernel exactly.
     """
     if n_rows is not None and n_rows <= min(LEAVE_ONE_OUT_ROWS, most) and found.family.features is landmarks:
         return n_rows
@@ -67,19 +67,19 @@ def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, 
         if gain >= _GAIN:
             best, least = width, wider
         elif width >= 4 * best:
-            # Draws differ by as much as a doubling may gain, so that it takes two to tell that nothing is gained.
+            # The error varies between draws by as much as one doubling gains, so that two must fail to gain.
             return best
         width *= 2
     width = best
     n_rows = sample.n_rows if n_rows is None else n_rows
     while 2 * width <= most and gain > 2 * _GAIN and n_rows >= 2 * width * _ROWS_A_FEATURE:
-        # Gains fall by about a third from one doubling to the next.
+        # Each doubling gains about a third less than the one before.
         width, gain = 2 * width, gain * 2 / 3
     return width
 
 
 def _error_of(features: Callable, kernel: Kernel, sample: SearchSample) -> Callable[[int], float]:
-    """Held-out error by width."""
+    """A function from the width to the held-out error."""
     roots = (None,) * len(sample.folds())
 
     def error(width: int) -> float:
