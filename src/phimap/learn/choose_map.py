@@ -84,7 +84,7 @@ def choose_map(
             )
     columns = summary.columns.settled(summary.moments, scaled(scaling, first_rows))
     # Validation rows are not landmarks: at a landmark the features have no error of approximation.
-    sample = summary.map_sample.behind(CAPACITY, max(feature_map.fit_rows(), LENGTH_SCALE_ROWS))
+    sample = summary.map_sample.skipping(CAPACITY, max(feature_map.fit_rows(), LENGTH_SCALE_ROWS))
     encoded = targets.encode(sample.y) if feature_map.wants_targets else None
     fitted = with_image_shape(feature_map, inputs.image_shape).fit(scaled(scaling, sample.X), encoded)
     return ScaledMap(scaling, fitted, metric, columns), found.log
