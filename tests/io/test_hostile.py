@@ -40,6 +40,11 @@ def copied(sample):
     return Sample("mutant", copy.deepcopy(sample.tree), dict(sample.arrays))
 
 
+def fitted(model: Sample) -> dict[str, Any]:
+    """The fields of the fitted model in a file."""
+    return model.tree["state"]["_fitted"]["fields"]
+
+
 def refused(model: Sample, folder: Any, match: str) -> None:
     model.write(folder / "m")
     with pytest.raises(DataError, match=match) as caught:
@@ -48,23 +53,23 @@ def refused(model: Sample, folder: Any, match: str) -> None:
 
 
 def test_what_is_no_model_is_not_loaded(copied, tmp_path):
-    record = copied.tree["state"]["scaling_"]
+    record = fitted(copied)["map"]["fields"]["scaling"]
     for tree in (None, {"kind": "list", "items": []}, record, {"kind": "estimator", "name": "kernels.Gaussian"}):
         refused(Sample("", tree, copied.arrays), tmp_path, "no model|cannot be read|named twice|params")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_coefficients_are_finite(value, copied, tmp_path):
-    key = copied.tree["state"]["solution_"]["fields"]["coef"]["key"]
+    key = fitted(copied)["solution"]["fields"]["coef"]["key"]
     copied.arrays[key] = copied.arrays[key].copy()
     copied.arrays[key][3] = value
     refused(copied, tmp_path, "LinearSolution.coef must be finite")
 
 
 def test_coefficients_are_those_of_the_features(copied, tmp_path):
-    key = copied.tree["state"]["solution_"]["fields"]["coef"]["key"]
+    key = fitted(copied)["solution"]["fields"]["coef"]["key"]
     copied.arrays[key] = copied.arrays[key][:-1].copy()
-    refused(copied, tmp_path, "KernelRegressor must have a coefficient for each feature")
+    refused(copied, tmp_path, "Fitted must have a coefficient for each feature")
 
 
 @pytest.mark.parametrize("name", ["predict", "__class__", "__dict__", "coef_", "unheard_of_"])
@@ -74,7 +79,7 @@ def test_attributes_are_those_that_are_fitted(name, copied, tmp_path):
 
 
 def test_an_array_has_one_place(copied, tmp_path):
-    scaling = copied.tree["state"]["scaling_"]["fields"]
+    scaling = fitted(copied)["map"]["fields"]["scaling"]["fields"]
     scaling["factor"] = scaling["shift"]
     refused(copied, tmp_path, "is missing, or named twice")
 

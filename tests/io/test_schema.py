@@ -9,6 +9,7 @@ from inspect import isabstract
 from typing import Any, get_type_hints
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import phimap as pm
@@ -16,6 +17,9 @@ from phimap.features.power_series.norms import NormFunctions
 from phimap.features.power_series.terms import SeriesRecord, SeriesTerm
 from phimap.io.decoding import Decoder
 from phimap.io.schema import BadRecordError, check_record
+from phimap.learn.corrections.corrections import Corrections
+from phimap.learn.corrections.partition import Partition
+from phimap.learn.targets.target_units import TargetUnits
 from phimap.records import DECLARED, AllowedTexts, Entries, Number, Part, Record
 from tests.fuzz.samples import samples
 
@@ -24,7 +28,7 @@ ARRAYS = ("ndarray", "Array")
 #: Classes of which no saved model here has one: learned corrections need thousands of rows, and others are not saved.
 UNSEEN = {"Corrections", "Partition", "HeldOutScores", "Squash", "RobustTargets", "Stage", "SearchLog", "Calibration"}
 # What checkpoints alone hold.
-UNSEEN |= {"FirstPass", "Moments", "ExtremeTargets", "Labels"}
+UNSEEN |= {"RowSummary", "ColumnMoments", "ExtremeTargets", "Labels"}
 
 
 def nodes(tree: Any) -> Iterator[dict[str, Any]]:
@@ -294,6 +298,7 @@ def applies(words: str, record: Any) -> bool:
         "leaves of one width": lambda: record.n_leaves > 1,
         "layers that follow each other": lambda: name == "NTKSketchRecord",
         "a scale for each direction": lambda: name == "SparseSignRecord",
+        "units for its targets": lambda: not record.targets.has_labels,
     }.get(words, lambda: True)()
 
 
@@ -306,7 +311,37 @@ def _sketch_of(n_features: int, entrance: Any) -> Any:
     return pm.sketches.SRHT(entrance.n_components).sample(n_features, np.random.default_rng(0))
 
 
+def _with_corrections(fitted: Any) -> Any:
+    d, t = fitted.map.scaling.shift.size, fitted.targets.n_outputs + 1
+    rows, outputs = np.zeros((1, d)), np.zeros((1, t))
+    partition = Partition(np.zeros((0, d)), np.zeros(0))
+    ends, keys = np.array([1]), np.array([0.5])
+    corrections = Corrections(partition, pm.kernels.Gaussian(), None, 1.0, rows, outputs, ends, keys, outputs, 0.0)
+    return replaced(fitted, "corrections", corrections)
+
+
+def _with_other_units(fitted: Any) -> Any:
+    units = TargetUnits(np.zeros(fitted.targets.n_outputs + 2), 0)
+    return replaced(fitted, "targets", replaced(fitted.targets, "units", units))
+
+
+def _with_other_encoder(inputs: Any) -> Any:
+    encoder = pm.TableEncoder().fit(pd.DataFrame({"only": ["a", "b", "a", "c"]}))
+    return replaced(replaced(inputs, "names", None), "encoder", encoder)
+
+
 BY_HAND = {
+    "corrections of its targets": _with_corrections,
+    "units for its targets": _with_other_units,
+    "a name for each column": lambda r: replaced(r, "names", np.array(["a"] * (r.n_features + 1))),
+    "images of its rows": lambda r: replaced(r, "image_shape", (1, 1, r.n_features + 1)),
+    "an encoder of its columns": _with_other_encoder,
+    "the kernel of its feature map": lambda r: replaced(
+        r, "feature_map", pm.sketches.CountSketch(3, random_state=0).fit(np.ones((4, r.record.n_features)))
+    ),
+    "a scaling by columns alone": lambda r: replaced(
+        r, "scaling", replaced(r.scaling, "root", np.eye(r.scaling.shift.size))
+    ),
     "no more phases than directions": lambda r: replaced(r, "shift", np.zeros(10**4)),
     "a scale for each direction": lambda r: replaced(r, "scale", np.ones(3)),
     "a direction for its powers": lambda r: replaced(

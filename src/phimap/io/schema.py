@@ -113,8 +113,7 @@ def _check_entries(where: str, value: Any, declared: Entries, lengths: dict[str,
         raise BadRecordError(f"{where} must be an array, got {quoted(value)}")
     if declared.kind == "any":
         _check_any(where, value)
-        return
-    if value.dtype not in _KINDS[declared.kind]:
+    elif value.dtype not in _KINDS[declared.kind]:
         raise BadRecordError(f"{where} must be of {_KINDS[declared.kind][-1].__name__}, got {value.dtype}")
     if declared.shape and value.ndim != len(declared.shape):
         raise BadRecordError(f"{where} must have {len(declared.shape)} axes, got shape {value.shape}")
@@ -123,7 +122,7 @@ def _check_entries(where: str, value: Any, declared: Entries, lengths: dict[str,
             _check_length(where, "an axis of", length, expected, lengths)
         elif expected is not None and length != expected:
             raise BadRecordError(f"{where} must have an axis of {expected}, got shape {value.shape}")
-    if not value.size:
+    if not value.size or declared.kind == "any":
         return
     low, high = value.min(), value.max()
     below = None if declared.below is None else lengths[declared.below]

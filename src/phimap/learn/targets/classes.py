@@ -48,7 +48,7 @@ class Classes(Targets):
     units: ClassVar[None] = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        yield self.labels is None or (self.labels.ndim == 1 and self.labels.size > 1), "two classes at least"
+        yield self.labels is not None and self.labels.ndim == 1 and self.labels.size > 1, "two classes at least"
 
     @classmethod
     def of_first(cls, y: Any, n_rows: int) -> Self:
