@@ -81,7 +81,7 @@ class Corrections(Record):
         return result
 
     def _by_region(self, X: np.ndarray) -> tuple[np.ndarray, list[tuple[np.ndarray, slice]]]:
-        """Rows times root and scale; for each of their regions the indices of its rows, and its part of `self.rows`."""
+        """`X` times root and scale; for each region, indices of the rows of `X` in it and the slice of its `rows`."""
         X, starts = moved_rows(X, self.root), np.append(0, self.ends)
         regions = self.partition.assign(X)
         parts = [(np.flatnonzero(regions == one), slice(starts[one], starts[one + 1])) for one in np.unique(regions)]

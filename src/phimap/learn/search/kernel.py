@@ -109,7 +109,7 @@ class KernelSpec:
         return self.name == MIXTURE
 
     def ignored(self) -> str | None:
-        """A warning that `length_scale` has no effect; None if it has."""
+        """A warning that `length_scale` has no effect, or None."""
         if isinstance(self.length_scale, str) or self.name in STATIONARY:
             return None
         return (

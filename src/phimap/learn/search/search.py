@@ -165,7 +165,7 @@ def _start_with_every_landmark(family: KernelFamily, rung: Rung) -> KernelCandid
         return None
     start = rung.climb([start])
     assert start.result is not None
-    # Infinite, so that the first metric learned from here replaces it whatever its error.
+    # Errors with so many landmarks are not comparable: infinite, so that the first learned metric replaces the start.
     return replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))
 
 
