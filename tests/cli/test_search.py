@@ -114,10 +114,10 @@ def test_kernels_of_kernels_are_written_out():
     assert kernel_text(kernel) == "Additive(base = Gaussian(length_scale = 1.235), order = 2)"
 
 
-def test_the_best_trial_of_the_last_level_is_marked(searched):
+def test_the_best_trial_of_the_last_rung_is_marked(searched):
     log = pm.load(searched.model).search_
     count = log.errors.size
-    # The first level has the lower error, on fewer rows, and is not the one that decides.
+    # The first rung has lower errors, but on fewer rows: the best trial is one of the last rung.
     errors, n_rows = np.linspace(0.5, 0.9, count), np.where(np.arange(count) < 4, 100, 300)
     errors[-1] = 0.6
     errors[-2] = np.inf

@@ -28,7 +28,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
 
     .. math:: \sum_{j \in \text{column}} \operatorname{var}(z_j) = 1,
 
-    without the indicators of missing cells.
+    not counting the indicators of missing cells.
 
     Parameters
     ----------

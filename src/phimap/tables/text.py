@@ -17,7 +17,7 @@ from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Hashed n-grams with dense directions, which are saved, and without.
+# Number of hashed n-grams: with dense directions, which are saved, and with CSR rows.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
 _LENGTHS = (3, 4)
 # Texts at a time: the n-grams of one text take about 50 kB.

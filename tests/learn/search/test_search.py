@@ -19,6 +19,7 @@ from phimap.learn.search.log import TrialLog
 from phimap.learn.search.rung import KernelCandidate, Rung
 from phimap.learn.search.sample import SearchSample
 from phimap.learn.search.search import search
+from phimap.learn.search.width import most_components
 
 
 def few_of_many(n_rows, rng, d=12):
@@ -240,6 +241,20 @@ def test_the_width_follows_the_need(rng):
 def test_impossible_parameters_are_errors(parameters, message):
     with pytest.raises(ValueError, match=message):
         KernelSpec.of(*parameters)
+
+
+def test_a_specification_is_checked_however_it_is_made():
+    with pytest.raises(TypeError, match=r"`kernel` must be a name, a Kernel or a feature map, got int"):
+        KernelSpec(3, "auto", None)
+    with pytest.raises(ValueError, match="`length_scale` must be greater than 0"):
+        KernelSpec("gaussian", -1.0, None)
+    assert KernelSpec.of("rbf", 2.0, None).ignored() is None
+    assert "`length_scale`=2.0 is ignored" in str(KernelSpec.of("ntk", 2.0, None).ignored())
+
+
+@pytest.mark.parametrize(("budget", "width"), [(2**20, 256), (2**28, 4096), (2**40, 8192)])
+def test_the_largest_width_follows_from_the_bytes_it_is_given(budget, width):
+    assert most_components(budget) == width
 
 
 def test_effort_is_one_of_three(rng):

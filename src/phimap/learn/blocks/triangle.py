@@ -94,14 +94,6 @@ class BlockTriangle(Record):
         left, columns = i * self.block, self.rows(j)
         return self.panel(i)[:, columns.start - left : columns.stop - left]
 
-    def read_panel(self, i: int) -> np.ndarray:
-        """Block row `i` of the matrix, downdate applied, a new array."""
-        panel = self.panel(i).copy()
-        if self.downdate is not None:
-            rows = self.rows(i)
-            panel -= np.outer(self.downdate[rows], self.downdate[rows.start :])
-        return panel
-
     def diagonal(self) -> np.ndarray:
         """Diagonal, shape (m,)."""
         diagonal = np.concatenate([self.panel(i).diagonal() for i in range(self.n_blocks)])
@@ -111,10 +103,10 @@ class BlockTriangle(Record):
         """Return the matrix as a full array of shape (m, m), for tests and small m."""
         dense = np.empty((self.size, self.size))
         for i in range(self.n_blocks):
-            rows, panel = self.rows(i), self.read_panel(i)
+            rows, panel = self.rows(i), self.panel(i)
             dense[rows, rows.start :] = panel
             dense[rows.start :, rows] = panel.T
-        return dense
+        return dense if self.downdate is None else dense - np.outer(self.downdate, self.downdate)
 
     def entries(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Entries of T at `rows` x `columns` (index arrays), shape (n_rows, n_columns)."""

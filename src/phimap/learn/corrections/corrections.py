@@ -58,37 +58,34 @@ class Corrections(Record):
 
     def out_of_range(self, X: np.ndarray) -> np.ndarray:
         """How far scaled rows `X` (n, d) are from the data (n,): 0 up to the reach, 1 from twice the reach on."""
-        X = moved_rows(X, self.root)
-        regions, result = self.partition.assign(X), np.ones(len(X))
-        for region in np.unique(regions):
-            chosen = np.flatnonzero(regions == region)
-            distances = nearest(X[chosen] * X.dtype.type(self.scale), self.rows[self._part(region)])
+        X, regions = self._by_region(X)
+        result = np.ones(len(X))
+        for chosen, part in regions:
+            distances = nearest(X[chosen], self.rows[part])
             result[chosen] = np.clip(distances / max(self.reach, np.finfo(np.float64).tiny) - 1, 0, 1)
         return result
 
-    def _part(self, region: int) -> slice:
-        """Slice of the rows of a region."""
-        return slice(self.ends[region - 1] if region else 0, self.ends[region])
-
     def outputs(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Corrections (n, t) of scaled rows `X` (n, d), on the host, in their dtype."""
-        X = moved_rows(X, self.root)
-        result = np.empty((X.shape[0], self.coefs.shape[1]), X.dtype)
-        regions = self.partition.assign(X)
+        X, regions = self._by_region(X)
+        result = np.zeros((len(X), self.coefs.shape[1]), X.dtype)
 
-        def correct(region: int) -> None:
-            chosen = np.flatnonzero(regions == region)
-            part = self._part(region)
+        def correct(region: tuple[np.ndarray, slice]) -> None:
+            chosen, part = region
             # A region without any gain has zero coefficients.
-            if not chosen.size or not self.coefs[part].any():
-                result[chosen] = 0
-                return
-            rows = self.rows[part].astype(X.dtype, copy=False)
-            values = self.kernel(X[chosen] * X.dtype.type(self.scale), rows)
-            result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)
+            if self.coefs[part].any():
+                values = self.kernel(X[chosen], self.rows[part].astype(X.dtype, copy=False))
+                result[chosen] = values @ self.coefs[part].astype(X.dtype, copy=False)
 
-        run_tasks(correct, range(self.partition.n_regions), n_jobs)
+        run_tasks(correct, regions, n_jobs)
         return result
+
+    def _by_region(self, X: np.ndarray) -> tuple[np.ndarray, list[tuple[np.ndarray, slice]]]:
+        """`X` times root and scale; for each region, indices of the rows of `X` in it and the slice of its `rows`."""
+        X, starts = moved_rows(X, self.root), np.append(0, self.ends)
+        regions = self.partition.assign(X)
+        parts = [(np.flatnonzero(regions == one), slice(starts[one], starts[one + 1])) for one in np.unique(regions)]
+        return X * X.dtype.type(self.scale), parts
 
     def validation_errors(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which of the rows with these keys are validation rows, as a mask (n,), and the errors of these."""

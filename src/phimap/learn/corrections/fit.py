@@ -32,7 +32,7 @@ _FIRST_ALPHA = 5
 
 
 def n_regions_for(n_rows: int) -> int:
-    """The smallest power of two of regions of which none has too many rows."""
+    """The fewest regions, a power of two, of at most `_MOST_ROWS` rows each."""
     return 1 << max(0, int(np.ceil(np.log2(n_rows / _MOST_ROWS))))
 
 

@@ -101,19 +101,14 @@ class Residuals:
         seed : int
             Seed of the keys.
         """
-        parts, keys, first = [], [], 0
-        for batch in batches:
-            parts.append(errors_of(batch))
-            n = len(parts[-1][0])
-            keys.append(row_uniforms(first, n, seed))
-            first += n
-        X, errors, training_fit_errors, weights = (list(column) for column in zip(*parts, strict=True))
-        every = np.concatenate(keys)
+        X, errors, training_fit_errors, weights = zip(*map(errors_of, batches), strict=True)
+        rows = np.concatenate(X)
+        keys = row_uniforms(0, len(rows), seed)
         return cls(
-            np.concatenate(X),
-            joined_weights(weights, [len(one) for one in X]),
-            every,
+            rows,
+            joined_weights(list(weights), [len(one) for one in X]),
+            keys,
             np.concatenate(errors),
-            np.isin(every, held_out),
+            np.isin(keys, held_out),
             np.concatenate(training_fit_errors),
         )

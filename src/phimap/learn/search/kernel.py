@@ -109,7 +109,7 @@ class KernelSpec:
         return self.name == MIXTURE
 
     def ignored(self) -> str | None:
-        """A warning that `length_scale` has no effect; None if it has."""
+        """A warning that `length_scale` has no effect, or None."""
         if isinstance(self.length_scale, str) or self.name in STATIONARY:
             return None
         return (
@@ -119,7 +119,7 @@ class KernelSpec:
         )
 
     def may_search(self) -> bool:
-        """Whether a search may follow, for data of some form."""
+        """Whether the fit may search, depending on the data."""
         if self.fits_mixture or self.name == "auto":
             return True
         learns_metric = self.metric is not None and (self.name is not None or self.metric != "auto")
@@ -145,18 +145,20 @@ class KernelSpec:
         if self.fits_mixture and sparse:
             raise ValueError(f"`kernel`='{MIXTURE}' needs dense rows, got sparse ones. Use X.toarray(), or 'gaussian'.")
         if self.name == "auto":
-            # The random directions of a Gaussian kernel take time by the entries of CSR rows.
-            return [_one_family("gaussian", Gaussian, metrics)] if sparse else default_families(metrics, n_features)
+            if not sparse:
+                return default_families(metrics, n_features)
+            # Its random features need time only for the entries of CSR rows.
+            return [KernelFamily("gaussian", Gaussian, True, metrics, random_features)]
         if self.name in STATIONARY:
             make = STATIONARY[self.name]
             if isinstance(scale, str):
-                return [_one_family(self.name, make, metrics, fixed=scale == "median")]
-            return [_one_family(self.name, lambda _: make(scale), metrics, has_width=False)]
+                return [KernelFamily(self.name, make, True, metrics, random_features, fixed=scale == "median")]
+            return [KernelFamily(self.name, lambda _: make(scale), False, metrics, random_features)]
         if isinstance(kernel, RandomMap):
             features = _with_width_and_seed(kernel)
             return [KernelFamily(type(kernel).__name__, lambda _: Gaussian(), False, metrics, features)]
         chosen = OTHERS[kernel]() if isinstance(kernel, str) else kernel
-        return [_one_family(self.name or repr(kernel), lambda _: chosen, metrics, has_width=False)]
+        return [KernelFamily(self.name or repr(kernel), lambda _: chosen, False, metrics, random_features)]
 
     def rows_to_fit(self, n_components: Any) -> int:
         """Number of rows that the fit of the map can use."""
@@ -166,12 +168,6 @@ class KernelSpec:
         if isinstance(kernel, Kernel) and given:
             kernel = map_of_kernel(kernel, int(n_components), random_state=None, n_jobs=None)
         return kernel.fit_rows() if isinstance(kernel, RandomMap) else FIT_ROWS
-
-
-def _one_family(
-    name: str, make: Callable[[Any], Kernel], metrics: tuple[str, ...], *, has_width: bool = True, fixed: bool = False
-) -> KernelFamily:
-    return KernelFamily(name, make, has_width, metrics, random_features, fixed=fixed)
 
 
 def choose_map(

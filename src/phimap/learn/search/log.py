@@ -44,7 +44,7 @@ class SearchLog(Record):
 
 
 class TrialEntry(NamedTuple):
-    """One trial: the fields are those of `SearchLog`, in the singular."""
+    """One trial, with one field for each array of `SearchLog`."""
 
     kernel: str
     metric: str

@@ -19,7 +19,7 @@ _PRODUCTS = 2**27
 _ROWS_OF_DIFFERENCES, _DIFFERENCES = 600, 10_000
 # Eigenvalues of a metric are at least this share of the largest, so that every direction keeps some weight.
 _FLOOR = 1e-6
-#: A full metric of more columns keeps its leading directions, `_RANK` of them.
+#: Most columns of a full metric of full rank; with more columns its rank is `_RANK`.
 MOST_COLUMNS_OF_FULL = 500
 _RANK = 100
 

@@ -158,7 +158,7 @@ class Rung:
         return self.climb(self.at_widths(candidate, powers))
 
     def climb(self, candidates: Sequence[KernelCandidate]) -> KernelCandidate:
-        """The best length scale of a kernel, from trials at some: neighbours follow while the error falls."""
+        """The best length scale: from trials at several, the neighbours of the best are tried while the error falls."""
         tried, best = {candidate.power for candidate in candidates}, least_error(candidates)
         while best.family.has_width and not best.family.fixed:
             beside = [p for p in (best.power - 1, best.power + 1) if p not in tried and abs(p) <= _MOST_POWER]

@@ -87,7 +87,7 @@ def search(
     since small maps flatter a metric where targets change from row to row. The best is then improved: further rounds
     of its metric, other widths, siblings, and a metric closer to the identity, see `Rung.tempered`. Its error is
     compared with those of the other kinds of metric at the deciding width, because small maps cannot follow a fast
-    change and take it for noise. Few rows make one rung of the three.
+    change and take it for noise. If the rows are few, the first rung is also the last.
 
     **Cost.** About 6 trials a candidate and rung, see `run_trial`.
     """
@@ -98,15 +98,15 @@ def search(
     if first.sample.n_learned < _LEAST_ROWS_OF_METRIC:
         families = [replace(family, metrics=()) for family in families]
 
-    plain_and_learned = [one for family in families if not family.next for one in _first_rung(family, first, rounds)]
-    detours = [_detour(family, plain_and_learned, rungs, rounds) for family in families if family.next]
+    candidates = [one for family in families if not family.next for one in _first_rung(family, first, rounds)]
+    detours = [_detour(family, candidates, rungs, rounds) for family in families if family.next]
     finalists = [start for starts, _ in detours for start in starts]
-    paths = [path for _, learned in detours for path in learned]
+    detoured = [one for _, learned in detours for one in learned]
     if last is first:
-        finalists += _rivals([*paths, *plain_and_learned])
+        finalists += _rivals([*detoured, *candidates])
     else:
-        rivals = _second_rung(plain_and_learned, paths, middle, effort)
-        plain = [one for one in plain_and_learned if one.metric == "none" and one.family.metrics]
+        rivals = _second_rung(candidates, detoured, middle, effort)
+        plain = [one for one in candidates if one.metric == "none" and one.family.metrics]
         finalists += last.evaluate([one.with_mean_metric() for one in [*rivals, *plain]])
 
     best = least_error(finalists)
@@ -144,7 +144,7 @@ def _detour(
 
     An additive kernel has as many terms as pairs of columns, of which small maps miss most: it starts at the last rung.
     If the kernels of the `others` explain next to nothing, it starts with every row as a landmark; that error is not
-    comparable with those of smaller maps, so that the start is no finalist.
+    comparable with those of smaller maps, so that the start is not a finalist.
     """
     first, middle, last = rungs[0], rungs[len(rungs) // 2], rungs[-1]
     if min((other.error for other in others), default=0.0) > _BLIND:
@@ -165,22 +165,22 @@ def _start_with_every_landmark(family: KernelFamily, rung: Rung) -> KernelCandid
         return None
     start = rung.climb([start])
     assert start.result is not None
-    # Infinite, so that the first metric learned from here replaces it whatever its error.
+    # Errors with so many landmarks are not comparable: infinite, so that the first learned metric replaces the start.
     return replace(start, exponent=TEMPERED, result=replace(start.result, error=np.inf))
 
 
 def _second_rung(
-    candidates: Sequence[KernelCandidate], paths: Sequence[KernelCandidate], rung: Rung, effort: Effort
+    candidates: Sequence[KernelCandidate], others: Sequence[KernelCandidate], rung: Rung, effort: Effort
 ) -> list[KernelCandidate]:
-    """The best candidates of the first rung learn their metric anew; the rivals of the best of these and of `paths`."""
-    paths = list(paths)
+    """The best `candidates` learn their metric anew; the best of these and of `others`, with its rivals."""
+    tried = list(others)
     for candidate in sorted(candidates, key=lambda one: one.error)[: effort.survivors]:
         again = rung.at_widths(candidate.with_mean_metric(), (candidate.power,))[0]
-        fixed = candidate.metric == "none" or _is_hopeless(again, paths)
-        paths.append(again if fixed else rung.learn_metric(again, effort.rounds))
-    best = least_error(paths)
+        fixed = candidate.metric == "none" or _is_hopeless(again, tried)
+        tried.append(again if fixed else rung.learn_metric(again, effort.rounds))
+    best = least_error(tried)
     improved = rung.best_sibling(rung.climb([best]))
-    return [*_rivals(paths), *([improved] if improved is not best else [])]
+    return [*_rivals(tried), *([improved] if improved is not best else [])]
 
 
 def _rivals(candidates: Sequence[KernelCandidate]) -> list[KernelCandidate]:

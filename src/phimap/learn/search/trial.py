@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from phimap.learn.search.sample import SearchSample
-from phimap.ops import Array, ops_for, run_tasks
+from phimap.ops import Array, ops_for, run_tasks, to_host
 from phimap.random_map import MapRecord, RandomMap
 
 # Rows of one task of the Gram matrix.
@@ -91,7 +91,7 @@ def run_trial(
         rows = [rooted(sample.X[part], root) for part in parts]
         feature_map = make().fit(rows[0])
         training, held_out = (
-            (_features(feature_map, X), sample.Y[part], sample.weights[part])
+            (np.asarray(to_host(feature_map.transform(X))), sample.Y[part], sample.weights[part])
             for X, part in zip(rows, parts, strict=True)
         )
         return feature_map.record_, _RidgePath(training, held_out, n_jobs)
@@ -111,13 +111,13 @@ def run_trial(
 
 def descend(losses: Callable[[list[int]], list[float]], first: int, size: int) -> tuple[int, float]:
     """Index of the least of `size` losses that lies downhill from `first`, and this loss."""
-    known: dict[int, float] = {}
+    found: dict[int, float] = {}
     beside = [index for index in (first, first - 1, first + 1) if 0 <= index < size]
     while beside:
-        known |= zip(beside, losses(beside), strict=True)
-        best = min(known, key=lambda index: known[index])
-        beside = [index for index in (best - 1, best + 1) if index not in known and 0 <= index < size]
-    return best, known[best]
+        found |= zip(beside, losses(beside), strict=True)
+        best = min(found, key=lambda index: found[index])
+        beside = [index for index in (best - 1, best + 1) if index not in found and 0 <= index < size]
+    return best, found[best]
 
 
 def rooted(X: Array, root: np.ndarray | None) -> Array:
@@ -128,11 +128,6 @@ def rooted(X: Array, root: np.ndarray | None) -> Array:
     if root.ndim == 1:
         return ops.scale_columns(X, ops.constant(root)) if ops.is_sparse(X) else X * ops.constant(root)
     return ops.dense(X) @ ops.constant(root)
-
-
-def _features(feature_map: RandomMap, rows: Array) -> np.ndarray:
-    ops = ops_for(rows)
-    return np.asarray(ops.to_host(feature_map.transform(rows)))
 
 
 class _RidgePath:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from phimap.kernels import Kernel
 from phimap.learn.ridge.solve import LEAVE_ONE_OUT_ROWS
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import smallest_batch
@@ -59,7 +56,12 @@ def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, 
     """
     if n_rows is not None and n_rows <= min(LEAVE_ONE_OUT_ROWS, most) and found.family.features is landmarks:
         return n_rows
-    error = _error_of(found.family.features, found.kernel, sample.first(_MOST_ROWS))
+    small = sample.first(_MOST_ROWS)
+
+    def error(width: int) -> float:
+        components, roots = min(width, small.n_learned), (None,) * len(small.folds())
+        return run_trial(lambda: found.family.features(found.kernel, components, 0, None), roots, small).error
+
     best, least, width, gain = _LEAST_COMPONENTS, error(_LEAST_COMPONENTS), 2 * _LEAST_COMPONENTS, 1.0
     while width <= min(most, _MOST_TRIED):
         wider = error(width)
@@ -76,13 +78,3 @@ def choose_width(found: SearchResult, sample: SearchSample, n_rows: int | None, 
         # Each doubling gains about a third less than the one before.
         width, gain = 2 * width, gain * 2 / 3
     return width
-
-
-def _error_of(features: Callable, kernel: Kernel, sample: SearchSample) -> Callable[[int], float]:
-    """A function from the width to the held-out error."""
-    roots = (None,) * len(sample.folds())
-
-    def error(width: int) -> float:
-        return run_trial(lambda: features(kernel, min(width, sample.n_learned), 0, None), roots, sample).error
-
-    return error
