@@ -64,7 +64,7 @@ def test_the_path_ends_near_the_minimum(loss):
 class _Halting(Path):
     """A mutant that begins where the last solution is."""
 
-    def _ahead(self, alpha):
+    def _extrapolated(self, alpha):
         return (self._last[-1].coef, self._last[-1].intercept) if self._last else None
 
 

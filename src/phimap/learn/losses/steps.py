@@ -1,4 +1,4 @@
-"""What a minimisation learned of the curvature along its way, for the next one on the same kind of rows."""
+"""Limited-memory quasi-Newton steps, which also serve later minimisations on similar rows."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-#: Steps that are remembered. The paths of satimage take a fourth more passes with 12 than with 40.
+#: Number of steps that are kept. The paths of satimage take a fourth more passes with 12 steps than with 40.
 N_STEPS = 24
 
 
 class Steps:
     r"""Steps :math:`s` of a minimisation and the changes :math:`y` that they made to the gradient.
 
-    Points (m + 1, t) hold coefficients and, in the last row, the intercept, which is not penalised. The losses' share
-    of a change grows with the weight of the rows, the penalty's with alpha: so steps that were taken at one alpha, on a
-    sample, serve another alpha on all rows.
+    Points (m + 1, t) hold coefficients and, in the last row, the intercept, which is not penalised. In a change of the
+    gradient the part of the losses is proportional to the weight of the rows, and the part of the penalty to alpha. So
+    steps taken at one alpha on a sample can be converted for another alpha on all rows.
 
     Notes
     -----
-    **Cost.** ``8 m t`` flops a step to be applied; ``16 m t`` bytes a step.
+    **Cost.** ``8 m t`` flops to apply a step; ``16 m t`` bytes a step.
     """
 
     def __init__(self):
@@ -28,7 +28,7 @@ class Steps:
         self._alpha = self._weight = 1.0
 
     def move_to(self, alpha: float, weight: float) -> None:
-        """Make the changes those at another alpha, of rows of another total weight."""
+        """Convert the changes to another alpha and to rows of another total weight."""
         pairs = list(self._pairs)
         self._pairs.clear()
         for moved, changed, _ in pairs:
@@ -39,24 +39,24 @@ class Steps:
         self._alpha, self._weight = alpha, weight
 
     def add(self, moved: np.ndarray, changed: np.ndarray) -> None:
-        """Remember a step (m + 1, t), unless rounding took the curvature from it."""
+        """Keep a step (m + 1, t), unless rounding has made its curvature negative."""
         curvature = float((moved * changed).sum())
         if curvature > 0:
             self._pairs.append((moved, changed, curvature))
 
     def forget(self) -> None:
-        """Forget all steps."""
+        """Remove all steps."""
         self._pairs.clear()
 
     def solve(self, gradient: np.ndarray, precondition: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The inverse of the quasi-Newton matrix that starts from `precondition` times `gradient`, by two loops."""
+        """The inverse quasi-Newton matrix times `gradient`, by the two-loop recursion from `precondition`."""
         rest, shares = gradient.copy(), []
         for moved, changed, curvature in reversed(self._pairs):
             share = float((moved * rest).sum()) / curvature
             rest -= share * changed
             shares.append(share)
         if self._pairs:
-            # The newest step tells the scale of the matrix; both products read the preconditioner once.
+            # The newest step gives the scale of the matrix. Both products read the preconditioner once.
             _, changed, curvature = self._pairs[-1]
             result, image = np.hsplit(precondition(np.hstack([rest, changed])), 2)
             result = result * (curvature / float((changed * image).sum()))

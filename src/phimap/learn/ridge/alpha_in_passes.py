@@ -10,6 +10,7 @@ import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.blocks.centred_rows import times_root
+from phimap.learn.ridge.alpha_objectives import validation_weights
 from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState
 from phimap.learn.ridge.normal_equations import NormalEquations, products
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner, WoodburyPreconditioner
@@ -108,9 +109,8 @@ class HeldOutErrorInPasses:
     ):
         self._rows, self._systems, self._preconditioner, self._n_jobs = rows.validation, systems, preconditioner, n_jobs
         self._targets = np.concatenate([part.targets for part in self._rows])
-        # Random rows represent all rows that are not extreme.
-        random, *extreme = (part.weights_or_ones for part in self._rows)
-        self._weights = np.concatenate([random * (1 + systems[-1].weight / random.sum()), *extreme])
+        total = systems[-1].weight + sum(part.weights_or_ones.sum() for part in self._rows)
+        self._weights = validation_weights(self._rows[0], rows.extreme, total)
 
     def scores(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Mean squared errors (c,) of candidates, summed over targets."""

@@ -25,6 +25,15 @@ _TRUSTED = 10.0
 _LEAST_FREE = 1e-6
 
 
+def validation_weights(random: FeatureRows, extreme: FeatureRows | None, n: float) -> np.ndarray:
+    """Weights (r + k,) by which validation rows represent all rows, of total weight `n`.
+
+    Extreme rows represent themselves, random rows all rows that are not extreme.
+    """
+    weights, of_extreme = random.weights_or_ones, np.empty(0) if extreme is None else extreme.weights_or_ones
+    return np.concatenate([weights * (n - of_extreme.sum()) / weights.sum(), of_extreme])
+
+
 class AlphaObjective(ABC):
     """The system ``(A + lam I) W = B``, and a score of lam that is to be minimised.
 
@@ -169,9 +178,7 @@ class HeldOutError(AlphaObjective):
             return HeldOutScores(self._mean_y + predictions, self._random.targets, self._random.weights)
         errors = predictions[n:] - targets[n:]
         predictions[n:] = targets[n:] + errors / self._free(inverse, shifts)[0, :, None]
-        weights = self._random.weights_or_ones
-        weights = weights * (self._weight - self._extreme_weight) / weights.sum()
-        weights = np.concatenate([weights, self._extreme.weights_or_ones])
+        weights = validation_weights(self._random, self._extreme, self._weight)
         return HeldOutScores(self._mean_y + predictions, self._mean_y + targets, weights)
 
     def coarse(self, columns: np.ndarray) -> HeldOutError:
