@@ -44,7 +44,7 @@ class PrimalLeverages(Leverages):
     statistics : RidgeStatistics
     alpha : float
     n_jobs : int or None
-        Threads; changes no bit.
+        Threads; the result does not depend on them.
 
     Notes
     -----
@@ -81,7 +81,7 @@ class DualLeverages(Leverages):
         Z_c (n, m), the centred training rows times the roots of their weights, with ``K = Z_c Z_c^T``.
     alpha, weight : float
     n_jobs : int or None
-        Threads; changes no bit.
+        Threads; the result does not depend on them.
 
     Notes
     -----
