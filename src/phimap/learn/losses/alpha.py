@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from phimap.learn.losses.base import Loss
-from phimap.learn.losses.path import Model
+from phimap.learn.losses.path import Path
 from phimap.learn.losses.preparation import LossPreparation
+from phimap.learn.losses.quasi_newton import Model
+from phimap.learn.losses.sample import FOLDS
 from phimap.learn.ridge.alpha import ChosenAlpha
 from phimap.learn.rows.weights import weighted_mean
 from phimap.learn.solver import HeldOutScores, LinearSolution
@@ -43,9 +45,9 @@ class HeldOutLoss:
 
     def __init__(self, loss: Loss, prepared: LossPreparation, start: Model | None = None):
         self._loss, self._n_jobs, sample = loss, prepared.problem.n_jobs, prepared.sample
-        folds = [(sample.rows(fold, held_out=False), sample.rows(fold, held_out=True)) for fold in sample.folds]
-        self._paths = [prepared.fold_path(loss, kept, start) for kept, _ in folds]
-        self._held_out = [held_out for _, held_out in folds]
+        share = sample.share * (1 - 1 / FOLDS)
+        self._paths = [Path(loss, prepared, sample.rows(fold), share, start) for fold in sample.folds]
+        self._held_out = [sample.rows(fold, held_out=True) for fold in sample.folds]
 
     def solve(self, alpha: float) -> list[LinearSolution]:
         """A solution for each fold at the next alpha, which is smaller than the last; empty without folds."""

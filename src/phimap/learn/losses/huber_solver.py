@@ -9,9 +9,8 @@ import numpy as np
 from phimap.learn.blocks.blocks import FeatureBlock
 from phimap.learn.losses.alpha import choose_alpha
 from phimap.learn.losses.huber import Huber, scale_ratio, scale_step
-from phimap.learn.losses.path import Model
 from phimap.learn.losses.preparation import LossPreparation, least_memory
-from phimap.learn.losses.quasi_newton import TOLERANCE
+from phimap.learn.losses.quasi_newton import TOLERANCE, Model
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.solver import HeldOutScores, LinearSolution, PassSums, Problem, Stream, Sums
 from phimap.learn.targets.robust_targets import RobustTargets

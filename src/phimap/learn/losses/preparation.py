@@ -9,11 +9,9 @@ from typing import Self
 import numpy as np
 
 from phimap.learn.losses.base import Loss
-from phimap.learn.losses.path import Model, Path
 from phimap.learn.losses.preconditioner import GramPreconditioner, SharePreconditioner, preconditioner_of, sketch_memory
-from phimap.learn.losses.quasi_newton import QuasiNewton
+from phimap.learn.losses.quasi_newton import Model, QuasiNewton, Steps
 from phimap.learn.losses.sample import FOLDS, LossSample
-from phimap.learn.losses.steps import Steps
 from phimap.learn.solver import LinearSolution, Problem, Stream, solve
 
 # The sample takes at most this fraction of the memory, and a copy by folds as much again while alpha is chosen.
@@ -27,9 +25,9 @@ class LossPreparation:
     Attributes
     ----------
     problem : Problem
-        With the memory that remains.
-    sample : Sample
-    preconditioner : Preconditioner
+        Its memory is what remains beside the sample and the models.
+    sample : LossSample
+    preconditioner : GramPreconditioner
     mean : ndarray of shape (m,)
     steps : Steps
     """
@@ -60,32 +58,21 @@ class LossPreparation:
         """All rows; from memory if the sample holds all of them."""
         return self.sample.rows() if self.sample.share == 1 else self.problem.stream
 
-    def path(self, loss: Loss, rows: Stream, share: float) -> Path:
-        """A path on rows in memory, about this share of all rows."""
-        shared, problem = SharePreconditioner(self.preconditioner, share), self.problem
-        return Path(loss, rows, shared, self.mean, problem.t, problem.eps, problem.n_jobs, self.steps)
-
-    def fold_path(self, loss: Loss, rows: Stream, start: Model | None) -> Path:
-        """A path on the rows of the sample without one fold, from `start` on."""
-        return replace(self.path(loss, rows, self.sample.share * (1 - 1 / FOLDS)), start=start)
-
     def solve(
-        self, loss: Loss, alpha: float, rows: Stream, start: Model | None, tolerance: float, share: float = 1.0
+        self,
+        loss: Loss,
+        alpha: float,
+        rows: Stream,
+        start: Model | None,
+        tolerance: float,
+        share: float = 1.0,
+        passes: int | None = None,
     ) -> LinearSolution:
-        """The solution on rows that are about this share of all rows."""
-        problem = self.problem
+        """The solution on rows that are about this share of all rows; the parameters are those of `QuasiNewton`."""
         preconditioner = self.preconditioner if share == 1 else SharePreconditioner(self.preconditioner, share)
-        solver = QuasiNewton(
-            loss,
-            alpha,
-            preconditioner,
-            self.mean,
-            start=start,
-            steps=self.steps,
-            tolerance=tolerance,
-            n_jobs=problem.n_jobs,
-        )
-        return solve(solver, rows, problem.m, problem.t, problem.eps)
+        options = {"tolerance": tolerance, "passes": passes, "n_jobs": self.problem.n_jobs}
+        solver = QuasiNewton(loss, alpha, preconditioner, self.mean, start=start, steps=self.steps, **options)
+        return solve(solver, rows, self.problem.m, self.problem.t, self.problem.eps)
 
 
 def least_memory(m: int, t: int) -> int:
@@ -94,5 +81,5 @@ def least_memory(m: int, t: int) -> int:
 
 
 def _models_memory(m: int, t: int) -> int:
-    """Largest number of bytes of models and steps: each path keeps two solutions beside the one it computes."""
+    """Largest number of bytes of models and steps: a path for each fold keeps two solutions and computes a third."""
     return QuasiNewton.memory_of(m, t) + FOLDS * 3 * 8 * m * t

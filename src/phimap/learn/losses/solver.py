@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from phimap.learn.losses.alpha import alphas_from, choose_alpha, score_alpha
 from phimap.learn.losses.base import Loss
-from phimap.learn.losses.path import Model
+from phimap.learn.losses.path import Path
 from phimap.learn.losses.preparation import LossPreparation, least_memory
-from phimap.learn.losses.quasi_newton import TOLERANCE
+from phimap.learn.losses.quasi_newton import TOLERANCE, Model
 from phimap.learn.ridge.alpha import ChosenAlpha
 from phimap.learn.solver import LinearSolution, Problem
 
@@ -51,7 +51,7 @@ class LossSolver:
         alpha, solution = float(problem.alpha), None
         if problem.scored:
             return score_alpha(self._loss, prepared, alpha)
-        path = prepared.path(self._loss, sample.rows(), sample.share)
+        path = Path(self._loss, prepared, sample.rows(), sample.share)
         for value in alphas_from(prepared.scale, least=alpha) if sample.n_rows else ():
             solution = path.solve(float(value))
         return ChosenAlpha(alpha), None if solution is None else (solution.coef, solution.intercept)

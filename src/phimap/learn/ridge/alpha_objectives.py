@@ -86,9 +86,9 @@ class AlphaObjective(ABC):
         None where the objective has no validation rows.
         """
 
-    @abstractmethod
     def coarse(self, columns: np.ndarray) -> AlphaObjective | None:
-        """The objective of the same problem with some of the features; None where no smaller problem is needed."""
+        """The objective with some of the features, whose alpha is a first guess; None if it does not exist."""
+        return None
 
 
 class GeneralisedCrossValidation(AlphaObjective):
@@ -231,9 +231,6 @@ class DualHeldOutError(AlphaObjective):
         predictions = self._mean_y + inverse.projected_solutions(np.array([shift]))[0]
         return HeldOutScores(predictions, self._targets, self._weights)
 
-    def coarse(self, columns: np.ndarray) -> None:
-        return None
-
 
 class LeaveOneOutError(AlphaObjective):
     """Exact leave-one-out error of the dual system ``(matrix + lam I) A = rhs``: see `solve_ridge_dual`."""
@@ -261,9 +258,6 @@ class LeaveOneOutError(AlphaObjective):
     def held_out_scores(self, inverse: Any, shift: float) -> HeldOutScores:
         errors = without_root(next(self._errors(inverse, np.array([shift]))), self._weights)
         return HeldOutScores(self._Y - errors, self._Y, self._weights)
-
-    def coarse(self, columns: np.ndarray) -> None:
-        return None
 
     def _errors(self, inverse: Any, shifts: np.ndarray) -> Iterator[np.ndarray]:
         """Leave-one-out errors times the roots of the weights (n, t), at one shift after the other."""
