@@ -11,7 +11,7 @@ CORNER = 0.5
 
 
 class Hinge(Loss):
-    """The hinge loss with a quadratic corner; several scores are one class against the rest each.
+    """The hinge loss with a quadratic corner, summed over scores: each class against the rest.
 
     With q = max(1 - margin, 0) the loss is ``q^2 / (2 CORNER)`` up to q = CORNER, and ``q - CORNER / 2`` beyond.
     """

@@ -62,7 +62,7 @@ class PrimalLeverages(Leverages):
 
     @staticmethod
     def memory(m: int) -> int:
-        """Bytes held."""
+        """Bytes held for the factor, and in dual form for the rows."""
         return 8 * packed_entries(m)
 
     def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
@@ -100,7 +100,7 @@ class DualLeverages(Leverages):
 
     @staticmethod
     def memory(n: int, m: int) -> int:
-        """Bytes held."""
+        """Bytes held for the factor, and in dual form for the rows."""
         return 8 * n * m + 8 * packed_entries(n)
 
     def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
