@@ -28,19 +28,19 @@ def fitted_with_folds(model, X, y, monkeypatch):
             super().__init__(*arguments)
             samples.append(self)
 
-    monkeypatch.setattr("phimap.learn.losses.preparation.Sample", Recorded)
+    monkeypatch.setattr("phimap.learn.losses.preparation.LossSample", Recorded)
     model.fit(X, y)
     (sample,) = samples
 
     def rows(fold, held_out):
-        blocks, signs, _ = zip(*sample.part(fold, held_out=held_out), strict=True)
+        blocks, signs, _ = zip(*sample.rows(fold, held_out=held_out), strict=True)
         return np.concatenate([block.to_host() for block in blocks]), np.concatenate(signs).argmax(axis=1)
 
     return model.solution_, rows
 
 
-def test_scores_are_the_losses_on_rows_left_out(monkeypatch):
-    """Within 2 %: the path's tolerance. Mutant: the losses of models that know the rows."""
+def test_scores_are_the_losses_on_held_out_rows(monkeypatch):
+    """Within 2 %: the tolerance of the path. Mutant: the losses of models fitted to the rows."""
     X, y = load_digits(n_class=4, return_X_y=True)
     model = pm.KernelClassifier(n_components=80, loss="logistic", random_state=0, **GAUSSIAN)
     solution, rows = fitted_with_folds(model, X[:300], y[:300], monkeypatch)
@@ -58,8 +58,8 @@ def test_scores_are_the_losses_on_rows_left_out(monkeypatch):
 
 
 @pytest.mark.parametrize("alpha", [0.05, 1e6])
-def test_rows_are_left_out_at_an_alpha_that_is_given(alpha, monkeypatch):
-    """Losses within 2 %, as above; an alpha beyond those that are tried. Mutant: models that know the rows."""
+def test_rows_are_held_out_at_an_alpha_that_is_given(alpha, monkeypatch):
+    """Losses within 2 %, as above; an alpha beyond those that are tried. Mutant: models fitted to the rows."""
     X, y = load_digits(n_class=4, return_X_y=True)
     model = pm.KernelClassifier(n_components=80, loss="squared_hinge", alpha=alpha, random_state=0, **GAUSSIAN)
     solution, rows = fitted_with_folds(model, X[:300], y[:300], monkeypatch)

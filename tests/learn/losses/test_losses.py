@@ -57,12 +57,12 @@ def test_probabilities_are_those_of_the_loss():
         np.testing.assert_allclose(-found[np.arange(len(classes)), classes], Logistic().values(scores, signs))
 
 
-def test_judges_count_the_farthest_errors_alike():
+def test_held_out_errors_are_bounded():
     errors = np.array([[0.5], [5.0], [1e3], [1e9]])
     zeros = np.zeros_like(errors)
-    judged, values = Huber().judged(errors, zeros), Huber().values(errors, zeros)
-    np.testing.assert_array_equal(judged[:2], values[:2])
-    assert judged[1] < judged[2] == judged[3] < values[2]
+    held_out, values = Huber().held_out_values(errors, zeros), Huber().values(errors, zeros)
+    np.testing.assert_array_equal(held_out[:2], values[:2])
+    assert held_out[1] < held_out[2] == held_out[3] < values[2]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.45])
@@ -75,3 +75,13 @@ def test_scale_makes_the_mean_of_bounded_squares_one(rng, share, start):
         scale = scale * scale_ratio(scale_step(errors / scale, weights))
     bounded = np.minimum(np.square(errors[:, 0] / scale), 1.35**2)
     assert np.average(bounded, weights=weights) == pytest.approx(1.0)
+
+
+def test_huber_in_units_is_the_loss_of_standardised_targets(rng):
+    scores, targets = rng.standard_normal((50, 2)), 10 + 5 * rng.standard_normal((50, 2))
+    centre, scale = np.array([9.0, 11.0]), np.array([4.0, 6.0])
+    loss, standardised = Huber(centre, scale), (targets - centre) / scale
+    for method in ("values", "slopes", "held_out_values"):
+        np.testing.assert_array_equal(
+            getattr(loss, method)(scores, targets), getattr(Huber(), method)(scores, standardised)
+        )

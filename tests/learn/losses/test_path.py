@@ -11,9 +11,12 @@ from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.losses.logistic import Logistic
 from phimap.learn.losses.path import Path
 from phimap.learn.losses.preconditioner import FactorPreconditioner
+from phimap.learn.losses.preparation import LossPreparation
+from phimap.learn.losses.quasi_newton import Steps
+from phimap.learn.losses.sample import LossSample
 from phimap.learn.losses.squared_hinge import SquaredHinge
-from phimap.learn.losses.steps import Steps
 from phimap.learn.ridge.statistics import RidgeStatistics
+from phimap.learn.solver import Problem
 
 LOSSES = [Logistic(), SquaredHinge()]
 EPS = float(np.finfo(np.float64).eps)
@@ -32,7 +35,8 @@ def path(loss, Z, signs, kind=Path):
     statistics.update(Z, signs)
     factor = FactorPreconditioner(statistics.centred_gram(), EPS, 1)
     rows = [(feature_block(Z), signs, np.ones(len(Z)))]
-    return kind(loss, rows, factor, Z.mean(axis=0), signs.shape[1], EPS, 1, Steps())
+    problem = Problem(rows, len(Z), *Z.shape[1:], *signs.shape[1:], EPS, "auto", None, 0, None, 1)
+    return kind(loss, LossPreparation(problem, LossSample(len(Z), 0, 0), factor, Z.mean(axis=0), Steps()), rows, 1.0)
 
 
 def objective(loss, Z, signs, alpha, W, c):
@@ -64,7 +68,7 @@ def test_the_path_ends_near_the_minimum(loss):
 class _Halting(Path):
     """A mutant that begins where the last solution is."""
 
-    def _ahead(self, alpha):
+    def _extrapolated(self, alpha):
         return (self._last[-1].coef, self._last[-1].intercept) if self._last else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.losses.sample import FOLDS, LossSample
@@ -38,22 +37,21 @@ def test_the_cut_of_the_stream_changes_nothing():
     one, other = sampled([1, 1700]), sampled([10, 20, 30])
     for held_out in (False, True):
         np.testing.assert_array_equal(
-            indices(one.part(2, held_out=held_out)), indices(other.part(2, held_out=held_out))
+            indices(one.rows(2, held_out=held_out)), indices(other.rows(2, held_out=held_out))
         )
 
 
 def test_folds_are_a_partition():
     """Sizes within five standard deviations: a false-alarm rate below 1e-5. Mutant: twice as many folds."""
     sample = sampled([900])
-    parts = [indices(sample.part(fold, held_out=True)) for fold in range(FOLDS)]
+    parts = [indices(sample.rows(fold, held_out=True)) for fold in range(FOLDS)]
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(N))
     for fold, part in enumerate(parts):
-        others = indices(sample.part(fold, held_out=False))
+        others = indices(sample.rows(fold, held_out=False))
         np.testing.assert_array_equal(np.sort(np.concatenate([part, others])), np.arange(N))
         slack = 5 * np.sqrt(N * (1 / FOLDS) * (1 - 1 / FOLDS))
         assert abs(len(part) - N / FOLDS) < slack
         assert abs(len(part) - N / (2 * FOLDS)) > slack
-        assert sample.training_share == pytest.approx(len(others) / N, abs=slack / N)
 
 
 def test_the_memory_bounds_the_sample():
@@ -65,7 +63,7 @@ def test_the_memory_bounds_the_sample():
     assert sampled([900], memory=0).folds == []
 
 
-def test_one_fold_judges_many_rows_and_all_judge_few(monkeypatch):
+def test_one_fold_is_held_out_of_many_rows_and_each_of_few(monkeypatch):
     assert sampled([900]).folds == list(range(FOLDS))
     monkeypatch.setattr("phimap.learn.losses.sample._FEW_ROWS", N - 1)
     assert len(sampled([900]).folds) == 1

@@ -1,1 +1,1 @@
-"""Losses other than squared errors. Preconditioned gradients minimise them over streams."""
+"""Losses other than squared errors, and their minimisation over streams by preconditioned quasi-Newton steps."""

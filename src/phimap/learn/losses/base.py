@@ -1,4 +1,4 @@
-"""What a solver asks of a loss of scores: values, slopes and the curvature that scales its steps."""
+"""Losses of scores: values, slopes and curvatures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 
 class Loss(ABC):
-    """A convex loss of the scores (r, t) of rows whose targets are known.
+    """A convex loss of the scores (r, t) of rows with targets.
 
     Targets of classification are signs: (r, 1) for two classes, else (r, t) with 1 for the class of the row and -1 for
-    the others. Those of regression are numbers (r, t).
+    the other classes. Targets of regression are numbers (r, t).
     """
 
-    #: The mean loss of a row, at the most, against which the accuracy of a solution is measured.
+    #: Upper bound of the mean loss against which the accuracy of a solution is measured.
     typical: float = np.inf
 
     @abstractmethod
@@ -23,12 +23,12 @@ class Loss(ABC):
 
     @abstractmethod
     def slopes(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Derivatives of the loss by the scores (r, t)."""
+        """Derivatives of the loss with respect to the scores (r, t)."""
 
     @abstractmethod
     def curvatures(self, slopes: np.ndarray) -> np.ndarray:
-        """Second derivatives by each of the scores (r, t), from the first."""
+        """Second derivatives with respect to each score (r, t), from the first derivatives."""
 
-    def judged(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """What rows (r,) that took no part in a solution say against it."""
+    def held_out_values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Losses (r,) of held-out rows, by which alpha is chosen."""
         return self.values(scores, targets)

@@ -1,4 +1,4 @@
-"""The hinge loss, its corner rounded."""
+"""The hinge loss with a rounded corner."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from phimap.learn.losses.base import Loss
 
-#: Margins over which the corner is rounded: below 1 minus it the loss is the hinge's but for a constant.
+#: Width of the rounded corner: for margins below 1 - CORNER the loss is the hinge loss minus a constant.
 CORNER = 0.5
 
 
 class Hinge(Loss):
-    """What the margins lack of 1, squared within the corner: for several scores each class against the others.
+    """The hinge loss with a quadratic corner, summed over scores: each class against the rest.
 
-    ``q^2 / (2 CORNER)`` of the lack q up to the corner, ``q - CORNER / 2`` beyond.
+    With q = max(1 - margin, 0) the loss is ``q^2 / (2 CORNER)`` up to q = CORNER, and ``q - CORNER / 2`` beyond.
     """
 
     def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:

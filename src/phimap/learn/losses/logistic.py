@@ -1,4 +1,4 @@
-"""The logistic loss, binomial or multinomial, and the probabilities that it estimates."""
+"""The logistic loss, binomial or multinomial, and its probabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phimap.learn.losses.base import Loss
 
 
 class Logistic(Loss):
-    """Minus the logarithm of the probability of the class: binomial for one score, multinomial for several."""
+    """Negative log-likelihood of the class: binomial for one score, multinomial for several."""
 
     def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if scores.shape[1] == 1:
@@ -22,12 +22,12 @@ class Logistic(Loss):
         return np.exp(log_softmax(scores, axis=1)) - (targets > 0)
 
     def curvatures(self, slopes: np.ndarray) -> np.ndarray:
-        # A slope is a probability of a class, or minus that of all others.
+        # A slope is the probability of a class, or minus the probability of all other classes.
         return np.abs(slopes) * (1 - np.abs(slopes))
 
 
 def log_probabilities(scores: np.ndarray) -> np.ndarray:
-    """Logarithms of the probabilities (r, classes) that scores (r, 1) or (r, classes) stand for."""
+    """Logarithms of the class probabilities (r, classes) for scores (r, 1) or (r, classes)."""
     if scores.shape[1] == 1:
         return np.hstack([log_expit(-scores), log_expit(scores)])
     return log_softmax(scores, axis=1)

@@ -1,4 +1,4 @@
-"""The ridge statistics of a stream as a preconditioner for other losses on it."""
+"""Preconditioners for losses on a stream, from the Gram matrix of its rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from phimap.learn.rows.accumulator import AnyAccumulator, PairAccumulator, accum
 from phimap.learn.solver import PassSums, Problem, Sums
 from phimap.ops import single_threaded_blas
 
-# A factor serves shifts within this factor of its own, three half decades: a factorisation costs more than the few
-# passes that another one would save.
+# A factorisation serves shifts up to this many times larger or smaller than its own: a new one costs more than the few
+# passes that it would save.
 _SERVES = 12.0
 
 
@@ -28,27 +28,27 @@ class GramPreconditioner(Protocol):
 
     @property
     def trace(self) -> float:
-        """Sum of the eigenvalues, or a lower bound."""
+        """Sum of the eigenvalues, or a lower bound of it."""
         ...
 
     def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
-        """About ``(A + shift I)^{-1} R`` for `R` (m, t)."""
+        """``(A + shift I)^{-1} R`` for `R` (m, t), approximately."""
         ...
 
 
 class FactorPreconditioner:
-    """Exact solutions for shifts near the one that was factorised last."""
+    """Exact solutions for shifts near the last one that was factorised."""
 
     def __init__(self, matrix: BlockTriangle, eps: float, n_jobs: int | None):
         self._matrix, self._n_jobs = matrix, n_jobs
         self.trace: float = float(matrix.diagonal().sum())
-        # Below the rounding of its entries the matrix need not be positive definite.
+        # With a smaller shift, rounding errors may make the matrix indefinite.
         self._least = eps * self.trace
         self._shift: float | None = None
         self._factor: BlockedCholesky | None = None
 
     def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
-        """``(A + shift I)^{-1} R`` with a shift that is about `shift`."""
+        """``(A + shift I)^{-1} R``, with a nearby shift in place of `shift`."""
         if self._factor is None or not self._shift or not 1 / _SERVES <= shift / self._shift <= _SERVES:
             self._factorise(shift)
         assert self._factor is not None
@@ -67,42 +67,42 @@ class FactorPreconditioner:
 
 @dataclass(frozen=True)
 class SharePreconditioner:
-    """For the Gram matrix of a random share of the rows that another preconditioner is for."""
+    """The preconditioner of a random part of the rows, from that of all rows."""
 
     whole: GramPreconditioner
     share: float
 
     @property
     def trace(self) -> float:
-        """About the sum of the eigenvalues."""
+        """Estimate of the sum of the eigenvalues."""
         return self.share * self.whole.trace
 
     def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
-        """About ``(share A + shift I)^{-1} R``."""
+        """``(share A + shift I)^{-1} R``, approximately."""
         return self.whole.solve(R, shift / self.share) / self.share
 
 
 def factor_memory(m: int) -> int:
-    """Bytes of the sums and of their factor, both packed triangles."""
+    """Bytes of the sums and of their factor, two packed triangles."""
     return 2 * 4 * m * m
 
 
 def sketch_memory(m: int) -> int:
-    """Bytes of making the sketch."""
+    """Bytes that exist while the sketch is made."""
     return 8 * m * ARRAYS * NystroemPreconditioner.rank_of(m)
 
 
 def preconditioner_of(
     problem: Problem, start: Callable[[int], AnyAccumulator]
 ) -> tuple[GramPreconditioner, np.ndarray, AnyAccumulator]:
-    """The preconditioner for a problem's rows and their mean (m,), and in the same pass the fold that `start` begins.
+    """The preconditioner of a problem's rows, their mean (m,), and the accumulator from `start`, in one pass.
 
-    It is a factor of the centred Gram matrix where that fits the problem's memory, else a sketch.
+    The preconditioner is a factor of the centred Gram matrix if that fits the problem's memory, else a sketch.
     """
     if factor_memory(problem.m) <= problem.memory:
-        # The function that starts a fold may be sent to the rows, so it names no more than it needs.
-        gathering = partial(GramAccumulator.start, problem.m, problem.t, None, problem.n_jobs)
-        both = accumulate(problem.stream, lambda first_row: PairAccumulator(gathering(), start(first_row)))
+        # The lambda may be sent to the rows, so it refers to small values only.
+        start_sums = partial(GramAccumulator.start, problem.m, problem.t, None, problem.n_jobs)
+        both = accumulate(problem.stream, lambda first_row: PairAccumulator(start_sums(), start(first_row)))
         statistics = both.one.solver.statistics
         assert statistics is not None
         factor = FactorPreconditioner(statistics.centred_gram(), statistics.eps, problem.n_jobs)

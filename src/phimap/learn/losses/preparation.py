@@ -1,4 +1,4 @@
-"""What one pass over a stream prepares for the minimisation of losses on it."""
+"""Preparation of minimisations over a stream, in one pass."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Self
 import numpy as np
 
 from phimap.learn.losses.base import Loss
-from phimap.learn.losses.path import Model, Path, path_memory
 from phimap.learn.losses.preconditioner import GramPreconditioner, SharePreconditioner, preconditioner_of, sketch_memory
-from phimap.learn.losses.quasi_newton import QuasiNewton
+from phimap.learn.losses.quasi_newton import Model, QuasiNewton, Steps
 from phimap.learn.losses.sample import FOLDS, LossSample
-from phimap.learn.losses.steps import Steps
 from phimap.learn.solver import LinearSolution, Problem, Stream, solve
 
-# Share of the memory that the sample may take; while alpha is judged on it there are two of it.
+# The sample takes at most this fraction of the memory, and a copy by folds as much again while alpha is chosen.
 _SAMPLE_SHARE = 8
 
 
@@ -27,9 +25,9 @@ class LossPreparation:
     Attributes
     ----------
     problem : Problem
-        With the memory that is left.
-    sample : Sample
-    preconditioner : Preconditioner
+        Its memory is what remains beside the sample and the models.
+    sample : LossSample
+    preconditioner : GramPreconditioner
     mean : ndarray of shape (m,)
     steps : Steps
     """
@@ -42,7 +40,7 @@ class LossPreparation:
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
-        """Go through the rows of a problem once."""
+        """Prepare a problem, in one pass over its rows."""
         left = max(problem.memory - _models_memory(problem.m, problem.t), 0)
         spent = left // _SAMPLE_SHARE
         sample = partial(LossSample, problem.n, spent, int(problem.rng.integers(2**63)))
@@ -57,42 +55,31 @@ class LossPreparation:
 
     @property
     def rows(self) -> Stream:
-        """All rows, from memory where the sample has them all."""
+        """All rows; from memory if the sample holds all of them."""
         return self.sample.rows() if self.sample.share == 1 else self.problem.stream
 
-    def path(self, loss: Loss, rows: Stream, share: float) -> Path:
-        """A path on some rows in memory, about this share of all."""
-        shared, problem = SharePreconditioner(self.preconditioner, share), self.problem
-        return Path(loss, rows, shared, self.mean, problem.t, problem.eps, problem.n_jobs, self.steps)
-
-    def path_of_others(self, loss: Loss, rows: Stream, start: Model | None = None) -> Path:
-        """A path on the rows that a fold of the sample leaves, from `start` on."""
-        return replace(self.path(loss, rows, self.sample.share * self.sample.training_share), start=start)
-
     def solve(
-        self, loss: Loss, alpha: float, rows: Stream, start: Model | None, tolerance: float, share: float = 1.0
+        self,
+        loss: Loss,
+        alpha: float,
+        rows: Stream,
+        start: Model | None,
+        tolerance: float,
+        share: float = 1.0,
+        passes: int | None = None,
     ) -> LinearSolution:
-        """The solution on rows that are about this share of all."""
-        problem = self.problem
+        """The solution on rows that are about this share of all rows; the parameters are those of `QuasiNewton`."""
         preconditioner = self.preconditioner if share == 1 else SharePreconditioner(self.preconditioner, share)
-        solver = QuasiNewton(
-            loss,
-            alpha,
-            preconditioner,
-            self.mean,
-            start=start,
-            steps=self.steps,
-            tolerance=tolerance,
-            n_jobs=problem.n_jobs,
-        )
-        return solve(solver, rows, problem.m, problem.t, problem.eps)
+        options = {"tolerance": tolerance, "passes": passes, "n_jobs": self.problem.n_jobs}
+        solver = QuasiNewton(loss, alpha, preconditioner, self.mean, start=start, steps=self.steps, **options)
+        return solve(solver, rows, self.problem.m, self.problem.t, self.problem.eps)
 
 
 def least_memory(m: int, t: int) -> int:
-    """Bytes held at the least, a block of features not counted: what a sketch takes as preconditioner."""
+    """Smallest number of bytes held, without a block of features: those of a sketch as preconditioner."""
     return sketch_memory(m) + _models_memory(m, t)
 
 
 def _models_memory(m: int, t: int) -> int:
-    """Bytes of the models and steps that are held at the most."""
-    return QuasiNewton.memory_of(m, t) + FOLDS * path_memory(m, t)
+    """Largest number of bytes of models and steps: a path for each fold keeps two solutions and computes a third."""
+    return QuasiNewton.memory_of(m, t) + FOLDS * 3 * 8 * m * t

@@ -1,9 +1,7 @@
-"""A random sample of the rows of a stream, in memory: where a loss is minimised before all rows are gone through."""
+"""A random sample of the rows of a stream, in memory, on which alpha is chosen and minimisations begin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,9 @@ from phimap._random import row_uniforms
 from phimap.learn.blocks.blocks import FeatureBlock, WeightedBlock, feature_block
 from phimap.learn.rows.accumulator import Accumulator
 
-# Rows at the most: enough that the held-out loss tells alphas apart whose losses differ by a percent.
+# Largest number of rows: enough for the held-out loss to separate alphas whose losses differ by a percent.
 _MOST_ROWS = 16384
-#: The sample is held out a fifth at a time: every fifth where the rows are few, else one of them.
+#: Number of folds. Every fold is held out in turn if the rows are at most so many, else one fold only.
 FOLDS, _FEW_ROWS = 5, 4096
 
 
@@ -29,7 +27,7 @@ class LossSample(Accumulator):
         Bytes that the sample's features may take.
     seed : int
     first_row : int, default=0
-        The row of the stream with which it begins.
+        The row of the stream with which the sample begins.
     """
 
     def __init__(self, n: int, memory: int, seed: int, first_row: int = 0):
@@ -38,10 +36,10 @@ class LossSample(Accumulator):
         self._blocks: list[tuple[FeatureBlock, np.ndarray, np.ndarray, np.ndarray]] = []
 
     def update(self, rows: FeatureBlock, targets: np.ndarray, weights: np.ndarray) -> None:
-        """Take a random share of some rows."""
+        """Add a random part of the rows of a block."""
         row_bytes = rows.shape[1] * rows.dtype.itemsize
         share = min(_MOST_ROWS, self._memory // row_bytes) / self._n
-        # The sample is decided by the index in the stream, and so is the fold.
+        # The index in the stream determines whether a row is sampled, and its fold.
         uniforms = row_uniforms(self._n_seen, rows.shape[0], self._seed)
         index = np.flatnonzero(uniforms < share)
         self._n_seen += rows.shape[0]
@@ -65,37 +63,23 @@ class LossSample(Accumulator):
 
     @property
     def share(self) -> float:
-        """Share of the stream's rows; 1 where it is all of them."""
+        """Share of the stream's rows that are in the sample."""
         return self.n_rows / self._n
 
     @property
     def folds(self) -> list[int]:
-        """Folds by which to judge: those that have rows, and leave some to the others."""
+        """Folds to hold out: neither the fold nor the rest of the sample is empty."""
         counts = np.bincount(np.concatenate([np.empty(0, np.intp), *(part[3] for part in self._blocks)]))
         usable = [fold for fold, count in enumerate(counts) if 0 < count < self.n_rows]
         return usable if self.n_rows <= _FEW_ROWS else usable[:1]
 
-    def with_targets(self, change: Callable[[np.ndarray], np.ndarray]) -> LossSample:
-        """The same rows, whose targets (r, t) are changed."""
-        other = copy(self)
-        other._blocks = [(Z, change(targets), weights, folds) for Z, targets, weights, folds in self._blocks]
-        return other
-
-    @property
-    def training_share(self) -> float:
-        """About the share of the sample's rows that a fold leaves."""
-        return 1 - 1 / FOLDS
-
-    def rows(self) -> list[WeightedBlock]:
-        """All rows."""
-        return [(block, targets, weights) for block, targets, weights, _ in self._blocks]
-
-    def part(self, fold: int, *, held_out: bool) -> list[WeightedBlock]:
-        """The rows of a fold, or the others."""
-        return list(self._part(fold, held_out))
-
-    def _part(self, fold: int, held_out: bool) -> Iterator[WeightedBlock]:
+    def rows(self, fold: int | None = None, *, held_out: bool = False) -> list[WeightedBlock]:
+        """The rows of a fold, or without `held_out` all other rows; all rows if `fold` is None."""
+        if fold is None:
+            return [(block, targets, weights) for block, targets, weights, _ in self._blocks]
+        parts = []
         for block, targets, weights, folds in self._blocks:
             index = np.flatnonzero((folds == fold) == held_out)
             if index.size:
-                yield block.rows(index), targets[index], weights[index]
+                parts.append((block.rows(index), targets[index], weights[index]))
+        return parts

@@ -8,7 +8,7 @@ from phimap.learn.losses.base import Loss
 
 
 class SquaredHinge(Loss):
-    """Squares of what the margins lack of 1: for several scores each class against the others."""
+    """``max(1 - margin, 0)^2``, summed over scores: each class against the rest."""
 
     def values(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.square(np.maximum(1.0 - targets * scores, 0.0)).sum(axis=1)

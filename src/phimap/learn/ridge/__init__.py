@@ -1,5 +1,6 @@
-"""Ridge regression: what it keeps of the rows, how it chooses the regularisation, and how it solves.
+"""Ridge regression: training state, choice of the regularisation, and solution.
 
-`solver.py` keeps sums or rows. `alpha.py` chooses the regularisation, by the criteria of `criteria.py`. `solve.py`
-has the mathematics, and `conjugate_gradients.py` the solution in passes.
+`solver.py` holds sums over rows, or the rows, and `solve.py` computes a solution from them. `alpha.py` minimises an
+objective of `alpha_objectives.py` over alpha. `conjugate_gradients.py` solves in passes over the rows, and
+`alpha_in_passes.py` chooses alpha there.
 """

@@ -189,7 +189,7 @@ def _refined(objective: AlphaObjective, inverse: ShiftedInverse, grid: np.ndarra
 
 def _largest_eigenvalue(matrix: BlockTriangle, n_jobs: int | None) -> float:
     """The largest eigenvalue within a few percent, by power iteration."""
-    # Fixed weights without the structure of any features, so that the start is orthogonal to no eigenvector.
+    # Fixed, irregular weights, so that the start has a component along the leading eigenvector.
     weights = 1 + 0.5 * np.sin(np.arange(1, matrix.size + 1))
     vector = (np.sqrt(np.maximum(matrix.diagonal(), 0)) * weights)[:, None]
     value = 0.0

@@ -10,24 +10,25 @@ import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.blocks.centred_rows import times_root
+from phimap.learn.ridge.alpha_objectives import validation_weights
 from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState
 from phimap.learn.ridge.normal_equations import NormalEquations, products
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner, WoodburyPreconditioner
 from phimap.learn.rows.weights import weighted_mean
 from phimap.learn.solver import HeldOutScores, Summand, Sums, least
 
-# A search by factorisation has as many grid points; the spline through five gives the minimum between them.
+# As many grid points per decade as in a search by factorisation. A spline gives the minimum between them.
 _POINTS_PER_DECADE = 4
 # The grid ends at this multiple of the largest eigenvalue, where all coefficients are shrunk, and begins where rounding
 # matters: see `phimap.learn.ridge.alpha`.
 _TOP = 10.0
 _FLOOR = 1e-2
 _MOST_DECADES = 10
-# Grid points to either side of the best that are followed, and of these the ones that must settle.
+# How many grid points to either side of the best are followed, and how many must settle.
 _REACH, _NEEDED = 2, 1
 _AT_ONCE = 2 * _REACH + 1
-# A solution has settled once the change still to come is at most this share of its error: the curve then moves by less
-# than it differs from its minimum near the minimum.
+# A solution has settled once its remaining change is at most this share of its error, which is less than scores near
+# the minimum differ.
 _SETTLED = 1e-4
 # The share by which a pass must lower the least score to be worth another pass.
 _FALLING = 0.01
@@ -108,9 +109,8 @@ class HeldOutErrorInPasses:
     ):
         self._rows, self._systems, self._preconditioner, self._n_jobs = rows.validation, systems, preconditioner, n_jobs
         self._targets = np.concatenate([part.targets for part in self._rows])
-        # Random rows represent all rows that are not extreme.
-        random, *extreme = (part.weights_or_ones for part in self._rows)
-        self._weights = np.concatenate([random * (1 + systems[-1].weight / random.sum()), *extreme])
+        total = systems[-1].weight + sum(part.weights_or_ones.sum() for part in self._rows)
+        self._weights = validation_weights(self._rows[0], rows.extreme, total)
 
     def scores(self, candidates: Sequence[Candidate]) -> np.ndarray:
         """Mean squared errors (c,) of candidates, summed over targets."""
@@ -247,7 +247,7 @@ class AlphaSearch:
         return [p.solve(system.rhs, alpha) for p, system in zip(self._preconditioners, self._systems, strict=True)]
 
     def _new_states(self, i: int) -> list[ConjugateGradientState]:
-        """States at an alpha. They begin at the solutions of the nearest alpha, which are better than approximate."""
+        """States at an alpha. They begin at the solutions of the nearest alpha if there is one."""
         alpha = self.alphas[i]
         states = [
             ConjugateGradientState(system.rhs, alpha, partial(preconditioner.solve, shift=alpha))

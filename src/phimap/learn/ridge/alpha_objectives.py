@@ -19,10 +19,19 @@ from phimap.learn.rows.weights import total_weight, weighted_mean, weighted_sum
 from phimap.learn.solver import HeldOutScores
 
 # Generalised cross-validation is trusted where at least this many standard deviations of the estimated degrees of
-# freedom are left: the score divides by their square, which is then known within a fifth.
+# freedom are left: the score divides by their square, whose relative error is then at most a fifth.
 _TRUSTED = 10.0
-# Leverages from a few Lanczos steps are this accurate.
+# Accuracy of leverages from a few Lanczos steps.
 _LEAST_FREE = 1e-6
+
+
+def validation_weights(random: FeatureRows, extreme: FeatureRows | None, n: float) -> np.ndarray:
+    """Weights (r + k,) by which validation rows represent all rows, of total weight `n`.
+
+    Extreme rows represent themselves, random rows all rows that are not extreme.
+    """
+    weights, of_extreme = random.weights_or_ones, np.empty(0) if extreme is None else extreme.weights_or_ones
+    return np.concatenate([weights * (n - of_extreme.sum()) / weights.sum(), of_extreme])
 
 
 class AlphaObjective(ABC):
@@ -72,14 +81,14 @@ class AlphaObjective(ABC):
 
     @abstractmethod
     def held_out_scores(self, inverse: Any, shift: float) -> HeldOutScores | None:
-        """Predictions for validation rows by models without them, with the score as their mean squared error.
+        """Predictions for validation rows by models without them; their weighted mean squared error is the score.
 
-        None where the objective has no validation rows.
+        None if the objective has no validation rows.
         """
 
-    @abstractmethod
     def coarse(self, columns: np.ndarray) -> AlphaObjective | None:
-        """The objective of the same problem with some of the features; None where no smaller problem is needed."""
+        """The objective with some of the features, whose alpha is a first guess; None if it does not exist."""
+        return None
 
 
 class GeneralisedCrossValidation(AlphaObjective):
@@ -93,14 +102,14 @@ class GeneralisedCrossValidation(AlphaObjective):
         super().__init__(matrix, rhs, statistics.eps, uncentred=statistics.gram)
 
     def score(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        # A row is left out with its whole weight, so the number of errors is that of the rows.
+        # A row is left out with its whole weight, so n is the number of rows, not their weight.
         sums, squares, n = self._statistics, self._squares, self._statistics.n
         rss = squares - inverse.rhs_form(shifts) - shifts * inverse.rhs_form(shifts, power=2)
         dof = np.clip(sums.n_components - shifts * inverse.trace(shifts), 0, None)
         free = 1 - (dof + 1) / n
         # A fit without residual degrees of freedom has residuals of zero. If there are few, their number is uncertain.
         least = np.maximum(0.5, _TRUSTED * shifts * inverse.trace_standard_deviation(shifts)) / n
-        # The residual sum of squares is a difference, known to the rounding of its terms.
+        # The residual sum of squares is a difference, with the rounding error of its terms.
         rss = np.maximum(rss, sums.eps * squares)
         undefined = np.full(shifts.shape, np.inf)
         return np.divide(rss / sums.weight, np.square(free), out=undefined, where=free > least)
@@ -169,9 +178,7 @@ class HeldOutError(AlphaObjective):
             return HeldOutScores(self._mean_y + predictions, self._random.targets, self._random.weights)
         errors = predictions[n:] - targets[n:]
         predictions[n:] = targets[n:] + errors / self._free(inverse, shifts)[0, :, None]
-        weights = self._random.weights_or_ones
-        weights = weights * (self._weight - self._extreme_weight) / weights.sum()
-        weights = np.concatenate([weights, self._extreme.weights_or_ones])
+        weights = validation_weights(self._random, self._extreme, self._weight)
         return HeldOutScores(self._mean_y + predictions, self._mean_y + targets, weights)
 
     def coarse(self, columns: np.ndarray) -> HeldOutError:
@@ -184,7 +191,7 @@ class HeldOutError(AlphaObjective):
         return np.concatenate(products) - self._mean_z @ vectors
 
     def _free(self, inverse: ShiftedInverse, shifts: np.ndarray) -> np.ndarray:
-        """1 less the leverages of the extreme rows (g, k); nearly 0 for a row that alone determines its own fit."""
+        """1 minus the leverages of the extreme rows (g, k); nearly 0 for a row that alone determines its own fit."""
         weights = 1 if self._extreme.weights is None else self._extreme.weights
         return np.maximum(1 - inverse.quadratic_forms(shifts) - weights / self._statistics.weight, _LEAST_FREE)
 
@@ -224,9 +231,6 @@ class DualHeldOutError(AlphaObjective):
         predictions = self._mean_y + inverse.projected_solutions(np.array([shift]))[0]
         return HeldOutScores(predictions, self._targets, self._weights)
 
-    def coarse(self, columns: np.ndarray) -> None:
-        return None
-
 
 class LeaveOneOutError(AlphaObjective):
     """Exact leave-one-out error of the dual system ``(matrix + lam I) A = rhs``: see `solve_ridge_dual`."""
@@ -255,11 +259,8 @@ class LeaveOneOutError(AlphaObjective):
         errors = without_root(next(self._errors(inverse, np.array([shift]))), self._weights)
         return HeldOutScores(self._Y - errors, self._Y, self._weights)
 
-    def coarse(self, columns: np.ndarray) -> None:
-        return None
-
     def _errors(self, inverse: Any, shifts: np.ndarray) -> Iterator[np.ndarray]:
-        """Leave-one-out errors times the roots of the weights (n, t), at one shift after the other."""
+        """Leave-one-out errors times the roots of the weights (n, t), for one shift after another."""
         # With many targets the errors at all shifts would be the largest arrays of a fit.
         for shift, diagonal in zip(shifts, inverse.diagonals(shifts), strict=True):
             duals = inverse.projected_solutions(np.array([shift]))[0]

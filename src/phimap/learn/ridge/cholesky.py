@@ -8,7 +8,7 @@ from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.ops import run_tasks, single_threaded_blas
 from phimap.ops.blas import factorise, invert_upper, solve_transposed, subtract_gram, subtract_products
 
-# Columns of a factor's block row that one task takes: enough work to pay for the task.
+# Columns of a block row in one task: enough work to outweigh the cost of starting the task.
 _STRIP = 2048
 
 
@@ -19,20 +19,20 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 class BlockedCholesky:
     """Cholesky factor of a symmetric positive definite matrix, from block products on threads.
 
-    ``A + shift I = U^T U``; a right-looking factorisation over fixed blocks, in which the next diagonal block
-    is factorised while the others are still being updated.
+    ``A + shift I = U^T U`` by a right-looking factorisation over fixed blocks. The next diagonal block is factorised
+    while the remaining blocks are updated.
 
     Parameters
     ----------
     matrix : BlockTriangle
-        A; only read.
+        A; it is not changed.
     shift : float, default=0.0
         Added to the diagonal.
     n_jobs : int, optional
-        Threads; never changes a bit.
+        Threads; the result does not depend on them.
     out : ndarray of shape (n_entries,), float64, optional
-        Buffer for the factor, the size of ``matrix.data``; by default a new one. ``factor.data`` of a
-        factorisation no longer needed serves; `matrix.data` itself serves where A may be lost.
+        Buffer for the factor, of the size of ``matrix.data``; by default a new one. It may be ``factor.data`` of an
+        earlier factorisation, or ``matrix.data`` itself if A is not needed any more.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class BlockedCholesky:
         Rows of A, m.
     shift : float
     data : ndarray of shape (n_entries,)
-        The packed factor; its diagonal blocks hold the inverses of those of U.
+        The packed factor; its diagonal blocks hold the inverses of the diagonal blocks of U.
 
     Raises
     ------
@@ -49,13 +49,12 @@ class BlockedCholesky:
 
     Notes
     -----
-    **Error.** That of a blocked Cholesky factorisation, ``|A + shift I - U^T U| <= c m eps |A + shift I|``; the
-    explicit inverses of the diagonal blocks add their condition, that of a leading block and not of A.
-    **Cost.** m^3 / 6 multiply-adds, all but m `block`^2 of them in matrix products that are taken from their target in
-    place; a solve reads the factor twice for any number of right-hand sides. Memory: the factor, 4 m (m + `block`)
-    bytes.
-    **Differs from the source.** LAPACK's dpotrf solves with the triangular diagonal blocks; here they are
-    inverted in the end, so that a solve is made of matrix products.
+    **Error.** ``|A + shift I - U^T U| <= c m eps |A + shift I|``, as for any blocked Cholesky factorisation. The
+    explicit inverses of the diagonal blocks add an error by the condition number of a diagonal block, not of A.
+    **Cost.** m^3 / 6 multiply-adds, all but m `block`^2 of them in matrix products that update the factor in place. A
+    solve reads the factor twice for any number of right-hand sides. Memory: the factor, 4 m (m + `block`) bytes.
+    **Differs from the source.** LAPACK's dpotrf solves with the triangular diagonal blocks; here these are inverted at
+    the end, so that a solve consists of matrix products.
 
     References
     ----------
@@ -125,14 +124,14 @@ class BlockedCholesky:
         return X.T.reshape(B.shape)
 
     def _right_hand_sides(self, B: np.ndarray) -> np.ndarray:
-        """Copy `B` into rows, (k, m) in C order: the products then read the factor's block rows as they lie."""
+        """Copy `B` to the rows of an array (k, m) in C order, so that products read contiguous block rows."""
         if B.ndim not in (1, 2) or B.shape[0] != self.size:
             raise ValueError(f"`B` must have shape ({self.size}, k), got {B.shape}.")
         return np.array(B.reshape(self.size, -1).T, dtype=np.float64, order="C")
 
     def _copy_panel(self, matrix: BlockTriangle, i: int, shift: float) -> None:
         panel, v = self._factor.panel(i), matrix.downdate
-        # Where the factor overwrites the matrix, there is nothing to copy.
+        # If the factor overwrites the matrix, the entries are in place already.
         if panel.ctypes.data != matrix.panel(i).ctypes.data:
             panel[...] = matrix.panel(i)
         if v is not None:
@@ -154,7 +153,7 @@ class BlockedCholesky:
             def update(task: tuple[int, slice | None], k=k, panel=panel) -> None:
                 i, strip = task
                 if i == k:
-                    # No one needs the block itself any more, and its inverse is off the path that others wait for.
+                    # The block itself is not used any more, and other tasks do not wait for its inverse.
                     invert_upper(factor.tile(k, k))
                     return
                 rows = panel[:, (i - k) * factor.block :]
@@ -167,9 +166,9 @@ class BlockedCholesky:
                 if i == k + 1:
                     self._factorise_diagonal(i, shift)
 
-            # Half as wide, since a task solves with a block that all of them read.
+            # Strips are half as wide, since all these tasks read the same diagonal block.
             run_tasks(finish, _strips(height, width, _STRIP // 2), self.n_jobs)
-            # The next diagonal block comes first, so that its serial work hides behind the other updates.
+            # The next diagonal block comes first, so that its serial work overlaps with the other updates.
             tasks: list[tuple[int, slice | None]] = [(i, None) for i in range(k + 1, last)]
             for i in range(k + 1, last):
                 rows, columns = factor.panel(i).shape
@@ -177,9 +176,9 @@ class BlockedCholesky:
             run_tasks(update, [*tasks, (k, None)], self.n_jobs)
 
     def _factorise_diagonal(self, i: int, shift: float) -> None:
-        """Put the diagonal block of U in its place."""
+        """Factorise diagonal block `i` in place."""
         tile = self._factor.tile(i, i)
-        # A pivot that is no number is none that LAPACK complains of.
+        # LAPACK does not report a pivot that is NaN.
         if not (factorise(tile) and np.isfinite(np.triu(tile)).all()):
             rows = self._factor.rows(i)
             raise NotPositiveDefiniteError(
@@ -191,5 +190,5 @@ class BlockedCholesky:
 
 
 def _strips(start: int, stop: int, width: int) -> list[slice]:
-    """The columns from `start` to `stop`, so many at a time."""
+    """The columns from `start` to `stop`, in strips of at most `width`."""
     return [slice(left, min(left + width, stop)) for left in range(start, stop, width)]

@@ -30,11 +30,11 @@ _RANK, _MOST_RANK = 1024, 2048
 _LEAST_RANK = 256
 # Arrays (m, k) of k extreme rows: their features, and the centred features as columns.
 _EXTREME_ARRAYS = 2
-# Largest number of passes of the search for alpha, since a flat curve need not settle; and while its least score falls.
+# Largest number of passes of the search for alpha, which a flat curve may need; the second while the least score falls.
 _SEARCH_PASSES, _MOST_SEARCH_PASSES = 12, 30
 # Up to this number of rows all rows are kept whatever the byte budget, and no row is held out.
 _FEW_ROWS = 20
-# Solutions that are followed at once, of ten alphas with and without extreme rows, and arrays (m, t) of each.
+# Number of solutions followed at once, for ten alphas with and without extreme rows; and of arrays (m, t) for each.
 _FOLLOWED, _SOLUTION_ARRAYS = 20, 6
 
 

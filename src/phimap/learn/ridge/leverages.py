@@ -44,7 +44,7 @@ class PrimalLeverages(Leverages):
     statistics : RidgeStatistics
     alpha : float
     n_jobs : int or None
-        Threads; changes no bit.
+        Threads; the result does not depend on them.
 
     Notes
     -----
@@ -62,7 +62,7 @@ class PrimalLeverages(Leverages):
 
     @staticmethod
     def memory(m: int) -> int:
-        """Bytes held."""
+        """Bytes held for the factor, and in dual form for the rows."""
         return 8 * packed_entries(m)
 
     def quadratic_forms(self, D: np.ndarray) -> np.ndarray:
@@ -81,7 +81,7 @@ class DualLeverages(Leverages):
         Z_c (n, m), the centred training rows times the roots of their weights, with ``K = Z_c Z_c^T``.
     alpha, weight : float
     n_jobs : int or None
-        Threads; changes no bit.
+        Threads; the result does not depend on them.
 
     Notes
     -----
@@ -100,7 +100,7 @@ class DualLeverages(Leverages):
 
     @staticmethod
     def memory(n: int, m: int) -> int:
-        """Bytes held."""
+        """Bytes held for the factor, and in dual form for the rows."""
         return 8 * n * m + 8 * packed_entries(n)
 
     def quadratic_forms(self, D: np.ndarray) -> np.ndarray:

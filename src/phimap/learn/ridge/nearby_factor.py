@@ -36,7 +36,7 @@ def solve_from_nearby(
     factor : BlockedCholesky
         Factor of ``A' + shift' I``.
     n_jobs : int, optional
-        Threads; changes no bit.
+        Threads; the result does not depend on them.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from phimap.learn.ridge.cholesky import BlockedCholesky
 from phimap.ops import single_threaded_blas
 
 _MOST_STEPS = 96
-# Steps between two looks at whether the curves still move.
+# Steps between two checks whether the functions have converged.
 _STEPS_BETWEEN_CHECKS = 4
 
 #: A linear map of the columns of an array (m, k) to the columns of an array (r, k).
@@ -20,15 +20,14 @@ Projection = Callable[[np.ndarray], np.ndarray]
 
 
 class ShiftedInverse(ABC):
-    """``(A + lam I)^{-1} B`` through its images and its traces, as functions of lam.
+    """``(A + lam I)^{-1} B``, its projections, quadratic forms and traces, as functions of lam.
 
-    A is symmetric positive semidefinite of order m, B is (m, t), R is (m, k), P is a linear map to r rows.
+    A is symmetric positive semidefinite of order m, B is (m, t), R is (m, k), P is a linear map from R^m to R^r.
 
     Attributes
     ----------
     least_eigenvalue : float
-        Least eigenvalue of A as stored, or a bound on it from above: how far rounding has made A indefinite, where
-        negative.
+        Least eigenvalue of A as stored, or an upper bound of it. If it is negative, rounding has made A indefinite.
     """
 
     least_eigenvalue: float
@@ -55,7 +54,7 @@ class ShiftedInverse(ABC):
 
 
 class ExactShiftedInverse(ShiftedInverse):
-    """By the eigendecomposition of A: the slow oracle, and the method for small orders.
+    """Functions of lam from the eigendecomposition of A, for small orders and as the reference in tests.
 
     Parameters
     ----------
@@ -115,14 +114,14 @@ class ExactShiftedInverse(ShiftedInverse):
 
 
 class LanczosShiftedInverse(ShiftedInverse):
-    """By Lanczos recurrences with ``M = (A + shift I)^{-1}``, shift the least lam asked for.
+    """Functions of lam by Lanczos recurrences with ``M = (A + shift I)^{-1}``.
 
-    With theta an eigenvalue of M, ``1 / (a + lam) = theta / (1 + (lam - shift) theta)``: every function wanted is
-    a function f of M, smooth on its spectrum. From the recurrence started at b, with orthonormal vectors V and
-    tridiagonal matrix T, ``f(M) b = |b| V f(T) e_1`` and ``b^T f(M) b = |b|^2 e_1^T f(T) e_1`` to rounding once T
-    has enough rows. One recurrence runs for each column of B and for each random sign vector that estimates the
-    trace (Hutchinson), all together: a step is one solve with many right-hand sides. The vectors are not kept, only
-    their images.
+    With a an eigenvalue of A and theta that of M, ``1 / (a + lam) = theta / (1 + (lam - shift) theta)``: each function
+    of lam is a function f of M that is smooth on its spectrum. A recurrence from b gives orthonormal vectors V and a
+    tridiagonal matrix T. Once T has enough rows, ``f(M) b = |b| V f(T) e_1`` and
+    ``b^T f(M) b = |b|^2 e_1^T f(T) e_1`` up to rounding. One recurrence runs for each column of B and for each random
+    sign vector that estimates the trace (Hutchinson). They run together: a step is one solve with many right-hand
+    sides. Only the projections P V are kept, not V.
 
     Parameters
     ----------
@@ -131,7 +130,7 @@ class LanczosShiftedInverse(ShiftedInverse):
     shift : float
     B : ndarray of shape (m, t)
     settled : callable
-        Called with this object every few steps; the recurrences end when it returns True.
+        Called with this object every few steps. The recurrences end when it returns True.
     project : callable or None, default=None
         P; None if `projected_solutions` is not needed.
     probes : ndarray of shape (m, n_probes) or None, default=None
@@ -148,12 +147,12 @@ class LanczosShiftedInverse(ShiftedInverse):
     -----
     **Error.** Convergence is geometric in the number of steps. The trace has a relative standard deviation of at
     most ``sqrt(2 / (n_probes r))``, with r = ``(sum theta)^2 / sum theta^2`` the effective rank of M: below 1 % for
-    eight probes and r above 2,500. The same probes serve every lam, so the error hardly moves the minimum of a curve.
+    eight probes and r above 2,500. All lam share the probes, so this error hardly moves the minimum of a curve.
 
     **Cost.** A step reads the factor twice, whatever the number of columns.
 
-    **Differs from the source in** the shifted and inverted matrix in place of A, which the source uses: Lanczos
-    converges first where the functions vary most.
+    **Differs from the source in** the use of M in place of A: for M, Lanczos converges first at the small eigenvalues
+    of A, where the functions vary most.
 
     References
     ----------
@@ -180,17 +179,17 @@ class LanczosShiftedInverse(ShiftedInverse):
         self._n_targets = B.shape[1]
         start = B if probes is None else np.concatenate([B, probes], axis=1)
         self._norms = np.sqrt(np.square(start).sum(axis=0))
-        self._images: list[np.ndarray] = []
+        self._projections: list[np.ndarray] = []
         self.n_steps = 0
         self._run(factor, start, settled)
 
     def projected_solutions(self, shifts: np.ndarray) -> np.ndarray:
         t = self._n_targets
-        # Coefficients |b| f(T) e_1 of the recurrence's vectors: (g, t, n_steps).
+        # Coefficients |b| f(T) e_1 of the vectors V: (g, t, n_steps).
         first = self._vectors[:t, 0, :]
         coefficients = np.einsum("tsk,gtk->gts", self._vectors[:t], self._resolvent(shifts)[:, :t] * first)
         coefficients *= self._norms[:t, None]
-        stacked = np.stack(self._images[: self.n_steps], axis=2)
+        stacked = np.stack(self._projections[: self.n_steps], axis=2)
         with single_threaded_blas():
             return np.stack([coefficients[:, j] @ stacked[:, j].T for j in range(t)], axis=2)
 
@@ -214,7 +213,7 @@ class LanczosShiftedInverse(ShiftedInverse):
         return self._forms_of(slice(self._n_targets, None), shifts)
 
     def _forms_of(self, columns: slice, shifts: np.ndarray) -> np.ndarray:
-        """``b^T (A + lam I)^{-1} b`` of the columns b that recurrences started from: (g, n_columns)."""
+        """``b^T (A + lam I)^{-1} b`` for start vectors b of the recurrences: (g, n_columns)."""
         weights = np.square(self._vectors[columns, 0, :] * self._norms[columns, None])
         return (self._resolvent(shifts)[:, columns] * weights).sum(axis=2)
 
@@ -223,8 +222,8 @@ class LanczosShiftedInverse(ShiftedInverse):
         return self._nodes / (1 + (np.asarray(shifts)[:, None, None] - self._shift) * self._nodes)
 
     def _run(self, factor: BlockedCholesky, start: np.ndarray, settled: Callable[..., bool]) -> None:
-        """Extend all recurrences until the functions are settled."""
-        # A zero column (a constant target) has zero images whatever its recurrence gives.
+        """Extend all recurrences until `settled` returns True."""
+        # A zero column (a constant target) has zero projections whatever its recurrence gives.
         current = np.divide(start, self._norms, out=np.zeros_like(start), where=self._norms > 0)
         previous = np.zeros_like(current)
         beta = np.zeros(start.shape[1])
@@ -232,13 +231,13 @@ class LanczosShiftedInverse(ShiftedInverse):
         most = min(_MOST_STEPS, factor.size)
         for step in range(1, most + 1):
             if self._project is not None:
-                self._images.append(self._project(current[:, : self._n_targets]))
+                self._projections.append(self._project(current[:, : self._n_targets]))
             image = factor.solve(current) - beta * previous
             alpha = np.einsum("ij,ij->j", image, current)
             image -= alpha * current
             beta = np.sqrt(np.einsum("ij,ij->j", image, image))
             diagonal.append(alpha)
-            # A recurrence that has spanned its space goes on from zero: its later nodes have weight zero.
+            # A recurrence that has spanned its Krylov space continues from zero: its later nodes have weight zero.
             beta[beta <= 64 * np.finfo(np.float64).eps * np.max(diagonal, axis=0)] = 0
             previous, current = current, np.divide(image, beta, out=np.zeros_like(image), where=beta > 0)
             if step % _STEPS_BETWEEN_CHECKS == 0 or step == most or not beta.any():
@@ -259,5 +258,5 @@ class LanczosShiftedInverse(ShiftedInverse):
             nodes, self._vectors = np.linalg.eigh(tridiagonal)
         self._nodes = np.maximum(nodes, 0)
         largest = self._nodes.max(initial=0)
-        # The largest eigenvalue of M is the first that the recurrences find.
+        # The recurrences find the largest eigenvalue of M first.
         self.least_eigenvalue = 1 / largest - self._shift if largest > 0 else 0.0

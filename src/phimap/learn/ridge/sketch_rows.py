@@ -11,8 +11,8 @@ from phimap.learn.ridge.normal_equations import NormalEquations, NormalSums
 from phimap.learn.rows.reservoir import CAPACITY
 from phimap.learn.rows.validation import ValidationRows, n_held_out
 
-#: Random rows of which a sketch is made, where the stream has `SAMPLED_FROM` rows or more. With 16 rows for each of
-#: 1,024 directions the preconditioned matrix has at most about twice the condition number, which costs a pass or two.
+#: Number of random rows in a sketch, if the stream has at least `SAMPLED_FROM` rows. With 16 rows for each of 1,024
+#: directions the condition number of the preconditioned matrix at most doubles, which costs a pass or two.
 SKETCH_ROWS = 16 * 1024
 SAMPLED_FROM = 4 * SKETCH_ROWS
 # With fewer features a factorisation is chosen wherever its triangles fit the memory.

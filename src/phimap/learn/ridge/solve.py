@@ -65,7 +65,7 @@ def solve_ridge(
     rng : int, Generator, RandomState, SeedSequence or None, default=0
         Seed of the probes that estimate traces for generalised cross-validation.
     n_jobs : int, optional
-        Threads; changes no bit.
+        Threads; the result does not depend on them.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def _solve(
     fewer rows, gives the solution.
     """
     alpha, W, factor = chosen.alpha, None, None
-    # In dual form fewer rows mean a smaller matrix, whose factor is of no use.
+    # In dual form the system without held-out rows has a smaller order, and its factor cannot serve.
     if nearby is not None and nearby.size != matrix.size:
         nearby = None
     if nearby is not None and chosen.held_out is not None:

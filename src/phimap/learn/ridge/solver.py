@@ -86,7 +86,7 @@ class RidgeSolver(Record):
 
     @staticmethod
     def is_dual(n_rows: int, n_components: int) -> bool:
-        """Whether `n_rows` rows, if that is all, are kept in dual form."""
+        """Whether `n_rows` rows in all are kept in dual form."""
         return n_rows < n_components or n_rows <= LEAVE_ONE_OUT_ROWS
 
     @classmethod
@@ -103,7 +103,7 @@ class RidgeSolver(Record):
 
     @property
     def n_rows(self) -> int:
-        """Rows seen."""
+        """Number of rows."""
         return sum(len(Y) for _, Y, _ in self.rows) if self.statistics is None else self.statistics.n
 
     def update(
@@ -118,7 +118,7 @@ class RidgeSolver(Record):
             self._sums(n_jobs).update(block, targets, n_jobs, weights=weights)
 
     def merge(self, other: RidgeSolver, n_jobs: int | None, *, sign: int = 1) -> None:
-        """Add the rows of another solver, or with `sign` -1 take them away."""
+        """Add the rows of another solver, or with `sign` -1 subtract them."""
         self.statistics = self._sums(n_jobs).merge(other._sums(n_jobs), sign=sign)
 
     def join(self, later: RidgeSolver, n_jobs: int | None) -> None:
@@ -167,7 +167,7 @@ class RidgeSolver(Record):
         None if rounding errors make the system indefinite.
         """
         assert self.statistics is not None
-        # The sums of these rows have no name, so their memory is free for the solution.
+        # The temporary sums are not bound to a name, so that their memory is free while the system is solved.
         left = self.statistics.merge(_sums_of(rows, n_jobs), sign=-1)
         try:
             return RidgeSolver(left).finish(alpha, None, 0, n_jobs)
@@ -197,7 +197,7 @@ class RidgeSolver(Record):
         return RidgeSolver(self.statistics.subset(columns))
 
     def _joined(self) -> tuple[FeatureBlock, np.ndarray, np.ndarray | None]:
-        """All rows kept, in one block, their targets and weights."""
+        """All rows of the dual form: their features in one block, targets and weights."""
         if len(self.rows) > 1:
             features, targets, weights = (list(column) for column in zip(*self.rows, strict=True))
             blocks = [feature_block(Z) for Z in features]
@@ -219,7 +219,7 @@ class RidgeSolver(Record):
 
 
 def _sums_of(rows: FeatureRows, n_jobs: int | None) -> RidgeStatistics:
-    """Sums over some rows."""
+    """Sums over rows."""
     sums = RidgeStatistics.empty(rows.block.shape[1], rows.targets.shape[1])
     sums.update(rows.block, rows.targets, n_jobs, weights=rows.weights)
     return sums

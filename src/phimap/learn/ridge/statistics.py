@@ -14,12 +14,12 @@ from phimap.records import Record, of_floats, of_number, with_lengths
 
 @dataclass
 class RidgeStatistics(Record):
-    """Sums over rows of features z and targets y, times their weights; `update` and `merge` change or make them.
+    """Weighted sums over rows of features z and targets y.
 
     Attributes
     ----------
     n : int
-        Rows.
+        Number of rows.
     gram : BlockTriangle
         Sum of ``z z^T``, the upper block triangle.
     cross : ndarray of shape (m, t)
@@ -28,16 +28,16 @@ class RidgeStatistics(Record):
     sum_y, sum_yy : ndarray of shape (t,)
         Sums of y and of its squares.
     eps : float
-        Machine epsilon of the coarsest dtype in which features came.
+        Largest machine epsilon of the features that were added.
     weight : float
-        Sum of the weights, `n` where rows have none.
+        Sum of the weights; `n` if rows have no weights.
 
     Notes
     -----
-    **Error.** Products are formed in the dtype of the features and summed over batches in float64. Targets enter
-    them less their mean over the batch, so that the rounding of `cross` does not grow with a constant in y.
+    **Error.** Products are formed in the dtype of the features and summed over batches in float64. Targets are centred
+    by their mean over the batch first, so that the rounding error of `cross` does not grow with a constant in y.
 
-    **Cost.** n m^2 flops altogether, and 4 m^2 bytes.
+    **Cost.** n m^2 flops in total, and 4 m^2 bytes.
 
     **Differs from the source in** nothing: these are the sums of the normal equations.
     """
@@ -53,12 +53,12 @@ class RidgeStatistics(Record):
 
     def __post_init__(self) -> None:
         if self.weight is None:
-            # The first model files know no weights.
+            # The first model files have no weights.
             self.weight = self.n
 
     @classmethod
     def empty(cls, n_components: int, n_targets: int) -> RidgeStatistics:
-        """Return the sums over no rows."""
+        """Return sums that are zero."""
         m, t = n_components, n_targets
         zeros = (np.zeros(shape) for shape in ((m, t), m, t, t))
         return cls(0, BlockTriangle.zeros(m), *zeros, eps=float(np.finfo(np.float64).eps))
@@ -77,21 +77,21 @@ class RidgeStatistics(Record):
         weights: np.ndarray | None = None,
         sign: int = 1,
     ) -> None:
-        """Add rows, or take rows away that were added.
+        """Add rows, or subtract rows that were added before.
 
         Parameters
         ----------
         Z : FeatureBlock, array, tensor or PackedArray of shape (r, m)
-            Features, float32 or float64; a tensor's Gram matrix is formed where it lives, that of bits, or of signs
-            and zeros, by counting.
+            Features, float32 or float64. The Gram matrix of a tensor is formed on its device, that of bits, or of
+            signs and zeros, by counting.
         Y : ndarray of shape (r, t)
             Targets in float64.
         n_jobs : int, optional
-            Threads; changes no bit.
+            Threads; the result does not depend on them.
         weights : ndarray of shape (r,), optional
-            Positive: a row of weight w counts like w equal rows.
+            Positive weights: a row of weight w counts like w equal rows.
         sign : {1, -1}, default=1
-            -1 takes the rows away.
+            -1 subtracts the rows.
         """
         if Y.shape[0] == 0:
             return
@@ -108,12 +108,12 @@ class RidgeStatistics(Record):
 
     def without(self, rows: FeatureRows, n_jobs: int | None = None) -> RidgeStatistics:
         """Return the sums without some of the rows: new arrays, as large as these."""
-        others = self._copy()
-        others.update(rows.block, rows.targets, n_jobs, weights=rows.weights, sign=-1)
-        return others
+        rest = self._copy()
+        rest.update(rows.block, rows.targets, n_jobs, weights=rows.weights, sign=-1)
+        return rest
 
     def merge(self, other: RidgeStatistics, *, sign: int = 1) -> RidgeStatistics:
-        """Return the sums over the rows of both; with `sign` -1 the rows of `other` are taken away."""
+        """Return the sums over the rows of both; with `sign` -1 the rows of `other` are subtracted."""
         both = self._copy()
         both.absorb(other, sign=sign)
         return both
@@ -142,7 +142,7 @@ class RidgeStatistics(Record):
         return replace(self, gram=gram, cross=self.cross[columns], sum_z=self.sum_z[columns])
 
     def centred_gram(self) -> BlockTriangle:
-        """Sum of ``(z - mean)(z - mean)^T``: the same entries, and a rank-one term."""
+        """Sum of ``(z - mean)(z - mean)^T``: the entries of `gram`, and a rank-one term."""
         return replace(self.gram, downdate=self.sum_z / np.sqrt(self.weight))
 
     def centred_cross(self) -> np.ndarray:

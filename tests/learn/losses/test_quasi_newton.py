@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phimap.learn.losses.steps import N_STEPS, Steps
+from phimap.learn.losses.quasi_newton import N_STEPS, Steps
 
 M, T = 7, 2
 
