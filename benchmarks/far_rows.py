@@ -68,8 +68,9 @@ def measured(name: str, n: int, kernel: str, folder: Path | None, **settings: An
 
 def reach(model: Any, X: np.ndarray, far_rows: np.ndarray) -> float:
     """Largest distance from the mean output at far rows, in units of the largest at training rows."""
-    centre = model.solution_.centre
-    return float(np.abs(model._scores(far_rows) - centre).max() / np.abs(model._scores(X) - centre).max())
+    outputs = model.decision_function if hasattr(model, "decision_function") else model.predict
+    centre = np.squeeze(model.solution_.centre)
+    return float(np.abs(outputs(far_rows) - centre).max() / np.abs(outputs(X) - centre).max())
 
 
 def main() -> None:

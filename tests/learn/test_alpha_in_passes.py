@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
 import phimap as pm
+from phimap.learn.fit import extreme_rows
 from tests.support.learners import GAUSSIAN
 
 LOADERS = {"diabetes": load_diabetes, "cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
@@ -58,11 +59,19 @@ def test_few_rows_are_left_out_one_by_one(name):
     assert error(model, X_test, y_test) == pytest.approx(error(peer, X_test, y_test), rel=1e-3)
 
 
-def test_outlying_rows_are_met_once(streamed):
+def test_extreme_rows_are_collected_in_one_pass(streamed, monkeypatch):
     X, y, _, _ = split("diabetes")
+    collected = []
+
+    def empty(*arguments):
+        collected.append(extreme_rows(*arguments))
+        return collected[-1]
+
+    monkeypatch.setattr("phimap.learn.fit.extreme_rows", empty)
     peer, model = models(X, y)
-    assert model._outlying.n_seen == peer._outlying.n_seen == len(y)
-    np.testing.assert_array_equal(model._outlying.keys, peer._outlying.keys)
+    assert (peer.solution_.form, model.solution_.form) == ("primal", "cg")
+    assert [rows.n_seen for rows in collected] == [len(y), len(y)]
+    np.testing.assert_array_equal(collected[0].keys, collected[1].keys)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

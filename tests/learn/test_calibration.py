@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -231,7 +232,7 @@ def test_files_keep_the_calibration(statistics, tmp_path):
 def test_without_a_calibration_the_error_has_the_remedy():
     X, y = load_breast_cancer(return_X_y=True)
     model = pm.KernelClassifier(n_components=64, random_state=0, **GAUSSIAN).fit(X, y)
-    del model.calibration_
+    model._fitted = replace(model._fitted, calibration=None)
     with pytest.raises(ValueError, match=r"probabilities need scores of rows .* Fit it again with this version"):
         model.predict_proba(X)
     assert model.predict(X).shape == y.shape

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from phimap.learn.rows.first_pass import FirstPass
 from scipy import sparse
 
 import phimap as pm
 from phimap.learn.extrapolation import OutsideWarning
 from phimap.learn.rows.column_range import ColumnRange
 from phimap.learn.rows.scaling import ColumnMoments
+from phimap.learn.rows.summary import RowSummary
+from tests.support.learners import features_of
 
 ROOT = Path(__file__).parents[2]
 FAR = np.array([[40.0, 0.0], [0.1, 0.1], [-3e9, 1e5]])
@@ -35,7 +37,7 @@ def unfitted(kernel="gaussian", **settings):
 
 def features_alone(model, X):
     """What the coefficients give without drawing back: the mutant."""
-    return model._features()(np.asarray(X)).to_host() @ model.coef_ + model.intercept_
+    return features_of(model, X) @ model.coef_ + model.intercept_
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
@@ -130,7 +132,7 @@ def test_added_rows_widen_the_range(rows):
     with pytest.warns(OutsideWarning):
         model.predict([[40.0, 0.0]])
     model.partial_fit([[40.0, 0.0], [39.0, 1.0]], [1.0, 2.0])
-    other._origin = "elsewhere"
+    other._state.origin = "elsewhere"
     other.merge(model)
     for one in (model, other):
         one.predict([[40.0, 0.0]])
@@ -149,7 +151,8 @@ def test_a_saved_model_knows_the_range_and_one_without_it_loads(rows, tmp_path):
         expected = model.predict(FAR)
     with pytest.warns(OutsideWarning):
         np.testing.assert_array_equal(pm.load(tmp_path / "m.phimap").predict(FAR), expected)
-    del model._range
+    mapped = replace(model._fitted.map, range=None)
+    model._fitted = replace(model._fitted, map=mapped)
     pm.save(model, tmp_path / "old.phimap")
     old = pm.load(tmp_path / "old.phimap")
     np.testing.assert_allclose(old.predict(FAR), features_alone(old, FAR))
@@ -199,16 +202,16 @@ def test_rare_values_widen_a_range_more(rng):
     X = np.column_stack([rng.uniform(0, 16, 2000), np.zeros(2000)])
     X[:3, 1] = 1.0
     kept = settled(X)
-    far = kept.beyond(np.array([[24.5, 0.0], [8.0, 5.0], [8.0, 1e4]]))
+    far = kept.out_of_range(np.array([[24.5, 0.0], [8.0, 5.0], [8.0, 1e4]]))
     assert far.tolist() == [0, 2]
     mutant = settled(X)
     mutant.margin = 0.5 * (mutant.high - mutant.low)
-    assert mutant.beyond(np.array([[8.0, 5.0]])).tolist() == [0]
+    assert mutant.out_of_range(np.array([[8.0, 5.0]])).tolist() == [0]
 
 
 def test_the_first_pass_merges_ranges(rng):
     X, y = rng.standard_normal((50, 3)), np.zeros(50)
-    parts = [FirstPass.start(first, seed=0, collect_labels=False) for first in (0, 20)]
+    parts = [RowSummary.start(first, seed=0, labels=False) for first in (0, 20)]
     parts[0].update(X[:20], y[:20], None)
     parts[1].update(X[20:], y[20:], None)
     parts[0].merge(parts[1])

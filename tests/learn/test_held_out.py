@@ -12,7 +12,7 @@ import phimap as pm
 from phimap.learn.rows.reservoir import Reservoir
 from phimap.records import equal_records
 from tests.learn.problems import problem
-from tests.support.learners import FIXED
+from tests.support.learners import FIXED, features_of
 
 
 def model(**options) -> pm.KernelRegressor:
@@ -20,12 +20,12 @@ def model(**options) -> pm.KernelRegressor:
 
 
 def features(fitted, X: np.ndarray) -> np.ndarray:
-    return fitted._features()(X).to_host()
+    return features_of(fitted, X)
 
 
 def is_without(fitted, X: np.ndarray, y: np.ndarray, together: bool) -> None:
     """Assert that predictions are those of ridge regression on the others, left out together or one at a time."""
-    held_out, alpha, Z = fitted._current_solution().held_out, fitted.alpha_, features(fitted, X)
+    held_out, alpha, Z = fitted.solution_.held_out, fitted.alpha_, features(fitted, X)
     rows = np.array([int(np.flatnonzero(y == target)[0]) for target in held_out.targets[:, 0]])
     for i in range(0, len(rows), 1 + len(rows) // 20):
         kept = np.setdiff1d(np.arange(len(y)), rows if together else rows[i])
@@ -109,7 +109,9 @@ def test_conjugate_gradients_leave_rows_out_at_an_alpha_that_is_given(streamed, 
     fitted = classifier(solver="cg", alpha=0.5).fit(X, y)
     solution, Z = fitted.solution_, features(fitted, X)
     assert (solution.alpha, solution.criterion, solution.alphas.size) == (0.5, "given", 0)
-    rows = [int(np.flatnonzero((x == X).all(axis=1))[0]) for x in fitted._sample.first(40).X]
+    # The peer is factorised, and keeps the sample.
+    sample = classifier(alpha=0.5).fit(X, y)._state.sample
+    rows = [int(np.flatnonzero((x == X).all(axis=1))[0]) for x in sample.first(40).X]
     others = np.setdiff1d(np.arange(400), rows)
     oracle, mutant = (
         Ridge(alpha=0.5, solver="svd").fit(Z[kept], y[kept]).predict(Z[rows]) for kept in (others, slice(None))
@@ -149,7 +151,7 @@ def narrow(seed: int) -> tuple[pm.KernelRegressor, float]:
 
 def test_rows_that_judge_are_no_landmarks(seed, monkeypatch):
     fitted, error = narrow(seed)
-    judges = fitted._scaled(fitted._sample.first(400).X)
+    judges = fitted._fitted.map.on_host(fitted._state.sample.first(400).X)
     landmarks = fitted.feature_map_.record_.landmarks
     assert not (landmarks[:, None, :] == judges[None]).all(axis=2).any()
     assert fitted.solution_.scores.min() == pytest.approx(error, rel=0.4)

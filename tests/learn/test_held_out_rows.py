@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.learn.rows.validation import n_held_out
+from phimap.learn.blocks.blocks import FeatureRows, feature_block
+from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.validation import ValidationRows, n_held_out
 
 FIXED = {"kernel": "gaussian", "n_components": 64, "length_scale": 2.0, "metric": None, "random_state": 0}
 
@@ -38,16 +40,19 @@ def test_fit_is_that_of_sums_from_which_rows_are_taken(rows, weighted):
 def test_pass_skips_the_rows_with_the_smallest_keys(rows, monkeypatch):
     """The extreme rows among them are added before alpha is chosen."""
     X, y, _ = rows
-    given, finish = [], pm.learn.streamed.RidgeSolver.finish
+    given, finish = [], RidgeSolver.finish
 
     def looking(solver, *arguments, **options):
         given.append(solver.statistics.n)
         return finish(solver, *arguments, **options)
 
-    monkeypatch.setattr("phimap.learn.streamed.RidgeSolver.finish", looking)
+    monkeypatch.setattr("phimap.learn.ridge.solver.RidgeSolver.finish", looking)
     model = pm.KernelRegressor(**FIXED).fit(X, y)
     assert given == [3000 - n_held_out(3000)]
-    validation = model._validation_rows(3000)
+    state = model._state
+    validation = ValidationRows(
+        state.sample, state.extreme, 3000, lambda X, y, weights: FeatureRows(feature_block(X), y)
+    )
     extreme = validation.extreme_with_small_keys().targets.shape[0]
     assert extreme > 0
     assert validation.random().targets.shape[0] + extreme == n_held_out(3000)

@@ -50,5 +50,5 @@ def test_leading_columns_are_shown_as_text(rng):
 def test_showing_does_not_solve(rng):
     X = rng.standard_normal((60, 3))
     model = pm.KernelRegressor(n_components=16, random_state=0, **GAUSSIAN).partial_fit(X, X[:, 0])
-    assert "<th>kernel</th>" in fitted_html(model)
-    assert "solution_" not in vars(model)
+    assert "<th>kernel</th>" in fitted_html(model._fitted)
+    assert model._fitted.solution is None

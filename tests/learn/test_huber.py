@@ -11,14 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor, Ridge
 
 import phimap as pm
-from tests.support.learners import FIXED, GAUSSIAN
+from tests.support.learners import FIXED, GAUSSIAN, features_of
 
 MAP = pm.FourierFeatures(pm.kernels.Gaussian(2.0), 60, random_state=0)
 
 
 def features(model, X):
     """The features that the model's coefficients multiply."""
-    return model._features()(X).to_host()
+    return features_of(model, X)
 
 
 def problem(n=600, *, wild=0.06, seed=0):

@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 import phimap as pm
 from phimap.learn.registry import LOSSES, MEMBERS, choose
 from phimap.learn.ridge.solver import RidgeSolver
-from tests.support.learners import FIXED, GAUSSIAN
+from tests.support.learners import FIXED, GAUSSIAN, features_of
 
 M = 300
 
@@ -29,7 +29,7 @@ def classification(name, dtype=np.float64):
 
 def features(model, X):
     """The features that the model's coefficients multiply."""
-    return model._features()(X).to_host()
+    return features_of(model, X)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 1e-5)])

@@ -66,7 +66,7 @@ def test_standard_deviations_are_those_of_the_definition(kernel, form, request, 
     new = problem(200)[0][150:] * 1.5
     mean, std = model.predict(new, return_std=True)
     np.testing.assert_array_equal(mean, model.predict(new))
-    share = model._predictive.function.open_share
+    share = model._deviations.predictive.function.open_share
     assert (share == 1) == (kernel == "arccosine")
     Z, Z_new = features_of(model, X), features_of(model, new)
     expected = oracle(Z, y, weights, 0.05, Z_new, share)
@@ -96,7 +96,7 @@ def test_the_open_share_is_that_of_the_degrees_of_freedom():
     open_directions = 0.05 / (eigenvalues + 0.05)
     assert open_directions.sum() ** 2 / np.square(open_directions).sum() > 10
     # The spread of the features enters, so the mean over directions is the share only about.
-    assert model._predictive.function.open_share == pytest.approx(open_directions.mean(), rel=0.17)
+    assert model._deviations.predictive.function.open_share == pytest.approx(open_directions.mean(), rel=0.17)
 
 
 def test_close_to_the_exact_process(rng):
@@ -111,7 +111,7 @@ def test_close_to_the_exact_process(rng):
     std = model.predict(new, return_std=True)[1]
     np.testing.assert_allclose(std, expected, rtol=0.05)
     # The function alone, in units of the noise.
-    sigma = model._predictive.noise.variance
+    sigma = model._deviations.predictive.noise.variance
     alone, exact_alone = np.sqrt(std**2 / sigma - 1), np.sqrt(expected**2 / 0.09 - 1)
     np.testing.assert_allclose(alone, exact_alone, rtol=0.05)
     # Mutants: a prior of half the variance, and the degrees of freedom of a tenth of the features.
@@ -142,7 +142,7 @@ def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
     model = pm.KernelRegressor(kernel, 200, alpha=1e-2, standardize=False, random_state=0, **FIXED).fit(X, y)
     far = np.random.default_rng(1).uniform(1e3, 2e3, (200, 3))
     std = model.predict(far, return_std=True)[1]
-    function, noise = model._predictive.function, model._predictive.noise
+    function, noise = model._deviations.predictive.function, model._deviations.predictive.noise
     prior = model.kernel_.diag(far)[0] / 0.01
     mean = features_of(model, X).mean(axis=0)
     constant = function._leverages.of(mean[None])[0]
@@ -152,7 +152,7 @@ def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
     if name == "nystroem":
         monkeypatch.setattr(type(model), "_leaves_out", False)
         monkeypatch.setattr(type(model), "_spread", lambda *_: None)
-        del model._predictive
+        del model._deviations
     else:
         function.open_share = 1.0
     assert np.sqrt(np.mean(model.predict(far, return_std=True)[1] ** 2)) < 0.8 * expected[0]
@@ -178,7 +178,7 @@ def test_errors_on_new_rows_have_the_stated_size():
         # The size of the noise is known from some 70 neighbours at each place.
         assert abs(squares[side].mean() - 1) < 6 * np.sqrt(2 / n) + 0.1
     # Mutant: one sigma for all rows.
-    one = np.square((y[3000:] - mean)[inner & ~right]) / model._predictive.noise.variance
+    one = np.square((y[3000:] - mean)[inner & ~right]) / model._deviations.predictive.noise.variance
     assert one.mean() < 0.5
 
 
@@ -230,7 +230,7 @@ def test_rows_that_come_later_count(streamed):
     two.partial_fit(X[300:], y[300:])
     one.merge(two, shared=parts.__class__(**parts.get_params()).partial_fit(X[:200], y[:200]))
     np.testing.assert_allclose(one.predict(X, return_std=True)[1], after, rtol=1e-2)
-    np.testing.assert_allclose(one._predictive.function._leverages.weight, 400)
+    np.testing.assert_allclose(one._deviations.predictive.function._leverages.weight, 400)
 
 
 def test_model_files_keep_what_is_needed_where_asked(tmp_path):
@@ -286,7 +286,7 @@ def test_weights_count_like_repeated_rows(streamed):
     found = []
     for model in (weighted, repeated):
         std = model.predict(X, return_std=True)[1]
-        found.append(std / np.sqrt(model._predictive.noise.variance))
+        found.append(std / np.sqrt(model._deviations.predictive.noise.variance))
     np.testing.assert_allclose(*found, rtol=2e-2)
 
 

@@ -29,9 +29,9 @@ def test_partial_fits_merges_and_batches_add_up(streamed):
     at_once = clone(whole).partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
     np.testing.assert_allclose(merged.predict(X), at_once.predict(X), atol=1e-9)
     # Each row was kept once, of those from which alpha is chosen.
-    for kept in (merged._sample.X, merged._outlying.X):
+    for kept in (merged._state.sample.X, merged._state.extreme.X):
         assert len(np.unique(kept, axis=0)) == len(kept)
-    assert len(merged._sample.X) == 900
+    assert len(merged._state.sample.X) == 900
 
 
 def test_rows_that_both_have_seen_are_noticed(streamed):
@@ -85,12 +85,12 @@ def test_fit_batches_gives_the_bits_of_fit_where_rows_are_cut_alike(kernel):
     X, y = problem(18_000)
     model = pm.KernelRegressor(kernel, 16, metric=None, alpha=0.1, random_state=0)
     whole = clone(model).fit(X, y)
-    sample, scaled = whole._sample, whole.scaling_
+    sample, scaled = whole._state.sample, whole.scaling_
     expected = whole.predict(X)
     for height, same in ((16_384, True), (4_096, False)):
         batches = [(X[start : start + height], y[start : start + height]) for start in range(0, len(X), height)]
         found = clone(model).fit_batches(batches)
-        np.testing.assert_array_equal(found._sample.keys, sample.keys)
+        np.testing.assert_array_equal(found._state.sample.keys, sample.keys)
         assert np.array_equal(found.predict(X), expected) is same
         np.testing.assert_allclose(found.scaling_.factor, scaled.factor, rtol=1e-12)
         np.testing.assert_allclose(found.predict(X), expected, rtol=0, atol=1e-9)

@@ -261,7 +261,7 @@ def test_class_weights_in_parts(classes):
     other = copy.deepcopy(first).partial_fit(X[200:], y[200:])
     close(part.merge(other, shared=first).decision_function(X), whole.decision_function(X))
     unlike = copy.deepcopy(first)
-    unlike._class_factors = None
+    unlike._fitted = replace(unlike._fitted, targets=replace(unlike._fitted.targets, factors=None))
     with pytest.raises(ValueError, match="`other` must share this model's scaling, feature map and targets"):
         first.merge(unlike)
     balanced = clone(model).set_params(class_weight="balanced")

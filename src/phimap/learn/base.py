@@ -560,6 +560,7 @@ def _note_constant_columns(fitted: Fitted) -> None:
     """Write which columns of numbers have no effect; the summary of an encoder has its own."""
     constant = np.flatnonzero(fitted.map.scaling.factor == 0)
     if fitted.inputs.encoder is None and constant.size:
-        names = ", ".join(repr(fitted.inputs.column_names[column]) for column in constant[:_NAMED])
+        named = fitted.inputs.column_names.tolist()
+        names = ", ".join(repr(named[column]) for column in constant[:_NAMED])
         more = f" and {constant.size - _NAMED} more" if constant.size > _NAMED else ""
         sys.stderr.write(f"note: left out as columns: {names}{more} (constant).\n")

@@ -239,7 +239,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
     @property
     def calibration_(self) -> Calibration | None:
         """How scores become probabilities; None with the logistic loss, and where no rows were held out."""
-        return self._solved().calibration
+        return self._fitted.calibration
 
     @property
     def _classes(self) -> Classes:

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import phimap as pm
-from tests.support.learners import GAUSSIAN
+from tests.support.learners import GAUSSIAN, features_of
 
 LOSSES = ["logistic", "squared_hinge"]
 
@@ -21,7 +21,7 @@ def digits(n=700):
 
 def features(model, X):
     """The features that the model's coefficients multiply."""
-    return model._features()(X).to_host()
+    return features_of(model, X)
 
 
 @pytest.mark.parametrize("most", [0, 150, 10_000])

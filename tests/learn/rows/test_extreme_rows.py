@@ -93,7 +93,7 @@ def test_outlying_rows_keep_alpha_large_enough(n_extreme, seed):
         return float(np.square(features(X_new) @ solution.coef[:, 0] + solution.intercept - y_new).mean())
 
     least = min(error(alpha) for alpha in np.geomspace(1e-3, 1e2, 11))
-    rows, targets, _ = model._sample.first(240)
+    rows, targets, _ = model._state.sample.first(240)
     assert (
         error(solve_ridge(statistics, held_out=FeatureRows(feature_block(features(rows)), targets[:, None])).alpha)
         > 1.15 * least

@@ -51,7 +51,7 @@ class Collected(Accumulator):
 
 
 def features(stream):
-    return [features for _, features in stream.fold(lambda first_row: Collected()).blocks]
+    return [features for _, features in stream.accumulate(lambda first_row: Collected()).blocks]
 
 
 def test_kept_features_are_those_formed_anew():
@@ -64,7 +64,7 @@ def test_kept_features_are_those_formed_anew():
         # The first pass forms all, each further one those that are not kept.
         assert len(formed) == 4 + 2 * (4 - kept)
     stream, expected, _ = stream_of(4 * size)
-    mutant = [block for block, _ in stream_of(0)[0].fold(lambda first_row: Collected()).blocks]
+    mutant = [block for block, _ in stream_of(0)[0].accumulate(lambda first_row: Collected()).blocks]
     assert np.abs(mutant[0].to_host() - expected[0]).max() > 0.1
 
 
@@ -75,6 +75,6 @@ def test_a_pass_that_breaks_off_is_no_pass():
 
     stream, expected, _ = stream_of(4 * ROWS * WIDTH * 8)
     with pytest.raises(KeyboardInterrupt):
-        stream.fold(lambda first_row: Stopped())
+        stream.accumulate(lambda first_row: Stopped())
     np.testing.assert_allclose(features(stream), expected)
     np.testing.assert_allclose(features(stream), expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from phimap.learn.data import batches, reservoir
+from phimap.learn.rows import batches, reservoir
 from scipy import sparse, stats
 
 from phimap.learn.rows.reservoir import Reservoir

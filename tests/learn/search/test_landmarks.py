@@ -40,8 +40,8 @@ def test_the_sample_that_a_learner_keeps_stays_as_it_is(rng):
         landmarks(X, y, pm.NystroemFeatures(Gaussian(2.0), 64, landmarks=how, random_state=0))[1]
         for how in ("uniform", "rpcholesky")
     )
-    np.testing.assert_array_equal(narrow._sample.keys, wide._sample.keys)
-    assert wide._sample.X.shape[0] == 4096
+    np.testing.assert_array_equal(narrow._state.sample.keys, wide._state.sample.keys)
+    assert wide._state.sample.X.shape[0] == 4096
 
 
 def test_too_few_rows_are_told_with_their_number(rng):

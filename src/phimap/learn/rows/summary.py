@@ -166,8 +166,12 @@ class RowSummary(Record, Accumulator):
         if not self.numbers:
             return
         if self.most_labels is not None:
-            self.numbers = targets.dtype.kind in "fiu" and largest_target(targets) <= LARGEST_TARGET
-            if not self.numbers:
+            if targets.dtype.kind not in "fiu":
+                self.numbers = False
+                return
+            if not largest_target(targets) <= LARGEST_TARGET:
+                # Learners refuse such numbers, as labels too.
+                self.numbers, self.labels = False, None
                 return
             targets = targets.astype(np.float64)
         self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))

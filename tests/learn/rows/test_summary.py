@@ -1,4 +1,4 @@
-"""A first pass before anybody knows what the targets are."""
+"""A summary of rows that is begun before the kind of the targets is known."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from phimap.records import equal_records
 MOST = 20
 
 
-def looked(learner, X, y):
-    """The look of a regressor at rows in two batches."""
-    look = learner._first_look(MOST)
+def summary_of(learner, X, y):
+    """A summary of rows in two batches."""
+    summary = learner.new_summary()
+    summary.most_labels = MOST
     for part in (slice(0, 70), slice(70, None)):
-        look.update(learner._number_rows(X[part], reset=look.moments is None), y[part])
-    return look
+        summary.update(X[part], y[part])
+    return summary
 
 
 @pytest.fixture
@@ -34,16 +35,16 @@ def rows(rng):
         (pm.KernelClassifier, lambda n: np.arange(n) % 2 == 0),
     ],
 )
-def test_a_model_is_that_of_a_first_pass_of_its_own(rows, kind, targets):
+def test_a_model_of_a_summary_is_that_of_its_own_first_pass(rows, kind, targets):
     y = targets(len(rows))
     settings = {"n_components": 32, "metric": None, "random_state": 0}
     batches = [(rows[:70], y[:70]), (rows[70:], y[70:])]
-    first_pass = looked(pm.KernelRegressor("gaussian", **settings), rows, y).told(labels=kind is pm.KernelClassifier)
-    seen = kind("gaussian", **settings)._fit_seen(batches, first_pass)
+    summary = summary_of(pm.KernelRegressor("gaussian", **settings), rows, y)
+    seen = kind("gaussian", **settings).fit_batches(batches, summary=summary)
     alone = kind("gaussian", **settings).fit_batches(batches)
     assert np.array_equal(seen.coef_, alone.coef_)
     assert np.array_equal(seen.predict(rows), alone.predict(rows))
-    assert equal_records(seen._sample, alone._sample)
+    assert equal_records(seen._state.sample, alone._state.sample)
     assert [stage.name for stage in alone.stages_] == ["scales", *(stage.name for stage in seen.stages_)]
 
 
@@ -57,8 +58,8 @@ def test_a_model_is_that_of_a_first_pass_of_its_own(rows, kind, targets):
         (lambda n: np.where(np.arange(n) == 100, 1e200, 1.0), False, False),
     ],
 )
-def test_targets_that_a_learner_refuses_are_left_to_it(rows, targets, labels, numbers):
+def test_a_summary_serves_the_targets_that_a_learner_takes(rows, targets, labels, numbers):
     y = targets(len(rows))
     learner = pm.KernelRegressor("gaussian", 32, random_state=0)
-    assert (looked(learner, rows, y).told(labels=True) is not None) == labels
-    assert (looked(learner, rows, y).told(labels=False) is not None) == numbers
+    assert (summary_of(learner, rows, y).for_targets(labels=True) is not None) == labels
+    assert (summary_of(learner, rows, y).for_targets(labels=False) is not None) == numbers
