@@ -102,10 +102,14 @@ def memory_budget(memory: int | str | None = None) -> int:
 
 @contextmanager
 def fixed_budget(memory: int | str | None = None) -> Iterator[int]:
-    """Read the byte budget once, and let it hold in this thread and those that work for it, for a block."""
-    budget = memory_budget(memory)
-    with settings_of(replace(settings(), memory=budget)):
-        yield budget
+    """The byte budget of a block of work: `memory` if given, else the budget of this process.
+
+    The budget of the process is read once, and holds for everything that the block does in this thread and in those
+    that work for it.
+    """
+    process = memory_budget()
+    with settings_of(replace(settings(), memory=process)):
+        yield process if memory is None else parse_bytes(memory)
 
 
 def thread_count(n_jobs: int | None = None) -> int:

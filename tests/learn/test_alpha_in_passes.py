@@ -14,7 +14,7 @@ LOADERS = {"diabetes": load_diabetes, "cancer": load_breast_cancer, "wine": load
 
 
 def split(name, dtype=np.float32):
-    """Two thirds of the rows to fit, the others to judge; classes are numbers."""
+    """Two thirds of the rows to fit, the others to test; classes are numbers."""
     X, y = LOADERS[name](return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     n = 2 * len(y) // 3
@@ -49,7 +49,7 @@ def test_held_out_choice_is_as_good_as_by_factorisation(name, streamed):
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_few_rows_are_left_out_one_by_one(name):
+def test_few_rows_use_leave_one_out(name):
     X, y, X_test, y_test = split(name)
     peer, model = models(X, y)
     assert (peer.solution_.form, model.solution_.form) == ("dual", "cg")
@@ -87,7 +87,7 @@ def test_choice_does_not_depend_on_threads_or_kept_features(dtype, streamed):
 
 
 def test_several_targets_and_weights(streamed, rng):
-    """Weights and targets times constants change nothing; mutant: rows that judge and are not counted by weight."""
+    """Weights and targets times constants change nothing; mutant: validation rows without their weights."""
     X, y, X_test, _ = split("diabetes", np.float64)
     Y, weights = np.column_stack([y, np.abs(y - 150)]), rng.integers(1, 4, len(y)).astype(float)
     model = pm.KernelRegressor(n_components=128, solver="cg", random_state=0, **GAUSSIAN)

@@ -1,4 +1,4 @@
-"""Predictions for rows that took no part in a fit, however the rows came."""
+"""Held-out scores of learners, however the rows came."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_however_rows_come(alpha, streamed, monkeypatch):
     is_without(other, X, y, together=alpha == "auto")
     added.partial_fit(X[150:300], y[150:300])
     late = copy.deepcopy(added).partial_fit(X[300:], y[300:])
-    apart = copy.deepcopy(added).merge(late, shared=added)
-    is_without(apart, X, y, together=alpha == "auto")
+    merged = copy.deepcopy(added).merge(late, shared=added)
+    is_without(merged, X, y, together=alpha == "auto")
 
 
 def test_are_of_the_same_bits_for_any_number_of_threads():
@@ -135,13 +135,13 @@ def test_few_rows_are_left_out_one_by_one_whatever_the_solver(dtype, alpha):
         np.testing.assert_allclose(np.sort(held_out.predictions[:, 0]), np.sort(peer.predictions[:, 0]), atol=1e-9)
 
 
-def test_regressors_spend_no_pass_on_rows_left_out(streamed):
+def test_regressors_spend_no_pass_on_held_out_rows(streamed):
     X, y = problem(400)
     assert model(solver="cg", alpha=0.5).fit(X, y).solution_.held_out is None
 
 
 def narrow(seed: int) -> tuple[pm.KernelRegressor, float]:
-    """A model whose kernel is so narrow that features say little of rows that are no landmarks, and its true error."""
+    """A model whose kernel is so narrow that rows other than landmarks have small features; and its true error."""
     X = np.random.default_rng(seed).uniform(-1, 1, (6000, 4))
     y = np.sin(4 * X).sum(axis=1)
     fitted = pm.KernelRegressor(pm.NystroemFeatures(pm.kernels.Laplacian(0.3), 1000), random_state=seed, **FIXED)
@@ -149,13 +149,13 @@ def narrow(seed: int) -> tuple[pm.KernelRegressor, float]:
     return fitted, float(np.square(fitted.predict(X[4000:]) - y[4000:]).mean())
 
 
-def test_rows_that_judge_are_no_landmarks(seed, monkeypatch):
+def test_validation_rows_are_not_landmarks(seed, monkeypatch):
     fitted, error = narrow(seed)
-    judges = fitted._fitted.map.on_host(fitted._state.sample.first(400).X)
+    validation = fitted._fitted.map.on_host(fitted._state.sample.first(400).X)
     landmarks = fitted.feature_map_.record_.landmarks
-    assert not (landmarks[:, None, :] == judges[None]).all(axis=2).any()
+    assert not (landmarks[:, None, :] == validation[None]).all(axis=2).any()
     assert fitted.solution_.scores.min() == pytest.approx(error, rel=0.4)
-    # A mutant: landmarks that judge tell of errors that new rows do not have.
+    # Mutant: landmarks among the validation rows, whose errors are smaller than those of new rows.
     monkeypatch.setattr(Reservoir, "skipping", lambda self, skipped, n_rows: self.first(n_rows))
     flattered, error = narrow(seed)
     assert flattered.solution_.scores.min() < 0.7 * error

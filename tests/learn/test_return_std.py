@@ -145,7 +145,7 @@ def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
     function, noise = model._deviations.predictive.function, model._deviations.predictive.noise
     prior = model.kernel_.diag(far)[0] / 0.01
     mean = features_of(model, X).mean(axis=0)
-    constant = function._leverages.of(mean[None])[0]
+    constant = function._leverages.quadratic_forms(mean[None])[0]
     expected = np.sqrt(noise.variance * (1 + prior + constant))
     assert np.sqrt(np.mean(std**2)) == pytest.approx(expected[0], rel=0.08)
     # Mutant: the formula as it stands in books.

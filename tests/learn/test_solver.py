@@ -34,7 +34,9 @@ def solvers(Z, signs):
     factor = FactorPreconditioner(statistics.centred_gram(), EPS, None)
     mean = Z.mean(axis=0)
     return {
-        loss.__class__.__name__: lambda loss=loss: QuasiNewton(loss, 0.7, factor, mean, tolerance=1e-7, passes=300)
+        loss.__class__.__name__: lambda loss=loss: QuasiNewton(
+            loss, 0.7, factor.solve, mean, tolerance=1e-7, passes=300
+        )
         for loss in (Logistic(), SquaredHinge())
     }
 

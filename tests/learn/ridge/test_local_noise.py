@@ -33,7 +33,7 @@ def test_local_noise_is_its_formula(weighted, rng):
         others = np.delete(np.arange(400), i)
         expected = by_loops(rows[others], squares[others], counted[others], rows[i : i + 1])
         np.testing.assert_allclose(left_out[i : i + 1], expected, rtol=1e-10)
-        # Mutant: rows that judge themselves.
+        # Mutant: ratios that include the own error of a row.
         assert not np.allclose(local.at(rows[i : i + 1]), expected, rtol=1e-4)
 
 

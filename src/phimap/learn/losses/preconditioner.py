@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -21,19 +19,6 @@ from phimap.ops import single_threaded_blas
 # A factorisation serves shifts up to this many times larger or smaller than its own: a new one costs more than the few
 # passes that it would save.
 _SERVES = 12.0
-
-
-class GramPreconditioner(Protocol):
-    """An approximate inverse of the centred Gram matrix with a shift."""
-
-    @property
-    def trace(self) -> float:
-        """Sum of the eigenvalues, or a lower bound of it."""
-        ...
-
-    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
-        """``(A + shift I)^{-1} R`` for `R` (m, t), approximately."""
-        ...
 
 
 class FactorPreconditioner:
@@ -65,23 +50,6 @@ class FactorPreconditioner:
                 used *= 10
 
 
-@dataclass(frozen=True)
-class SharePreconditioner:
-    """The preconditioner of a random part of the rows, from that of all rows."""
-
-    whole: GramPreconditioner
-    share: float
-
-    @property
-    def trace(self) -> float:
-        """Estimate of the sum of the eigenvalues."""
-        return self.share * self.whole.trace
-
-    def solve(self, R: np.ndarray, shift: float) -> np.ndarray:
-        """``(share A + shift I)^{-1} R``, approximately."""
-        return self.whole.solve(R, shift / self.share) / self.share
-
-
 def factor_memory(m: int) -> int:
     """Bytes of the sums and of their factor, two packed triangles."""
     return 2 * 4 * m * m
@@ -94,7 +62,7 @@ def sketch_memory(m: int) -> int:
 
 def preconditioner_of(
     problem: Problem, start: Callable[[int], AnyAccumulator]
-) -> tuple[GramPreconditioner, np.ndarray, AnyAccumulator]:
+) -> tuple[FactorPreconditioner | NystroemPreconditioner, np.ndarray, AnyAccumulator]:
     """The preconditioner of a problem's rows, their mean (m,), and the accumulator from `start`, in one pass.
 
     The preconditioner is a factor of the centred Gram matrix if that fits the problem's memory, else a sketch.

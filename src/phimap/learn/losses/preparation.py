@@ -9,9 +9,10 @@ from typing import Self
 import numpy as np
 
 from phimap.learn.losses.base import Loss
-from phimap.learn.losses.preconditioner import GramPreconditioner, SharePreconditioner, preconditioner_of, sketch_memory
+from phimap.learn.losses.preconditioner import FactorPreconditioner, preconditioner_of, sketch_memory
 from phimap.learn.losses.quasi_newton import Model, QuasiNewton, Steps
 from phimap.learn.losses.sample import FOLDS, LossSample
+from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner
 from phimap.learn.solver import LinearSolution, Problem, Stream, solve
 
 # The sample takes at most this fraction of the memory, and a copy by folds as much again while alpha is chosen.
@@ -27,14 +28,14 @@ class LossPreparation:
     problem : Problem
         Its memory is what remains beside the sample and the models.
     sample : LossSample
-    preconditioner : GramPreconditioner
+    preconditioner : FactorPreconditioner or NystroemPreconditioner
     mean : ndarray of shape (m,)
     steps : Steps
     """
 
     problem: Problem
     sample: LossSample
-    preconditioner: GramPreconditioner
+    preconditioner: FactorPreconditioner | NystroemPreconditioner
     mean: np.ndarray
     steps: Steps
 
@@ -69,9 +70,13 @@ class LossPreparation:
         passes: int | None = None,
     ) -> LinearSolution:
         """The solution on rows that are about this share of all rows; the parameters are those of `QuasiNewton`."""
-        preconditioner = self.preconditioner if share == 1 else SharePreconditioner(self.preconditioner, share)
+
+        def precondition(R: np.ndarray, shift: float) -> np.ndarray:
+            # The Gram matrix of these rows is about `share` times that of all rows.
+            return self.preconditioner.solve(R, shift / share) / share
+
         options = {"tolerance": tolerance, "passes": passes, "n_jobs": self.problem.n_jobs}
-        solver = QuasiNewton(loss, alpha, preconditioner, self.mean, start=start, steps=self.steps, **options)
+        solver = QuasiNewton(loss, alpha, precondition, self.mean, start=start, steps=self.steps, **options)
         return solve(solver, rows, self.problem.m, self.problem.t, self.problem.eps)
 
 

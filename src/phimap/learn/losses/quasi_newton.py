@@ -9,7 +9,6 @@ import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureBlock
 from phimap.learn.losses.base import Loss
-from phimap.learn.losses.preconditioner import GramPreconditioner
 from phimap.learn.ridge.alpha import ChosenAlpha
 from phimap.learn.solver import LinearSolution, Passes, Solver, Sums
 
@@ -94,8 +93,9 @@ class QuasiNewton(Solver):
     loss : Loss
     alpha : float
         ``1 / C`` of scikit-learn's linear classifiers.
-    preconditioner : GramPreconditioner
-        Preconditioner of the centred Gram matrix of the same rows.
+    precondition : callable
+        ``precondition(R, shift)`` applies an approximate inverse of ``A + shift I`` to `R` (m, t), with A the centred
+        Gram matrix of the rows.
     mean : ndarray of shape (m,)
         Weighted mean of the rows.
     start : tuple of ndarrays (m, t) and (t,) or None, default=None
@@ -132,7 +132,7 @@ class QuasiNewton(Solver):
         self,
         loss: Loss,
         alpha: float,
-        preconditioner: GramPreconditioner,
+        precondition: Callable[[np.ndarray, float], np.ndarray],
         mean: np.ndarray,
         *,
         start: Model | None = None,
@@ -141,7 +141,7 @@ class QuasiNewton(Solver):
         passes: int | None = None,
         n_jobs: int | None = None,
     ):
-        self._loss, self._alpha, self._preconditioner, self._mean = loss, alpha, preconditioner, mean
+        self._loss, self._alpha, self._precondition, self._mean = loss, alpha, precondition, mean
         self._steps = Steps() if steps is None else steps
         self._start, self._tolerance, self.passes, self._n_jobs = start, tolerance, passes or PASSES, n_jobs
 
@@ -161,7 +161,7 @@ class QuasiNewton(Solver):
         value, gradient, n, scale = yield from self._evaluate(point)
 
         def precondition(R: np.ndarray) -> np.ndarray:
-            scaled = self._preconditioner.solve(R[:-1], self._alpha / scale) / scale
+            scaled = self._precondition(R[:-1], self._alpha / scale) / scale
             return np.vstack([scaled, R[-1:] / (scale * n)])
 
         steps = self._steps

@@ -114,11 +114,9 @@ class ConjugateGradients(Solver):
             raise ValueError("`rows` must give held-out rows if `alpha` is 'auto', got none. Give rows, or alpha.")
         else:
             chosen = ChosenAlpha(float(self._alpha))
-        preconditioner = sketch.preconditioner(system, eps)
-        while self._can_grow(sketch, preconditioner, chosen.alpha):
+        while self._can_grow(sketch, preconditioner := sketch.preconditioner(system, eps), chosen.alpha):
             del preconditioner
             yield from self._grow(sketch)
-            preconditioner = sketch.preconditioner(system, eps)
         state = ConjugateGradientState(system.rhs, chosen.alpha, partial(preconditioner.solve, shift=chosen.alpha))
         state.restart(W, image)
         W, residual, reached = yield from self._iterate(system, state, preconditioner.largest, eps)
@@ -168,18 +166,18 @@ class ConjugateGradients(Solver):
     ) -> Generator[Summand, Sums, tuple[ChosenAlpha, np.ndarray, np.ndarray]]:
         """The alpha with its held-out scores, and a solution near it with its product with the matrix of all rows."""
         systems = rows.systems(system)
-        preconditioner = sketch.preconditioner(systems[-1], eps)
         given = None if isinstance(self._alpha, str) else float(self._alpha)
-        if given is None and not preconditioner.largest:
-            # Constant features: every alpha gives the same fit.
-            zeros = np.zeros_like(system.rhs)
-            return ChosenAlpha(1.0, criterion="held-out"), zeros, zeros
-        search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
-        while self._can_grow(sketch, preconditioner, search.alphas[search.best]):
+        while True:
+            preconditioner = sketch.preconditioner(systems[-1], eps)
+            if given is None and not preconditioner.largest:
+                # Constant features: every alpha gives the same fit.
+                zeros = np.zeros_like(system.rhs)
+                return ChosenAlpha(1.0, criterion="held-out"), zeros, zeros
+            search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
+            if not self._can_grow(sketch, preconditioner, search.alphas[search.best]):
+                break
             del preconditioner, search
             yield from self._grow(sketch)
-            preconditioner = sketch.preconditioner(systems[-1], eps)
-            search = AlphaSearch(systems, preconditioner, rows, eps, self._n_jobs, alpha=given)
         yield from search.run(_SEARCH_PASSES, _MOST_SEARCH_PASSES)
         W, image = search.solution
         # The product with all rows follows from that without the held-out rows, which saves a pass.
