@@ -71,7 +71,7 @@ REGISTRY: dict[str, type[Projection]] = {
 }
 
 # Widest input for minimum-energy points: above it they err hardly less than structured ones, and cost more.
-_WIDEST_DESIGN = 48
+WIDEST_DESIGN = 48
 # Widest input for Sobol points, which are drawn in time for this many coordinates and gain little beyond.
 _WIDEST_SOBOL = 1024
 
@@ -95,7 +95,7 @@ def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
             chosen = as_projection("auto", law.part)
             return chosen if chosen.serves_subsets else Orthogonal()
         if law.is_rotation_invariant:
-            return MinimumEnergy() if law.n_features <= _WIDEST_DESIGN else SphericalStructured()
+            return MinimumEnergy() if law.n_features <= WIDEST_DESIGN else SphericalStructured()
         has_quantile = law.has_independent_coordinates or isinstance(law, SpectralMixtureLaw)
         if has_quantile and law.n_features <= _WIDEST_SOBOL:
             return QuasiMonteCarlo()
