@@ -406,7 +406,7 @@ def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
     products = work.threads * size * min(m, BLOCK) * min(m, STRIP)
     validation = n_held_out(work.n_train) + n_extreme(work.n_train)
     searching = _SEARCH_BYTES if work.search else 0.0
-    solving = work.solver_bytes + validation * m * size
+    solving = work.grown_bytes + validation * m * size
     if work.solver == "cholesky":
         # The search for alpha begins with eigenvectors of a smaller problem, beside two triangles, and their images.
         order = min(m, EXACT_ORDER)

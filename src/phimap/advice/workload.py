@@ -10,6 +10,7 @@ import numpy as np
 from phimap._validation import check_choice, check_integer, check_real
 from phimap.learn.blocks.triangle import packed_entries
 from phimap.learn.registry import MEMBERS, choose
+from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.batches import RowShape, batch_rows, smallest_batch
 from phimap.theory.machine import FORMATS
@@ -142,6 +143,14 @@ class Workload:
             return 0
         spare = max(0, self.budget - self.solver_bytes - self.batch_bytes) // 2
         return min(self.n_train * self.n_components * self.itemsize, self.workers * spare)
+
+    @property
+    def grown_bytes(self) -> int:
+        """Bytes of conjugate gradients once their preconditioner has grown into the spare budget; of others as above."""
+        if self.solver != "cg":
+            return self.solver_bytes
+        most = ConjugateGradients().memory(self.n_train, self.n_components, self.n_targets)
+        return max(self.solver_bytes, min(most, self.budget - self.batch_bytes - self.kept_bytes // self.workers))
 
     @property
     def held_out_bytes(self) -> int:
