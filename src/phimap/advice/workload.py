@@ -146,7 +146,7 @@ class Workload:
 
     @property
     def grown_bytes(self) -> int:
-        """Bytes of conjugate gradients once their preconditioner has grown into the spare budget; of others as above."""
+        """Bytes of the solver once the preconditioner of conjugate gradients has grown into the spare budget."""
         if self.solver != "cg":
             return self.solver_bytes
         most = ConjugateGradients().memory(self.n_train, self.n_components, self.n_targets)
