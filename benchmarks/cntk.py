@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 from phimap._progress import peak_memory
@@ -32,10 +31,10 @@ def main() -> None:
     rows = []
     options = {"depth": arguments.depth, "widths": arguments.widths, "device": arguments.device}
     for row in run(images, arguments.methods, **options):
-        rows.append(asdict(row))
+        rows.append(row)
         print(
-            f"{row.method:<10} m {row.n_components:>6}   {row.n_rows} + {row.n_test} images   "
-            f"test accuracy {row.accuracy:.2f} %   {row.seconds:.1f} s   peak {peak_memory() / 1e9:.2f} GB",
+            f"{row['method']:<10} m {row['n_components']:>6}   {row['n_rows']} + {row['n_test']} images   "
+            f"test accuracy {row['accuracy']:.2f} %   {row['seconds']:.1f} s   peak {peak_memory() / 1e9:.2f} GB",
             flush=True,
         )
         if arguments.output is not None:

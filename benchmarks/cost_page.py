@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from phimap.advice import Cost, cost
 from phimap.config import size_text
-from phimap.theory import REFERENCE, Cost, cost, sums_rounding
+from phimap.theory import REFERENCE, sums_rounding
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 RUNS = Path(__file__).with_name("scale_runs.json")

@@ -22,6 +22,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import RidgeClassifierCV, RidgeCV
@@ -67,9 +68,8 @@ def fit(data: Path) -> None:
     known = {"sampler": Method(sampler, "RBFSampler and ridge regression")}
     for name in SAMPLED:
         for one in run(load(name, data), ["sampler"], SPLITS, store, width=WIDTH, known=known):
-            print(
-                f"{one.dataset}, split {one.split}: error {one.error:.4f} in {one.processor_seconds:.1f} s", flush=True
-            )
+            spent = f"{one['processor_seconds']:.1f} s"
+            print(f"{one['dataset']}, split {one['split']}: error {one['error']:.4f} in {spent}", flush=True)
 
 
 def tables_of(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
@@ -108,12 +108,9 @@ def _keep(kept: dict[str, dict[str, float]], names: list[str], rows: dict[str, l
 
 def with_sampler(found: dict[str, dict[str, Pair]]) -> None:
     """Add the fits that are kept beside the page."""
-    by_table: dict[str, list[Any]] = defaultdict(list)
-    for one in read(FITS):
-        by_table[one.dataset].append(one)
-    for table, fits in by_table.items():
-        error, spent = np.mean([[one.error, one.processor_seconds] for one in fits], axis=0)
-        found["sampler"][table] = float(error), float(spent), *found[OURS][table][2:]
+    means = pd.DataFrame(read(FITS)).groupby("dataset", sort=False)[["error", "processor_seconds"]].mean()
+    for table, error, spent in means.itertuples():
+        found["sampler"][table] = error, spent, *found[OURS][table][2:]
 
 
 def ratio(pair: Pair) -> float:

@@ -13,12 +13,14 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+from tabular_page import markdown, overview
 
 from phimap._files import write_whole
 from phimap.bench.options import BenchOptions
-from phimap.bench.tabular.measure import Measurement, read
+from phimap.bench.tabular.measure import Fit, read
 from phimap.bench.tabular.methods import METHODS
-from phimap.bench.tabular.page import markdown, overview
 from phimap.bench.tabular.results import OURS, SPLITS, WIDTH, Summary, summaries
 from phimap.cli.bench import run
 
@@ -48,23 +50,20 @@ MOST_ERROR = {
 MOST_TIME, LARGE = 0.2, 8000
 
 
-def check(found: Sequence[Measurement]) -> Iterator[tuple[str, float, float, bool]]:
+def check(found: Sequence[Fit]) -> Iterator[tuple[str, float, float, bool]]:
     """What was asked for: the words, the figure, the limit, and whether it is kept."""
     for task, summary in summaries(found).items():
-        for peer in ("hgb", "lightgbm", "xrfm"):
-            yield from _beside(task, peer, summary, found)
-        for name, cells in summary.cells.items():
-            if name in MOST_ERROR and OURS in cells:
-                error = cells[OURS].error
-                yield f"{name}: error", error, MOST_ERROR[name], error <= MOST_ERROR[name]
+        for one in summary.beside(OURS, ("hgb", "lightgbm", "xrfm")).itertuples():
+            yield from _beside(task, one, summary)
+        if OURS in summary.errors:
+            for name, error in summary.errors[OURS].dropna().items():
+                if name in MOST_ERROR:
+                    yield f"{name}: error", error, MOST_ERROR[name], error <= MOST_ERROR[name]
 
 
-def _beside(
-    task: str, peer: str, summary: Summary, found: Sequence[Measurement]
-) -> Iterator[tuple[str, float, float, bool]]:
-    one = summary.compare(OURS, peer)
-    if one is None:
-        return
+def _beside(task: str, one: Any, summary: Summary) -> Iterator[tuple[str, float, float, bool]]:
+    """The figures of a row of `Summary.beside`."""
+    peer = one.Index
     if (task, peer) in LEAST_WINS:
         least = LEAST_WINS[task, peer]
         yield f"{task}: smaller error than {peer}, of {one.n_sets} tables", one.wins, least, one.wins >= least
@@ -75,9 +74,9 @@ def _beside(
         yield f"{task}: largest ratio to {peer}, {one.worst_set}", one.worst, MOST_WORST, one.worst <= MOST_WORST
     if peer == "xrfm":
         yield f"{task}: mean rank beside {peer}'s", one.rank, 3 - one.rank, one.rank <= 1.5
-        large = Summary([m for m in found if m.task == task and m.n_rows > LARGE]).compare(OURS, peer)
-        if large is not None:
-            yield f"{task}: time over {peer}'s, more than {LARGE} rows", large.time, MOST_TIME, large.time <= MOST_TIME
+        large = Summary(summary.found[summary.found["n_rows"] > LARGE]).beside(OURS, [peer])
+        for time in large["time"] if len(large) else ():
+            yield f"{task}: time over {peer}'s, more than {LARGE} rows", time, MOST_TIME, time <= MOST_TIME
 
 
 #: What stands around the overview in the front page.

@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 from phimap.bench import datasets
 from phimap.bench.active_learning import run
 from phimap.cli.commands import app
+from tests.support.rows import rows
 
 
 def test_greedy_designs_beat_random_ones():
-    found = list(run(datasets.load("digits", None), width=256, n_rows=400, sizes=(20, 40, 80, 1000), draws=(0, 1)))
+    found = rows(run(datasets.load("digits", None), width=256, n_rows=400, sizes=(20, 40, 80, 1000), draws=(0, 1)))
     assert len(found) == 12
 
     def mean(design: str, size: int) -> float:

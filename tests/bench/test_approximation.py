@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from typer.testing import CliRunner
@@ -12,10 +13,11 @@ from typer.testing import CliRunner
 from phimap.bench import datasets
 from phimap.bench.approximation import results
 from phimap.bench.approximation.families import FAMILIES
-from phimap.bench.approximation.measure import MULTIPLES, Measurement, run
-from phimap.bench.approximation.results import best, summary
+from phimap.bench.approximation.measure import MULTIPLES, run
+from phimap.bench.approximation.results import best
 from phimap.cli.commands import app
 from phimap.io import DataError
+from tests.support.rows import rows
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +25,9 @@ def digits() -> datasets.Dataset:
     return datasets.load("digits", None)
 
 
-def made_up(projection: str, errors: list[float], width: int = 2) -> list[Measurement]:
-    return [Measurement("set", projection, width, seed, error, 0.1) for seed, error in enumerate(errors)]
+def made_up(projection: str, errors: list[float], width: int = 2) -> pd.DataFrame:
+    facts = {"projection": projection, "n_directions": width, "seed": range(len(errors)), "error": errors}
+    return pd.DataFrame(facts)
 
 
 def test_sets_are_split_and_scaled(digits, tmp_path):
@@ -45,8 +48,8 @@ def test_sparse_parts_have_the_same_columns(tmp_path):
     X = np.eye(5, dtype=np.float32)
     arrays = {"a8a_ytr": np.arange(5) % 2, "a8a_yte": np.arange(2)}
     # Nothing in the last column of the test rows: their indices alone tell of four columns.
-    for part, rows in (("Xtr", X), ("Xte", X[:2])):
-        matrix = sparse.csr_array(rows)
+    for part, dense in (("Xtr", X), ("Xte", X[:2])):
+        matrix = sparse.csr_array(dense)
         arrays |= {f"a8a_{part}_{name}": getattr(matrix, name) for name in ("data", "indices", "indptr")}
     np.savez(tmp_path / "medium_classification.npz", **arrays)
     loaded = datasets.load("a8a", tmp_path)
@@ -65,30 +68,30 @@ def test_missing_sets_say_where_to_put_them(tmp_path, monkeypatch):
 
 
 def test_errors_fall_and_orthogonal_directions_err_less(digits):
-    rows = list(run(digits, ["gaussian", "orthogonal"], widths=(128, 512), draws=range(3)))
-    assert len(rows) == 12
-    table = {(e["projection"], e["n_directions"]): e["error"] for e in summary(rows)}
+    found = pd.DataFrame(run(digits, ["gaussian", "orthogonal"], widths=(128, 512), draws=range(3)))
+    assert len(found) == 12
+    table = found.groupby(["projection", "n_directions"])["error"].mean()
     assert table["gaussian", 512] < table["gaussian", 128]
     assert table["orthogonal", 128] < 0.7 * table["gaussian", 128]
-    assert best(rows, (128,)) == ["orthogonal"]
-    assert all(np.isnan(row.ridge) for row in rows)
+    assert best(found, (128,)) == ["orthogonal"]
+    assert found["ridge"].isna().all()
 
 
 def test_classifiers_learn(digits):
-    (row,) = run(digits, ["orthogonal"], widths=(512,), draws=range(1), classify=True)
+    (row,) = rows(run(digits, ["orthogonal"], widths=(512,), draws=range(1), classify=True))
     assert row.ridge > 95
     assert row.liblinear > 95
 
 
 def test_best_keeps_ties_and_gives_up_where_most_tie():
-    clear = made_up("a", [1.0, 1.1, 0.9]) + made_up("b", [5.0, 5.1, 4.9]) + made_up("c", [5.0, 5.2, 5.1])
+    clear = pd.concat(made_up(*one) for one in (("a", [1.0, 1.1, 0.9]), ("b", [5.0, 5.1, 4.9]), ("c", [5.0, 5.2, 5.1])))
     assert best(clear, (2,)) == ["a"]
-    tied = clear + made_up("d", [1.0, 1.2, 0.9])
+    tied = pd.concat([clear, made_up("d", [1.0, 1.2, 0.9])])
     assert best(tied, (2,)) == ["a", "d"]
-    assert best(made_up("a", [1.0, 1.1]) + made_up("b", [1.0, 1.2]), (2,)) == []
+    assert best(pd.concat([made_up("a", [1.0, 1.1]), made_up("b", [1.0, 1.2])]), (2,)) == []
     # A method without one of the widths is not compared.
-    assert best(clear + made_up("e", [0.1, 0.1, 0.1], width=4), (2,)) == ["a"]
-    assert best([], (2,)) == []
+    assert best(pd.concat([clear, made_up("e", [0.1, 0.1, 0.1], width=4)]), (2,)) == ["a"]
+    assert best(pd.DataFrame(), (2,)) == []
 
 
 def test_command_writes_results_and_figures(tmp_path):
@@ -121,8 +124,8 @@ def test_published_methods_stand_beside_the_same_widths_only(monkeypatch, first,
     monkeypatch.setitem(results.PUBLISHED, "set", (["ssf"], ["orthogonal", "qmc"]))
     X, y = np.zeros((5, 3), np.float32), np.zeros(5)
     widths = [3 * multiple for multiple in (first, 4, 16, 32)]
-    rows = [row for width in widths for row in made_up("gaussian", [1.0, 1.1], width)]
-    table = results._best_table(rows, [datasets.Dataset("set", X, y, X, y)], "gaussian")
+    found = pd.concat(made_up("gaussian", [1.0, 1.1], width) for width in widths)
+    table = results._best_table({"set": found}, [datasets.Dataset("set", X, y, X, y)], "gaussian")
     assert [line[2] for line in table.lines] == [published, "orthogonal, qmc"]
 
 
@@ -145,9 +148,9 @@ def test_bad_requests_are_one_line(arguments, message):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_kernel_has_methods_whose_errors_fall(digits, family):
     methods = FAMILIES[family].methods[-2:]
-    rows = list(run(digits, methods, widths=(64, 512), draws=range(2), family=family))
-    assert {row.kernel for row in rows} == {family}
-    errors = {(e["projection"], e["n_directions"]): e["error"] for e in summary(rows)}
+    found = pd.DataFrame(run(digits, methods, widths=(64, 512), draws=range(2), family=family))
+    assert set(found["kernel"]) == {family}
+    errors = found.groupby(["projection", "n_directions"])["error"].mean()
     for method in methods:
         assert errors[method, 512] < 0.7 * errors[method, 64]
 

@@ -9,6 +9,7 @@ from phimap._progress import Stages
 from phimap.bench import cntk, images, network
 from phimap.bench.options import BenchOptions
 from phimap.io import DataError
+from tests.support.rows import rows
 
 
 @pytest.fixture
@@ -30,15 +31,15 @@ def test_every_method_is_fitted_and_tabled(folder):
         "cntk-mnist", data=folder, widths=[256], rows=80, methods=["sketch", "gradient", "exact"], quiet=True
     )
     found = cntk.report(options, Stages())
-    accuracies = {row["method"]: row["accuracy"] for row in found.measurements}
+    accuracies = {row.method: row.accuracy for row in rows(found.measurements)}
     assert set(accuracies) == {"sketch", "gradient", "exact"}
     assert accuracies["sketch"] > 80
     assert accuracies["exact"] > 80
     (table,) = found.tables
     assert [line[0] for line in table.lines] == ["exact", "sketch", "gradient"]
     assert table.columns[-1] == "unlike exact (%)"
-    apart = {row["method"]: row["disagreement"] for row in found.measurements}
-    assert apart["exact"] is None
+    apart = {row.method: row.disagreement for row in rows(found.measurements)}
+    assert np.isnan(apart["exact"])
     # Labels that differ are at least as many as those that one of both misses more.
     assert accuracies["exact"] - apart["sketch"] <= accuracies["sketch"] <= accuracies["exact"] + apart["sketch"]
 

@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from phimap.bench.double_descent import run, task
 from phimap.cli.commands import app
+from tests.support.rows import rows
 from tests.support.statistics import is_at_most
 
 
 def test_test_error_peaks_at_the_threshold():
-    points = list(run(task("digits", None), ratios=(0.2, 1.0, 5.0), draws=range(5)))
+    points = rows(run(task("digits", None), ratios=(0.2, 1.0, 5.0), draws=range(5)))
     assert len(points) == 15
 
     def median(name: str, ratio: float) -> float:
@@ -28,7 +29,7 @@ def test_test_error_peaks_at_the_threshold():
 @pytest.mark.parametrize("ratio", [0.4, 1.0, 3.0])
 def test_prediction_meets_the_mean_on_gaussian_rows(ratio):
     """False-alarm rate 1e-6 a ratio, beyond the 5 % that the prediction may be wrong."""
-    points = list(run(task("gaussian", None, seed=1), ratios=(ratio,), draws=range(16)))
+    points = rows(run(task("gaussian", None, seed=1), ratios=(ratio,), draws=range(16)))
     errors, predicted = np.array([point.test for point in points]), points[0].predicted_test
     assert is_at_most(errors, 1.05 * predicted)
     assert is_at_most(-errors, -0.95 * predicted)

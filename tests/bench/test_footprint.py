@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -15,14 +16,15 @@ import phimap as pm
 from phimap.bench import datasets, spectra
 from phimap.bench.footprint import accuracy, regularisation
 from phimap.cli.commands import app
+from tests.support.rows import rows
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_two_bits_do_what_thirty_two_do_at_a_sixteenth_of_the_bytes():
     data = datasets.load("digits", None)
-    rows = list(accuracy.run(data, ["trf", "rff"], widths=[1024], draws=range(2), models=["ridge"]))
-    found = {entry["method"]: entry for entry in accuracy.summary(rows)}
+    fits = accuracy.run(data, ["trf", "rff"], widths=[1024], draws=range(2), models=["ridge"])
+    found = accuracy.summary(pd.DataFrame(fits)).set_index("method").T
     assert found["rff"]["bytes"] == 16 * found["trf"]["bytes"]
     assert abs(found["rff"]["accuracy"] - found["trf"]["accuracy"]) < 2.0
     assert found["trf"]["accuracy"] > 95.0
@@ -30,35 +32,37 @@ def test_two_bits_do_what_thirty_two_do_at_a_sixteenth_of_the_bytes():
 
 def test_models_by_gradients_do_what_ridge_does():
     data = datasets.load("digits", None)
-    rows = list(accuracy.run(data, ["trf"], widths=[512], draws=range(1)))
-    assert [row.model for row in rows] == ["ridge", "logistic", "svm"]
-    assert min(row.accuracy for row in rows) > 93.0
+    found = rows(accuracy.run(data, ["trf"], widths=[512], draws=range(1)))
+    assert [row.model for row in found] == ["ridge", "logistic", "svm"]
+    assert min(row.accuracy for row in found) > 93.0
 
 
 def test_path_of_a_mixture_is_that_of_fourier_features_once_regularised():
     """Degrees beyond the third act as regularisation, which is seen where there is little other."""
     data = datasets.load("digits", None)
     two = regularisation.of_classes("digits", data.X, data.y, 7, 9)
-    rows = list(regularisation.run(two, [10_000], draws=range(1)))
-    assert len(rows) == regularisation.STEPS
-    errors = regularisation.means(rows)
-    at = regularisation.REGULARISATION.index(2.0)
-    assert errors["trf-mixture 0.5"][at] < 1.1 * errors["rff"][at]
+    found = pd.DataFrame(regularisation.run(two, [10_000], draws=range(1)))
+    assert len(found) == regularisation.STEPS
+    errors = regularisation.means(found)
+    at = errors[2.0]
+    assert at["trf-mixture 0.5"] < 1.1 * at["rff"]
     # At this width Fourier features are as good as their kernel.
-    assert errors["rff"][at] == pytest.approx(errors["kernel"][at], rel=0.1)
-    assert set(errors) == {"kernel", "rff", "trf-mixture 0.5", *(f"trf {eps}" for eps in (0.1, 0.3, 0.5, 0.7, 0.9))}
-    assert all(path[-1] > path[at] for path in errors.values())
-    assert {row.bytes for row in rows if row.method != "kernel"} == {4 * 10_000, 10_000 // 64 * 16 + 16}
-    assert all(row.seconds > 0 for row in rows)
+    assert at["rff"] == pytest.approx(at["kernel"], rel=0.1)
+    assert set(errors.index) == {
+        "kernel",
+        "rff",
+        "trf-mixture 0.5",
+        *(f"trf {eps}" for eps in (0.1, 0.3, 0.5, 0.7, 0.9)),
+    }
+    assert (errors[10.0] > at).all()
+    assert set(found[found["method"] != "kernel"]["bytes"]) == {4 * 10_000, 10_000 // 64 * 16 + 16}
+    assert (found["seconds"] > 0).all()
 
 
 def test_features_reach_the_kernel_of_the_mixture_as_they_become_more(monkeypatch):
     monkeypatch.setattr(regularisation, "_ROWS", 300)
-    rows = list(regularisation.run(regularisation.mixture(), [256, 4096], draws=range(1)))
-    least = {
-        width: {name: min(path) for name, path in regularisation.means(part).items()}
-        for width, part in ((w, [row for row in rows if row.n_components == w]) for w in (256, 4096))
-    }
+    found = pd.DataFrame(regularisation.run(regularisation.mixture(), [256, 4096], draws=range(1)))
+    least = {width: regularisation.means(part).min(axis=1) for width, part in found.groupby("n_components")}
     assert least[256]["kernel"] == least[4096]["kernel"]
     for method in ("rff", "trf 0.9"):
         assert least[4096]["kernel"] < least[4096][method] < 0.8 * least[256][method]
@@ -66,9 +70,9 @@ def test_features_reach_the_kernel_of_the_mixture_as_they_become_more(monkeypatc
 
 def test_half_precision_changes_next_to_nothing():
     data = datasets.load("digits", None)
-    rows = list(accuracy.run(data, ["nystroem-16"], widths=[200], draws=range(1), models=["ridge"]))
-    assert rows[0].bytes == 400
-    assert rows[0].accuracy > 96.0
+    (fit,) = rows(accuracy.run(data, ["nystroem-16"], widths=[200], draws=range(1), models=["ridge"]))
+    assert fit.bytes == 400
+    assert fit.accuracy > 96.0
     X = data.X[:300]
     wide, half = (accuracy.METHODS[name][1](pm.kernels.Gaussian(3.0), 64, 0) for name in ("nystroem", "nystroem-16"))
     np.testing.assert_allclose(half.fit_transform(X), wide.fit_transform(X), atol=1e-3)
@@ -113,18 +117,18 @@ def test_converter_reads_idx_files(tmp_path, monkeypatch):
 
 def test_spectrum_is_that_of_the_equivalent():
     row, exact, equivalent = spectra.run("relu", n=400, p=200)
-    assert row.gap < 0.1
-    assert row.overlap > 0.95
+    assert row["gap"] < 0.1
+    assert row["overlap"] > 0.95
     assert exact.values.shape == equivalent.leading.shape == (400,)
     # The sign of an eigenvector is free, that of two side by side is not.
-    assert exact.leading @ equivalent.leading == pytest.approx(row.overlap)
+    assert exact.leading @ equivalent.leading == pytest.approx(row["overlap"])
 
 
 def test_the_law_of_directions_makes_no_difference():
     gaussian, student = (spectra.run(f"relu-{law}-draws", n=300, p=150)[0] for law in ("gaussian", "student"))
-    assert student.overlap > 0.95
+    assert student["overlap"] > 0.95
     # What is left is the chance of 9,600 draws, by which the two differ by a tenth.
-    assert 0.7 < student.gap / gaussian.gap < 1.4
+    assert 0.7 < student["gap"] / gaussian["gap"] < 1.4
 
 
 @pytest.mark.parametrize(

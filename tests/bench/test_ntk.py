@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 from typer.testing import CliRunner
@@ -19,6 +20,7 @@ from phimap.bench.options import BenchOptions
 from phimap.cli.commands import app
 from phimap.io import DataError
 from phimap.kernels import NTK, Gaussian
+from tests.support.rows import rows
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +59,11 @@ def test_methods_have_nearly_the_width_asked_for(method, depth, digits):
 def test_errors_fall_with_the_width_and_gradients_err_most(digits):
     methods = ["features", "layers", "gradient", "nystroem"]
     options = {"depths": (1,), "widths": (128, 1024), "n_rows": 100, "draws": range(3)}
-    rows = list(error.run("digits", digits.X, methods, **options))
-    assert len(rows) == 24
+    found = rows(error.run("digits", digits.X, methods, **options))
+    assert len(found) == 24
 
     def mean(method: str, width: int) -> float:
-        return float(np.mean([row.error for row in rows if (row.method, row.width) == (method, width)]))
+        return float(np.mean([row.error for row in found if (row.method, row.width) == (method, width)]))
 
     for method in ("features", "layers"):
         assert mean(method, 1024) < 0.6 * mean(method, 128)
@@ -80,9 +82,9 @@ def test_rows_have_norm_one_and_may_be_centred(digits):
 
 
 def test_more_features_are_better_conditioned(digits):
-    rows = list(spectral.run(digits, list(spectral.METHODS), widths=(50, 400), n_rows=60, draws=range(4)))
+    found = rows(spectral.run(digits, list(spectral.METHODS), widths=(50, 400), n_rows=60, draws=range(4)))
     numbers = {
-        (method, width): np.mean([r.condition_number for r in rows if (r.method, r.width) == (method, width)])
+        (method, width): np.mean([r.condition_number for r in found if (r.method, r.width) == (method, width)])
         for method in spectral.METHODS
         for width in (50, 400)
     }
@@ -91,8 +93,8 @@ def test_more_features_are_better_conditioned(digits):
 
 
 def test_classifiers_of_digits(digits):
-    rows = list(mnist.run(digits, ["features", "gradient", "exact"], widths=(512,), n_rows=400))
-    accuracy = {row.method: row.accuracy for row in rows}
+    found = rows(mnist.run(digits, ["features", "gradient", "exact"], widths=(512,), n_rows=400))
+    accuracy = {row.method: row.accuracy for row in found}
     assert set(accuracy) == {"features", "gradient", "exact"}
     assert accuracy["exact"] > 93
     assert accuracy["exact"] - 3 < accuracy["features"] < accuracy["exact"] + 3
@@ -126,10 +128,10 @@ def test_regularisation_is_chosen(rng):
 
 def test_regression_beats_the_mean():
     X, y = uci.load_regression("diabetes", None)
-    rows = list(regression.run("diabetes", X, y, ["rbf", "rff", "ntk", "features"], width=256))
-    assert len(rows) == 4 * regression.FOLDS
+    found = rows(regression.run("diabetes", X, y, ["rbf", "rff", "ntk", "features"], width=256))
+    assert len(found) == 4 * regression.FOLDS
     for method in ("rbf", "rff", "ntk", "features"):
-        assert np.mean([row.mse for row in rows if row.method == method]) < 0.65 * y.var()
+        assert np.mean([row.mse for row in found if row.method == method]) < 0.65 * y.var()
 
 
 def test_regression_sets_are_read(tmp_path):
@@ -167,29 +169,31 @@ def test_collection_leaves_out_what_cannot_be_used(collection):
 def test_depth_width_and_cost_are_tuned(collection):
     (data,) = uci.load_collection(collection, ["disc"])
     asked = {"depths": (1, 2), "widths": (10, 60)}
-    rows = {row.method: row for row in classification.run(data, ["rbf", "ntk", "features", "polynomial"], **asked)}
-    assert min(row.accuracy for row in rows.values()) > 80
+    found = {
+        row.method: row for row in rows(classification.run(data, ["rbf", "ntk", "features", "polynomial"], **asked))
+    }
+    assert min(row.accuracy for row in found.values()) > 80
     # The sign of a product of two columns: no line tells it.
-    assert rows["polynomial"].choice.startswith(("degree 2", "degree 3"))
-    assert any(f"m = {width}, C" in rows["features"].choice for width in (10, 60))
-    assert rows["ntk"].choice.startswith(("depth 1, C", "depth 2, C"))
-    assert abs(rows["features"].accuracy - rows["ntk"].accuracy) < 8
+    assert found["polynomial"].choice.startswith(("degree 2", "degree 3"))
+    assert any(f"m = {width}, C" in found["features"].choice for width in (10, 60))
+    assert found["ntk"].choice.startswith(("depth 1, C", "depth 2, C"))
+    assert abs(found["features"].accuracy - found["ntk"].accuracy) < 8
 
 
 def test_other_classifiers_are_tuned(collection):
     (data,) = uci.load_collection(collection, ["disc"])
-    rows = {row.method: row for row in classification.run(data, ["forest", "adaboost", "neighbours"])}
-    assert min(rows["forest"].accuracy, rows["neighbours"].accuracy) > 75
+    found = {row.method: row for row in rows(classification.run(data, ["forest", "adaboost", "neighbours"]))}
+    assert min(found["forest"].accuracy, found["neighbours"].accuracy) > 75
     # Stumps of one column each cannot tell the sign of a product, however many they are.
-    assert rows["adaboost"].accuracy < 70
-    assert rows["forest"].choice.removesuffix(" trees") in map(str, classification.ENSEMBLES)
-    assert 1 <= int(rows["neighbours"].choice.removeprefix("k = ")) <= 20
+    assert found["adaboost"].accuracy < 70
+    assert found["forest"].choice.removesuffix(" trees") in map(str, classification.ENSEMBLES)
+    assert 1 <= int(found["neighbours"].choice.removeprefix("k = ")) <= 20
 
 
 def test_larger_costs_are_left_out_only_where_they_change_nothing(collection):
     """The best of all costs is found by those that are tried."""
     (data,) = uci.load_collection(collection, ["disc"])
-    (row,) = classification.run(data, ["rbf"])
+    (row,) = rows(classification.run(data, ["rbf"]))
     candidates = classification._candidates("rbf", data, (1,), (10,), 0)
     accuracies = [
         classification._accuracy(model, K, data.y, ~data.validation, data.validation) for _, model, K in candidates
@@ -207,27 +211,25 @@ def test_the_default_classifier_sees_no_row_that_it_is_judged_on(collection, mon
             return super().fit(X, y)
 
     monkeypatch.setattr(classification.pm, "KernelClassifier", Noted)
-    (row,) = classification.run(data, ["default"])
+    (row,) = rows(classification.run(data, ["default"]))
     assert fitted == [int((~held).sum()) for held in (*data.tests, data.validation)]
     assert row.accuracy > 80
     assert row.choice == ""
 
 
 def test_figures_of_the_table():
-    def row(dataset: str, method: str, accuracy: float) -> classification.Measurement:
-        return classification.Measurement(dataset, method, "", 0.0, accuracy)
-
-    rows = [row("a", "x", 100.0), row("a", "y", 92.0), row("b", "x", 40.0), row("b", "y", 50.0)]
-    found = classification.figures(rows, ["x", "y"])
+    accuracies = {("a", "x"): 100.0, ("a", "y"): 92.0, ("b", "x"): 40.0, ("b", "y"): 50.0}
+    lines = [{"dataset": name, "method": method, "accuracy": one} for (name, method), one in accuracies.items()]
+    found = classification.figures(pd.DataFrame(lines))
     # x reaches 100 % and 80 % of the best, y 92 % and 100 %.
-    np.testing.assert_allclose(found["x"], [70.0, 1.96 * 30, 50.0, 50.0, 90.0])
-    np.testing.assert_allclose(found["y"], [71.0, 1.96 * 21, 100.0, 50.0, 96.0])
+    np.testing.assert_allclose(found.loc["x"], [70.0, 1.96 * 30, 50.0, 50.0, 90.0])
+    np.testing.assert_allclose(found.loc["y"], [71.0, 1.96 * 21, 100.0, 50.0, 96.0])
 
 
 def test_the_share_of_the_sketch_is_swept(digits):
-    rows = list(error.run("digits", digits.X, ["shares"], depths=(2,), widths=(200,), n_rows=50, draws=(0,)))
-    assert [row.share for row in rows] == list(error.SHARES)
-    assert {row.n_components for row in rows} == {200}
+    found = rows(error.run("digits", digits.X, ["shares"], depths=(2,), widths=(200,), n_rows=50, draws=(0,)))
+    assert [row.share for row in found] == list(error.SHARES)
+    assert {row.n_components for row in found} == {200}
     phi = shared(2, 200, 0.3, 0)
     assert (phi.relu_components, phi.step_components, phi.hidden_components) == (140, 140, 140)
 
@@ -237,8 +239,8 @@ def test_folds_of_the_papers_sets_are_consecutive():
     rng = np.random.default_rng(0)
     X = np.repeat(np.eye(4), 25, axis=0) + 0.01 * rng.standard_normal((100, 4))
     y = np.repeat([0.0, 1.0, 2.0, 3.0], 25)
-    apart = [row.mse for row in regression.run("CT", X, y, ["rbf"])]
-    mixed = [row.mse for row in regression.run("kin40k", X, y, ["rbf"])]
+    apart = [row.mse for row in rows(regression.run("CT", X, y, ["rbf"]))]
+    mixed = [row.mse for row in rows(regression.run("kin40k", X, y, ["rbf"]))]
     assert np.mean(apart) > 10 * np.mean(mixed)
 
 
@@ -261,7 +263,7 @@ def test_large_sets_are_passed_over_or_asked_for(tmp_path):
 
 
 def test_the_function_is_flat_and_its_polynomial_near():
-    levels = {depth: function.measure(depth) for depth in function.DEPTHS}
+    levels = {one.depth: one for one in rows(map(function.measure, function.DEPTHS))}
     assert abs(levels[32].level - function.KNEE) < 0.02
     # Shallow networks have no knee: the level is far below, and reached in few places.
     assert levels[2].level < 0.2
@@ -272,12 +274,14 @@ def test_the_function_is_flat_and_its_polynomial_near():
 
 
 def test_five_labels_of_each_class_teach(digits):
-    rows = list(low_shot.run(digits, ["linear", "ntk", "features"], widths=(400,), draws=range(2), most_rows=300))
-    assert {row.n_rows for row in rows} == {50}
+    found = pd.DataFrame(
+        low_shot.run(digits, ["linear", "ntk", "features"], widths=(400,), draws=range(2), most_rows=300)
+    )
+    assert set(found["n_rows"]) == {50}
     for method in ("linear", "ntk", "features"):
-        chosen = low_shot.best([row for row in rows if row.method == method])
+        chosen = low_shot.best(found[found["method"] == method])
         assert len(chosen) == 2
-        assert np.mean([row.accuracy for row in chosen]) > 75
+        assert chosen["accuracy"].mean() > 75
 
 
 def test_embeddings_are_read(tmp_path):
@@ -302,17 +306,17 @@ def test_embeddings_are_read(tmp_path):
 @pytest.mark.parametrize("activation", ["relu", "gelu", "leaky-relu", "sin"])
 def test_kernels_are_those_of_wide_networks(activation, digits):
     options = {"depths": (1, 2), "n_rows": 100, "widths": (1024,)}
-    found = list(activations.run("digits", digits.X, [activation], activations.METHODS, **options))
+    found = rows(activations.run("digits", digits.X, [activation], activations.METHODS, **options))
     assert [(one.depth, one.method) for one in found] == [(L, m) for L in (1, 2) for m in activations.METHODS]
     for one in found:
         # Means of 20 networks of width 1,024 err by about (some depth / 20,480)^(1/2), maps by a hundredth.
         assert one.error < 0.05
         assert abs(one.ratio - 1) < 0.05
-    rows = digits.X[:8] / np.linalg.norm(digits.X[:8], axis=1)[:, None]
-    mean = activations.network_kernel(rows, 2, activation, 1024, range(20))
+    few = digits.X[:8] / np.linalg.norm(digits.X[:8], axis=1)[:, None]
+    mean = activations.network_kernel(few, 2, activation, 1024, range(20))
     # Mutants: another depth, and another activation.
     for other in (NTK(1, activation), NTK(2, "abs")):
-        assert np.linalg.norm(mean - other(rows)) > 0.05 * np.linalg.norm(mean)
+        assert np.linalg.norm(mean - other(few)) > 0.05 * np.linalg.norm(mean)
 
 
 COMMANDS = [

@@ -6,14 +6,16 @@ import gzip
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from phimap.bench import datasets, polynomial
 from phimap.bench.datasets import unit_rows
-from phimap.bench.polynomial import METHODS, OURS, PEER, Measurement, run
+from phimap.bench.polynomial import METHODS, OURS, PEER, run
 from phimap.cli.commands import app
 from phimap.kernels import Polynomial
+from tests.support.rows import rows
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +23,9 @@ def digits() -> datasets.Dataset:
     return datasets.load("digits", None)
 
 
-def made_up(method: str, error: float, seconds: float, *, seed: int = 0, width: int = 8192) -> Measurement:
-    return Measurement("set", method, 3, 1, width, seed, error, 1.0, seconds)
+def made_up(method: str, error: float, seconds: float, *, seed: int = 0, width: int = 8192) -> dict:
+    facts = {"dataset": "set", "method": method, "degree": 3, "coef0": 1, "width": width, "seed": seed}
+    return facts | {"error": error, "fit_seconds": 1.0, "seconds": seconds}
 
 
 @pytest.mark.parametrize("coef0", [0, 1])
@@ -41,20 +44,20 @@ def test_every_method_estimates_the_kernel_of_its_row(method, coef0, digits):
 
 def test_rows_name_what_was_measured(digits):
     options = {"degrees": (2, 3), "coef0": (1,), "widths": (128, 512), "n_rows": 50, "draws": range(2)}
-    rows = list(run("digits", digits.X, [OURS, PEER], **options))
-    assert len(rows) == len(set(rows)) == 2 * 2 * 2 * 2
-    keys = {(row.method, row.degree, row.width, row.seed) for row in rows}
+    found = rows(run("digits", digits.X, [OURS, PEER], **options))
+    assert len(found) == len(set(found)) == 2 * 2 * 2 * 2
+    keys = {(row.method, row.degree, row.width, row.seed) for row in found}
     assert keys == {(m, p, w, s) for m in (OURS, PEER) for p in (2, 3) for w in (128, 512) for s in (0, 1)}
-    again = list(run("digits", digits.X, [OURS, PEER], **options))
-    assert [row.error for row in again] == [row.error for row in rows]
+    again = rows(run("digits", digits.X, [OURS, PEER], **options))
+    assert [row.error for row in again] == [row.error for row in found]
 
 
 def test_ours_errs_less_than_half_of_scikit_learn(digits):
     options = {"degrees": (3,), "widths": (1024,), "n_rows": 100, "draws": range(2)}
-    rows = list(run("digits", digits.X, [OURS, PEER], **options))
+    found = rows(run("digits", digits.X, [OURS, PEER], **options))
     for coef0 in (0, 1):
         errors = {
-            method: np.mean([row.error for row in rows if (row.method, row.coef0) == (method, coef0)])
+            method: np.mean([row.error for row in found if (row.method, row.coef0) == (method, coef0)])
             for method in (OURS, PEER)
         }
         assert errors[OURS] < 0.5 * errors[PEER]
@@ -62,21 +65,21 @@ def test_ours_errs_less_than_half_of_scikit_learn(digits):
 
 def test_pieces_of_rows_change_no_error(digits, monkeypatch):
     options = {"degrees": (3,), "coef0": (0,), "widths": (64,), "n_rows": 20, "draws": range(1)}
-    whole = [row.error for row in run("digits", digits.X, [OURS, PEER], **options)]
+    whole = [row.error for row in rows(run("digits", digits.X, [OURS, PEER], **options))]
     monkeypatch.setattr(polynomial, "_PIECE", 3 * 64 * 7)
-    pieces = [row.error for row in run("digits", digits.X, [OURS, PEER], **options)]
+    pieces = [row.error for row in rows(run("digits", digits.X, [OURS, PEER], **options))]
     np.testing.assert_allclose(pieces, whole, rtol=1e-4)
 
 
 def test_tables_hold_mean_errors_and_least_seconds():
-    rows = [
+    measurements = [
         *(made_up(OURS, 0.1, 0.5), made_up(OURS, 0.3, 0.2, seed=1), made_up(OURS, 9.0, 0.1, width=512)),
         *(made_up(PEER, 0.8, 2.0), made_up(PEER, 0.8, 4.0, seed=1), made_up(PEER, 9.0, 0.1, width=512)),
     ]
-    table = polynomial._table(rows, "set", 1, 3)
+    table = polynomial._table(pd.DataFrame(measurements), "set", 1, 3)
     assert table.title == "set, (1 + <x, y>)^3: relative error, seconds"
     assert table.lines[0] == (OURS, "9", "0.2 ± 0.1", "0.1", "0.2", "1")
-    comparison = polynomial._comparison(rows)
+    comparison = polynomial._comparison(pd.DataFrame(measurements))
     assert comparison.lines == [("set", "(1 + <x, y>)^p", "0.25, 0.1")]
     assert comparison.title.endswith("m = 8,192")
 
@@ -96,9 +99,9 @@ def test_command_reads_a_regression_set_and_writes_results_and_figures(tmp_path,
     assert "protein, <x, y>^2: relative error" in printed
     assert "protein, (1 + <x, y>)^3: relative error" in printed
     assert "over those of PolynomialCountSketch, m = 64" in printed
-    rows = json.loads((tmp_path / "out" / "polynomial.json").read_text())["rows"]
-    assert len(rows) == 2 * 2 * 2 * 2
-    assert all(row["error"] < 1 for row in rows if row["method"] == OURS)
+    written = json.loads((tmp_path / "out" / "polynomial.json").read_text())["rows"]
+    assert len(written) == 2 * 2 * 2 * 2
+    assert all(row["error"] < 1 for row in written if row["method"] == OURS)
     for name in ("protein_0", "protein_1"):
         assert (tmp_path / "out" / f"polynomial_{name}.png").read_bytes().startswith(b"\x89PNG")
 

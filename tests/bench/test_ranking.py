@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import chi2, rankdata
 
@@ -23,7 +24,7 @@ def test_mean_ranks_are_counted():
     # Few values, so that many are equal.
     errors = np.random.default_rng(0).integers(0, 4, (30, 5)) / 10
     expected = np.mean([counted_ranks(row) for row in errors], axis=0)
-    np.testing.assert_allclose(ranking.mean_ranks(errors), expected)
+    np.testing.assert_allclose(ranking.mean_ranks(pd.DataFrame(errors)), expected)
     # Mutant: equals are ranked by their place.
     assert np.abs(rankdata(errors, axis=1, method="ordinal").mean(axis=0) - expected).max() > 0.05
 

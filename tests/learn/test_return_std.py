@@ -150,8 +150,8 @@ def test_the_prior_comes_back_far_from_the_data(name, streamed, monkeypatch):
     assert np.sqrt(np.mean(std**2)) == pytest.approx(expected[0], rel=0.08)
     # Mutant: the formula as it stands in books.
     if name == "nystroem":
-        monkeypatch.setattr(type(model), "_leaves_out", False)
-        monkeypatch.setattr(type(model), "_spread", lambda *_: None)
+        monkeypatch.setattr("phimap.learn.deviations._truncates", lambda fitted: False)
+        monkeypatch.setattr("phimap.learn.deviations._spread", lambda *_: None)
         del model._deviations
     else:
         function.open_share = 1.0
@@ -206,15 +206,15 @@ def test_threads_and_order_change_no_bit(form, request):
 def test_prediction_alone_keeps_its_bits_and_makes_no_factor():
     model, X, _ = fitted("gaussian")
     before = model.predict(X)
-    assert not hasattr(model, "_predictive")
+    assert not hasattr(model, "_deviations")
     np.testing.assert_array_equal(model.predict(X, return_std=True)[0], before)
     np.testing.assert_array_equal(model.predict(X), before)
     # Kept, but neither copied nor pickled, and found anew to the same bits.
-    assert hasattr(model, "_predictive")
+    assert hasattr(model, "_deviations")
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        assert not hasattr(other, "_predictive")
+        assert not hasattr(other, "_deviations")
         np.testing.assert_array_equal(other.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1])
-    assert not hasattr(clone(model), "_predictive")
+    assert not hasattr(clone(model), "_deviations")
 
 
 def test_rows_that_come_later_count(streamed):

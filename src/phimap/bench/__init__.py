@@ -1,7 +1,7 @@
 """The experiments of the papers, with our figures beside the published ones.
 
 Each experiment is a module or a folder with a function `report`. `EXPERIMENTS` lists them, and ``phimap bench`` runs
-them. Start with `experiment.py`, which says what a report is. No other folder imports this one.
+them. Start with `experiment.py`, which says what a report is. Of other folders `cli` alone imports this one.
 """
 
 #: The experiments that ``phimap bench`` knows: the module of each, and what it reproduces.

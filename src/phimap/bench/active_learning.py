@@ -13,27 +13,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import feature_predictions
-from phimap.bench.experiment import (
-    Finding,
-    Report,
-    Table,
-    as_dicts,
-    having,
-    mean_and_standard_deviation,
-    measured,
-    values,
-)
-from phimap.bench.figures import panels, save
+from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
@@ -47,34 +39,6 @@ PUBLISHED = (
 _RANDOM_DESIGNS = 10
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One design of one size.
-
-    Attributes
-    ----------
-    dataset : str
-    design : str
-        ``"greedy"`` or ``"random"``.
-    n_labels, n_rows, n_components, depth, seed : int
-        `seed` draws the rows to pick from and the map.
-    accuracy : float
-        On the test rows, in percent; for random designs the mean of ten.
-    seconds : float
-        Of the whole greedy design, features included; 0 for random ones.
-    """
-
-    dataset: str
-    design: str
-    n_labels: int
-    n_rows: int
-    n_components: int
-    depth: int
-    seed: int
-    accuracy: float
-    seconds: float
-
-
 def run(
     data: Dataset,
     *,
@@ -83,10 +47,12 @@ def run(
     n_rows: int = ROWS,
     sizes: Sequence[int] = SIZES,
     draws: Sequence[int] = (0,),
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Pick rows greedily and at random, and learn from the labels of the first picks.
 
-    A greedy design of fewer rows is the beginning of a larger one. Sizes beyond the rows are left out.
+    A greedy design of fewer rows is the beginning of a larger one. Sizes beyond the rows are left out. `seed` draws the
+    rows to pick from and the map; `accuracy` is that of the test rows in percent, for random designs the mean of ten;
+    `seconds` are those of the whole greedy design, features included.
     """
     for draw in draws:
         rng = np.random.default_rng(draw)
@@ -103,8 +69,17 @@ def run(
         for size in fitting:
             for design, picks, spent in (("greedy", [greedy], seconds), ("random", random, 0.0)):
                 found = [_accuracy(Z[rows[:size]], y[rows[:size]], Z_test, data.y_test) for rows in picks]
-                accuracy = 100.0 * float(np.mean(found))
-                yield Measurement(data.name, design, size, len(X), width, depth, draw, accuracy, spent)
+                yield {
+                    "dataset": data.name,
+                    "design": design,
+                    "n_labels": size,
+                    "n_rows": len(X),
+                    "n_components": width,
+                    "depth": depth,
+                    "seed": draw,
+                    "accuracy": 100.0 * float(np.mean(found)),
+                    "seconds": spent,
+                }
 
 
 def _accuracy(Z: np.ndarray, y: np.ndarray, Z_test: np.ndarray, y_test: np.ndarray) -> float:
@@ -119,60 +94,54 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     draws = options.seeds(3)
     depth, width = (options.depths or (DEPTH,))[0], (options.widths or (WIDTH,))[0]
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]
-    found: list[Measurement] = []
-    for data in loaded:
-        designs = run(data, depth=depth, width=width, n_rows=options.rows or ROWS, draws=draws)
-        found += measured(stages, data.name, designs)
-    by_set = {data.name: having(found, dataset=data.name) for data in loaded}
-    figures = {f"active-learning_{name}.png": partial(_figure, name, part) for name, part in by_set.items()}
-    tables = [_table(name, part) for name, part in by_set.items()]
-    return Report(as_dicts(found), tables, figures, _findings(by_set.get("MNIST", ())))
+    asked = {"depth": depth, "width": width, "n_rows": options.rows or ROWS, "draws": draws}
+    found = pd.concat([measured(stages, data.name, run(data, **asked)) for data in loaded], ignore_index=True)
+    by_set = dict(list(found.groupby("dataset", sort=False)))
+    return Report(
+        found,
+        [_table(name, part) for name, part in by_set.items()],
+        {f"active-learning_{name}.png": partial(_figure, name, part) for name, part in by_set.items()},
+        _findings(by_set["MNIST"]) if "MNIST" in by_set else (),
+    )
 
 
-def _findings(found: Sequence[Measurement]) -> list[Finding]:
+def _findings(found: pd.DataFrame) -> list[Finding]:
     """Accuracy of both designs on MNIST at every size."""
-    findings = []
-    for size in sorted({one.n_labels for one in found}):
-        part = having(found, n_labels=size)
-        greedy, random = (values(having(part, design=design), "accuracy").mean() for design in ("greedy", "random"))
-        run = f"{part[0].n_rows:,} rows to pick from, m = {part[0].n_components:,}, depth {part[0].depth}"
-        run += f", {len({one.seed for one in part})} draws (paper: rows not stated, m = 10,000)"
-        place = f"Figure 3, {size:,} labels"
-        words = f"{greedy:.1f}; {random:.1f}"
-        quantity = "accuracy on MNIST (%), greedy; random"
-        findings.append(Finding("Han et al. (2021)", place, quantity, run, words, "greedy above random (a plot)"))
-    return findings
+    one, draws = found.iloc[0], found["seed"].nunique()
+    run = f"{one.n_rows:,} rows to pick from, m = {one.n_components:,}, depth {one.depth}"
+    run += f", {draws} draws (paper: rows not stated, m = 10,000)"
+    quantity, published = "accuracy on MNIST (%), greedy; random", "greedy above random (a plot)"
+    return [
+        Finding(
+            "Han et al. (2021)",
+            f"Figure 3, {row.n_labels:,} labels",
+            quantity,
+            run,
+            f"{row.greedy:.1f}; {row.random:.1f}",
+            published,
+        )
+        for row in spread(found, "n_labels", "design", "accuracy").itertuples()
+    ]
 
 
-def _table(dataset: str, found: Sequence[Measurement]) -> Table:
-    lines = []
-    for size in sorted({one.n_labels for one in found}):
-        greedy, random = (
-            values(having(found, n_labels=size, design=design), "accuracy") for design in ("greedy", "random")
-        )
-        gap = f"{greedy.mean() - random.mean():+.2f}"
-        lines.append(
-            (f"{size:,}", mean_and_standard_deviation(greedy), mean_and_standard_deviation(random), gap),
-        )
-    one = found[0]
-    seconds = np.median(values(having(found, design="greedy"), "seconds"))
+def _table(dataset: str, found: pd.DataFrame) -> Table:
+    means = spread(found, "n_labels", "design", "accuracy")
+    frame = spread(found, "n_labels", "design", "accuracy", mean_and_standard_deviation, "{} (%)")
+    frame = frame.rename(columns={"n_labels": "labels"}).assign(gain=means["greedy"] - means["random"])
+    one, seconds = found.iloc[0], found.loc[found["design"] == "greedy", "seconds"].median()
     title = f"{dataset}: {one.n_rows:,} rows to pick from, NTK of depth {one.depth}, {one.n_components:,} features"
     title += f"; a greedy design takes {seconds:.1f} s"
-    if dataset == "MNIST":
-        title += f"\n{PUBLISHED}"
-    return Table(title, ("labels", "greedy (%)", "random (%)", "gain"), lines)
+    title += f"\n{PUBLISHED}" if dataset == "MNIST" else ""
+    return Table(title, frame, {"labels": ",", "gain": "+.2f"})
 
 
-def _figure(dataset: str, found: Sequence[Measurement], path: Path) -> None:
+def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
     """Accuracy against labels, means and ranges over the draws."""
     figure, ((axis,),) = panels(6.4, 4.2)
-    sizes = sorted({one.n_labels for one in found})
-    for design in ("greedy", "random"):
-        accuracies = [values(having(found, design=design, n_labels=size), "accuracy") for size in sizes]
-        (line,) = axis.plot(sizes, [part.mean() for part in accuracies], marker="o", markersize=3, label=design)
-        low, high = [part.min() for part in accuracies], [part.max() for part in accuracies]
-        axis.fill_between(sizes, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    for design, part in found.groupby("design"):
+        over = part.groupby("n_labels")["accuracy"].agg(["mean", "min", "max"])
+        (line,) = axis.plot(over.index, over["mean"], marker="o", markersize=3, label=design)
+        axis.fill_between(over.index, over["min"], over["max"], color=line.get_color(), alpha=0.15, linewidth=0)
     axis.set(xscale="log", xlabel="labels", ylabel="test accuracy (%)", title=f"{dataset}: active learning")
-    axis.grid(alpha=0.3)
     axis.legend(frameon=False)
-    save(figure, path)
+    finish(figure, [axis], path)

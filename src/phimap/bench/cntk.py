@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import locate
 from phimap.bench.exact_ridge import ALPHAS, kernel_predictions
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
+from phimap.bench.experiment import Finding, Report, Table, measured
 from phimap.bench.figures import accuracies
 from phimap.bench.images import Images, load_cifar10, load_images
 from phimap.bench.network import CHANNELS, network_labels
@@ -54,34 +55,6 @@ EXACT_ROWS = 500
 _MOST_ROWS = 2000
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One fit.
-
-    Attributes
-    ----------
-    method : str
-    n_rows, n_test, n_components, seed : int
-        `n_components` is 0 for the exact kernel and for the network.
-    accuracy : float
-        On the test images, in percent.
-    seconds : float
-        Fit and prediction.
-    disagreement : float or None
-        Test images whose label is not the exact kernel's, in percent; None where that was not fitted to the same
-        images.
-    """
-
-    method: str
-    n_rows: int
-    n_test: int
-    n_components: int
-    seed: int
-    accuracy: float
-    seconds: float
-    disagreement: float | None = None
-
-
 def run(
     images: Images,
     methods: Sequence[str],
@@ -91,11 +64,13 @@ def run(
     draws: Sequence[int] = (0,),
     device: str = "auto",
     exact_rows: int = EXACT_ROWS,
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Fit every method at every width, with the seeds `draws`.
 
     The exact kernel takes at most `exact_rows` training and test images; where it is asked for, the others are fitted
-    to those as well. The device is that of `phimap.KernelClassifier`.
+    to those as well. The device is that of `phimap.KernelClassifier`. `disagreement` is the share of test images whose
+    label is not the exact kernel's, in percent; None where that was not fitted to the same images. `n_components` is 0
+    for the exact kernel and for the network.
     """
     sizes = {(len(images.X), len(images.X_test))}
     few, exact = images, None
@@ -157,11 +132,18 @@ def _measurement(
     labels: np.ndarray,
     start: float,
     exact: np.ndarray | None = None,
-) -> Measurement:
+) -> dict[str, Any]:
     seconds = time.perf_counter() - start
-    accuracy = 100.0 * float((labels == images.y_test).mean())
-    disagreement = None if exact is None else 100.0 * float((labels != exact).mean())
-    return Measurement(method, len(images.X), len(images.X_test), width, seed, accuracy, seconds, disagreement)
+    return {
+        "method": method,
+        "n_rows": len(images.X),
+        "n_test": len(images.X_test),
+        "n_components": width,
+        "seed": seed,
+        "accuracy": 100.0 * float((labels == images.y_test).mean()),
+        "seconds": seconds,
+        "disagreement": None if exact is None else 100.0 * float((labels != exact).mean()),
+    }
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -174,42 +156,39 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         images = load_images(locate("mnist.npz", options.data), n, n, "MNIST")
     depth, widths = (options.depths or (DEPTH,))[0], options.widths or WIDTHS
     found = measured(stages, options.name, run(images, methods, depth=depth, widths=widths, draws=draws))
-    tables = [_table(having(found, n_rows=n), depth, images.origin) for n in sorted({one.n_rows for one in found})]
+    tables = [_table(part, depth, images.origin) for _, part in found.groupby("n_rows")]
     findings: list[Finding] = []
     if options.name == "cntk-cifar10":
         title = "published: Zandieh et al. 2021, Table 1, 50,000 training images, depth 3"
-        lines = [
-            (method, f"{width:,}" if width else "-", f"{accuracy:.2f}", seconds)
-            for method, width, accuracy, seconds in PUBLISHED
-        ]
-        tables.append(Table(title, _COLUMNS, lines))
+        frame = pd.DataFrame(PUBLISHED, columns=_COLUMNS)
+        tables.append(Table(title, frame.replace({"features": 0}, pd.NA), {"features": ",", "accuracy (%)": ".2f"}))
         findings = _findings(found, images.origin) if depth == DEPTH else []
-    most = max(one.n_rows for one in found)
+    most = found["n_rows"].max()
     title = f"{images.origin}: {most:,} training images, depth {depth}"
-    figures = {f"{options.name}.png": partial(accuracies, title, having(found, n_rows=most))}
-    return Report(as_dicts(found), tables, figures, findings)
+    figures = {f"{options.name}.png": partial(accuracies, title, found[found["n_rows"] == most])}
+    return Report(found, tables, figures, findings)
 
 
-_COLUMNS = ("method", "features", "accuracy (%)", "seconds")
+_COLUMNS = ["method", "features", "accuracy (%)", "seconds"]
 
 
-def _table(found: Sequence[Measurement], depth: int, origin: str) -> Table:
-    lines, compared = [], any(one.disagreement is not None for one in found)
-    for (method, width), fits in grouped(found, "method", "n_components").items():
-        accuracy, seconds = values(fits, "accuracy").mean(), values(fits, "seconds").min()
-        line = [method, f"{width:,}" if width else "-", f"{accuracy:.2f}", f"{seconds:.1f}"]
-        if compared:
-            apart = [one.disagreement for one in fits if one.disagreement is not None]
-            line.append(f"{np.mean(apart):.1f}" if apart else "-")
-        lines.append(tuple(line))
-    title = f"{origin}, depth {depth}, {found[0].n_rows:,} training and {found[0].n_test:,} test images"
-    return Table(title, (*_COLUMNS, "unlike exact (%)") if compared else _COLUMNS, lines)
+def _table(found: pd.DataFrame, depth: int, origin: str) -> Table:
+    frame = found.groupby(["method", "n_components"], sort=False, as_index=False).agg(
+        {"accuracy": "mean", "seconds": "min", "disagreement": "mean"}
+    )
+    frame["n_components"] = frame["n_components"].replace(0, pd.NA)
+    frame = frame.set_axis([*_COLUMNS, "unlike exact (%)"], axis=1)
+    if frame["unlike exact (%)"].isna().all():
+        frame = frame[_COLUMNS]
+    one = found.iloc[0]
+    title = f"{origin}, depth {depth}, {one.n_rows:,} training and {one.n_test:,} test images"
+    return Table(title, frame, {"features": ",", "accuracy (%)": ".2f", "seconds": ".1f", "unlike exact (%)": ".1f"})
 
 
-def _findings(found: Sequence[Measurement], origin: str) -> list[Finding]:
+def _findings(found: pd.DataFrame, origin: str) -> list[Finding]:
     """Accuracies beside Table 1: of equal widths, and of gradient features the published width that is nearest."""
     findings = []
-    for (method, width, n_rows), fits in grouped(found, "method", "n_components", "n_rows").items():
+    for (method, width, n_rows), fits in found.groupby(["method", "n_components", "n_rows"], sort=False):
         known = {
             one: f"{accuracy:.2f}, {seconds or '-'}" for name, one, accuracy, seconds in PUBLISHED if name == method
         }
@@ -218,9 +197,9 @@ def _findings(found: Sequence[Measurement], origin: str) -> list[Finding]:
             nearest = min(known, key=lambda one: abs(np.log(one / width)))
             published = known[nearest] if nearest == width else f"{known[nearest]} ({nearest:,} features)"
         features = {"sketch": f", m = {width:,}", "gradient": f", m = {width:,}", "cnn": f", {CHANNELS} channels"}
-        size = f"{n_rows:,} training and {fits[0].n_test:,} test images, {origin}"
+        size = f"{n_rows:,} training and {fits['n_test'].iloc[0]:,} test images, {origin}"
         size += "" if n_rows == 50_000 else " (paper: 50,000 and 10,000)"
         place = f"Table 1 and Figure 2b, {_NAMES[method]}{features.get(method, '')}"
-        ours = f"{values(fits, 'accuracy').mean():.2f}, {values(fits, 'seconds').min():,.0f}"
+        ours = f"{fits['accuracy'].mean():.2f}, {fits['seconds'].min():,.0f}"
         findings.append(Finding(_PAPER, place, "accuracy (%), seconds", size, ours, published))
     return findings

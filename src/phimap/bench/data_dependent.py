@@ -15,22 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench import datasets, uci
-from phimap.bench.experiment import (
-    Finding,
-    Report,
-    Table,
-    as_dicts,
-    grouped,
-    having,
-    mean_and_standard_deviation,
-    measured,
-    values,
-)
-from phimap.bench.figures import legend_below, mark_widths, panels, save, styles
+from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.options import BenchOptions
 from phimap.kernels import FiniteSpectrum, Gaussian
 from phimap.learn.search.length_scale import median_length_scale
@@ -93,37 +84,6 @@ class Task:
     learner: type
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One fit.
-
-    Attributes
-    ----------
-    dataset, method : str
-    scale : float
-        Length scale of the kernel in medians; NaN where it was searched for.
-    n_components, seed : int
-    error : float
-        Relative Frobenius error against the Gaussian kernel on test rows; NaN for methods that make another kernel.
-    score : float
-        Accuracy in percent, or 100 R2, on the test rows.
-    map_seconds : float
-        Of the map's own fit, which is the selection; NaN where the learner makes the map.
-    seconds : float
-        Of the learner's fit.
-    """
-
-    dataset: str
-    method: str
-    scale: float
-    n_components: int
-    seed: int
-    error: float
-    score: float
-    map_seconds: float
-    seconds: float
-
-
 def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_ROWS) -> Task:
     """Read a set of either kind, at most so many training rows and 4,000 test rows of it."""
     if name in uci.REGRESSION:
@@ -144,8 +104,14 @@ def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_R
 
 def run(
     task: Task, methods: Sequence[str], *, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = range(3)
-) -> Iterator[Measurement]:
-    """Fit every method at every scale and width; the first fit of each, which compiles, is not counted."""
+) -> Iterator[dict[str, Any]]:
+    """Fit every method at every scale and width; the first fit of each, which compiles, is not counted.
+
+    Of each fit `scale` is the length scale of the kernel in medians, NaN where it was searched for; `error` the
+    relative Frobenius error against the Gaussian kernel on test rows, NaN for methods that make another kernel; `score`
+    the accuracy in percent, or 100 R2, on the test rows. `map_seconds` are those of the map's own fit, NaN where the
+    learner makes the map, and `seconds` those of the learner's fit.
+    """
     median = median_length_scale(task.X[:_ERROR_ROWS])
     for method in methods:
         _fitted(task, method, Gaussian(median), min(widths), 0)
@@ -156,7 +122,7 @@ def run(
                     yield _measured(task, method, kernel, scale, width, seed)
 
 
-def _measured(task: Task, method: str, kernel: Gaussian, scale: float, width: int, seed: int) -> Measurement:
+def _measured(task: Task, method: str, kernel: Gaussian, scale: float, width: int, seed: int) -> dict[str, Any]:
     model, seconds = _fitted(task, method, kernel, width, seed)
     error = map_seconds = float("nan")
     if method != METRIC:
@@ -166,8 +132,17 @@ def _measured(task: Task, method: str, kernel: Gaussian, scale: float, width: in
         map_seconds = time.perf_counter() - start
         if not isinstance(phi.kernel_, FiniteSpectrum):
             error = pm.metrics.relative_error(phi, task.X_test, n_subset=_ERROR_ROWS)
-    score = 100 * float(model.score(task.X_test, task.y_test))
-    return Measurement(task.name, method, scale, width, seed, error, score, map_seconds, seconds)
+    return {
+        "dataset": task.name,
+        "method": method,
+        "scale": scale,
+        "n_components": width,
+        "seed": seed,
+        "error": error,
+        "score": 100 * float(model.score(task.X_test, task.y_test)),
+        "map_seconds": map_seconds,
+        "seconds": seconds,
+    }
 
 
 def _fitted(task: Task, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
@@ -191,50 +166,39 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     tasks = [load(name, options.data, options.seed, options.rows or _MOST_ROWS) for name in names]
     widths = sorted(options.widths or WIDTHS)
     n_fits = len(widths) * len(draws) * sum(1 if method == METRIC else len(SCALES) for method in methods)
-    found: list[Measurement] = []
-    for task in tasks:
-        found += measured(stages, task.name, run(task, methods, widths=widths, draws=draws), n_fits)
-    tables, figures = [], {}
-    for task in tasks:
+    fits = {
+        one.name: measured(stages, one.name, run(one, methods, widths=widths, draws=draws), n_fits) for one in tasks
+    }
+    tables, figures, findings = [], {}, []
+    for name, of_set in fits.items():
         for scale in SCALES:
-            part = of_scale(having(found, dataset=task.name), scale)
-            tables += [_table(task.name, scale, part, what) for what in ("error", "score", "seconds")]
-            figures[f"data-dependent_{task.name}_{scale:g}.png"] = partial(_figure, task.name, scale, part)
-        tables.append(equal_accuracy(task.name, having(found, dataset=task.name)))
-    return Report(as_dicts(found), tables, figures, _findings(found))
+            part = of_scale(of_set, scale)
+            tables += [_table(name, scale, part, what) for what in _WORDS]
+            figures[f"data-dependent_{name}_{scale:g}.png"] = partial(_figure, name, scale, part)
+            findings += _findings(name, scale, part)
+        tables.append(equal_accuracy(name, of_set))
+    return Report(pd.concat(fits.values(), ignore_index=True), tables, figures, findings)
 
 
-def _findings(found: Sequence[Measurement]) -> list[Finding]:
+def _findings(dataset: str, scale: float, found: pd.DataFrame) -> Iterator[Finding]:
     """The least error and the best score at the middle width, beside plain features; the survey prints none."""
-    findings = []
-    for (dataset,), of_set in grouped(found, "dataset").items():
-        widths = sorted({one.n_components for one in of_set})
-        width = widths[len(widths) // 2]
-        for scale in SCALES:
-            part = having(of_scale(of_set, scale), n_components=width)
-            means = {method: fits for (method,), fits in grouped(part, "method").items()}
-            draws = len({one.seed for one in part})
-            for what, choose in (("error", min), ("score", max)):
-                by_method = {name: float(values(fits, what).mean()) for name, fits in means.items()}
-                by_method = {name: mean for name, mean in by_method.items() if not np.isnan(mean)}
-                if "gaussian" not in by_method:
-                    continue
-                winner = choose(by_method, key=by_method.__getitem__)
-                findings.append(
-                    Finding(
-                        "Liu et al. (2021)",
-                        f"Sections 2.4 and 4, {dataset}, length scale {scale:g} medians",
-                        _WORDS[what],
-                        f"{width:,} features, {draws} draws",
-                        f"{by_method[winner]:.3g} ({winner}); plain features {by_method['gaussian']:.3g}",
-                    )
-                )
-    return findings
+    widths = sorted(set(found["n_components"]))
+    width, draws = widths[len(widths) // 2], found["seed"].nunique()
+    means = found[found["n_components"] == width].groupby("method", sort=False)[["error", "score"]].mean()
+    for what, winner in (("error", means["error"].idxmin()), ("score", means["score"].idxmax())):
+        if "gaussian" in means.index:
+            yield Finding(
+                "Liu et al. (2021)",
+                f"Sections 2.4 and 4, {dataset}, length scale {scale:g} medians",
+                _WORDS[what],
+                f"{width:,} features, {draws} draws",
+                f"{means[what][winner]:.3g} ({winner}); plain features {means[what]['gaussian']:.3g}",
+            )
 
 
-def of_scale(found: Sequence[Measurement], scale: float) -> list[Measurement]:
+def of_scale(found: pd.DataFrame, scale: float) -> pd.DataFrame:
     """Measurements at a length scale, and those that searched for their own."""
-    return [one for one in found if one.scale == scale or one.method == METRIC]
+    return found[(found["scale"] == scale) | (found["method"] == METRIC)]
 
 
 #: What is measured, in words.
@@ -245,75 +209,53 @@ _WORDS = {
 }
 
 
-def _table(dataset: str, scale: float, found: Sequence[Measurement], what: str) -> Table:
-    widths = sorted({one.n_components for one in found})
-    lines = []
-    for (method,), part in grouped(found, "method").items():
-        if not np.isnan(values(part, what)).all():
-            cells = (mean_and_standard_deviation(values(having(part, n_components=width), what)) for width in widths)
-            lines.append((method, *cells))
-    title = f"{dataset}, length scale {scale:g} medians: {_WORDS[what]}"
-    return Table(title, ("method", *(f"m = {width}" for width in widths)), lines)
+def _table(dataset: str, scale: float, found: pd.DataFrame, what: str) -> Table:
+    frame = spread(found.dropna(subset=what), "method", "n_components", what, mean_and_standard_deviation, "m = {}")
+    return Table(f"{dataset}, length scale {scale:g} medians: {_WORDS[what]}", frame)
 
 
-def equal_accuracy(dataset: str, found: Sequence[Measurement], baseline: str = "gaussian") -> Table:
+def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian") -> Table:
     """Features that each method needs for the mean score of plain ones, as a share of their number.
 
     Scores between the measured widths are taken as linear in the logarithm; a method that is better at the least width
-    already, or not at the largest, is said to be so.
+    already, or not at the largest, is marked so.
     """
-    lines, plain = [], np.empty((0, 2))
+    lines = []
     for scale in SCALES:
-        part = of_scale(found, scale)
-        plain = _curve(having(part, method=baseline))
-        for method in dict.fromkeys(one.method for one in part if one.method != baseline):
-            curve = _curve(having(part, method=method))
-            lines.append((f"{scale:g} {method}", *(_share(curve, width, score) for width, score in plain[1:])))
-    columns = ("length scale, method", *(f"of {int(width)}" for width, _ in plain[1:]))
-    return Table(f"{dataset}: share of the number of plain features that gives their score", columns, lines)
+        scores = of_scale(found, scale).groupby(["method", "n_components"], sort=False)["score"].mean()
+        curves = {method: part.droplevel(0).sort_index() for method, part in scores.groupby(level=0, sort=False)}
+        plain = curves.pop(baseline, pd.Series(dtype=float)).iloc[1:]
+        for method, curve in curves.items():
+            shares = {f"of {width}": _share(curve, width, score) for width, score in plain.items()}
+            lines.append({"length scale, method": f"{scale:g} {method}"} | shares)
+    return Table(f"{dataset}: share of the number of plain features that gives their score", pd.DataFrame(lines))
 
 
-def _curve(found: Sequence[Measurement]) -> np.ndarray:
-    """Widths and mean scores (k, 2), by width."""
-    groups = sorted(grouped(found, "n_components").items())
-    return np.array([(width, values(part, "score").mean()) for (width,), part in groups]).reshape(-1, 2)
-
-
-def _share(curve: np.ndarray, width: float, score: float) -> str:
-    """The first width at which a method has the score, over `width`."""
-    above = np.flatnonzero(curve[:, 1] >= score)
+def _share(curve: pd.Series, width: float, score: float) -> str:
+    """The first width at which a method, with its scores by width, has the score, over `width`."""
+    widths, scores = curve.index.to_numpy(), curve.to_numpy()
+    above = np.flatnonzero(scores >= score)
     if not above.size:
-        return f"> {curve[-1, 0] / width:.2g}"
+        return f"> {widths[-1] / width:.2g}"
     place = int(above[0])
     if place == 0:
-        return f"< {curve[0, 0] / width:.2g}"
-    (low, low_score), (high, high_score) = curve[place - 1], curve[place]
-    part = (score - low_score) / (high_score - low_score)
-    return f"{low * (high / low) ** part / width:.2f}"
+        return f"< {widths[0] / width:.2g}"
+    part = (score - scores[place - 1]) / (scores[place] - scores[place - 1])
+    return f"{widths[place - 1] * (widths[place] / widths[place - 1]) ** part / width:.2f}"
 
 
-def _figure(dataset: str, scale: float, found: Sequence[Measurement], path: Path) -> None:
+def _figure(dataset: str, scale: float, found: pd.DataFrame, path: Path) -> None:
     """Error and score against the width, and score against the seconds of the fit."""
     figure, (axes,) = panels(13, 4.2, columns=3)
-    widths = sorted({one.n_components for one in found})
-    drawn = styles(list(dict.fromkeys(one.method for one in found)))
-    for method, style in drawn.items():
-        part = having(found, method=method)
-        means = {
-            name: [values(having(part, n_components=width), name).mean() for width in widths]
-            for name in ("error", "score", "seconds")
-        }
-        axes[0].plot(widths, means["error"], label=method, marker="o", markersize=3, **style)
-        axes[1].plot(widths, means["score"], marker="o", markersize=3, **style)
-        axes[2].plot(means["seconds"], means["score"], marker="o", markersize=3, **style)
+    for method, style in styles(found["method"]).items():
+        means = found[found["method"] == method].groupby("n_components")[list(_WORDS)].mean()
+        lines = (means.index, means["error"]), (means.index, means["score"]), (means["seconds"], means["score"])
+        for axis, line in zip(axes, lines, strict=True):
+            axis.plot(*line, label=method, marker="o", markersize=3, **style)
     for axis in axes[:2]:
         axis.set(xscale="log", xlabel="features")
-        mark_widths(axis, widths)
+        mark_widths(axis, sorted(set(found["n_components"])))
     axes[0].set(yscale="log", ylabel=_WORDS["error"])
     axes[1].set(ylabel=_WORDS["score"])
     axes[2].set(xscale="log", xlabel=_WORDS["seconds"], ylabel=_WORDS["score"])
-    for axis in axes:
-        axis.grid(alpha=0.3)
-    figure.suptitle(f"{dataset}, length scale {scale:g} medians")
-    legend_below(figure, axes[0], 7)
-    save(figure, path)
+    finish(figure, axes, path, title=f"{dataset}, length scale {scale:g} medians", columns=7)

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import load
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
-from phimap.bench.figures import panels, save
+from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 from phimap.learn.search.length_scale import median_length_scale
 from phimap.ops import single_threaded_blas
@@ -86,46 +88,18 @@ def _gaussian(seed: int) -> Task:
     return Task("gaussian", X[:n], y[:n], X[n:], y[n:], alpha=1e-3, draws=50)
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One draw at one width.
-
-    Attributes
-    ----------
-    dataset : str
-    ratio : float
-        Features over training rows.
-    n_components : int
-    seed : int
-    train, test : float
-        Mean squared errors.
-    predicted_train, predicted_test : float
-        Their means over draws as theory predicts them.
-    covariates_test : float
-        That of the Gaussian covariates that stand in for the features in the theory of Gaussian rows.
-    approximation : float
-        Relative Frobenius error of the kernel estimate on the training rows.
-    """
-
-    dataset: str
-    ratio: float
-    n_components: int
-    seed: int
-    train: float
-    test: float
-    predicted_train: float
-    predicted_test: float
-    covariates_test: float
-    approximation: float
-
-
 def run(
     data: Task,
     *,
     ratios: Sequence[float] = RATIOS,
     draws: Sequence[int] = range(10),
-) -> Iterator[Measurement]:
-    """Measure one task at every ratio, Gaussian kernel at the median distance, independent directions."""
+) -> Iterator[dict[str, Any]]:
+    """Measure one task at every ratio, Gaussian kernel at the median distance, independent directions.
+
+    `train` and `test` are mean squared errors, and the predicted ones their means over draws by theory;
+    `covariates_test` is that of the Gaussian covariates that stand in for the features in the theory of Gaussian rows;
+    `approximation` the relative Frobenius error of the kernel estimate on the training rows.
+    """
     X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
     kernel = pm.kernels.Gaussian(length_scale=median_length_scale(X))
     exact = kernel(X)
@@ -145,18 +119,18 @@ def run(
             phi = pm.FourierFeatures(kernel, width, projection="gaussian", random_state=repeat).fit(X)
             Z, Z_test = phi.transform(X), phi.transform(X_test)
             coef = _ridge(Z, y, data.alpha)
-            yield Measurement(
-                data.name,
-                ratio,
-                width,
-                repeat,
-                float(np.square(Z @ coef - y).mean()),
-                float(np.square(Z_test @ coef - y_test).mean()),
-                predicted[ratio].train,
-                predicted[ratio].test,
-                covariates[ratio].test,
-                float(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact)),
-            )
+            yield {
+                "dataset": data.name,
+                "ratio": ratio,
+                "n_components": width,
+                "seed": repeat,
+                "train": float(np.square(Z @ coef - y).mean()),
+                "test": float(np.square(Z_test @ coef - y_test).mean()),
+                "predicted_train": predicted[ratio].train,
+                "predicted_test": predicted[ratio].test,
+                "covariates_test": covariates[ratio].test,
+                "approximation": float(np.linalg.norm(Z @ Z.T - exact) / np.linalg.norm(exact)),
+            }
 
 
 def _two_classes(X: np.ndarray, y: np.ndarray, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
@@ -176,94 +150,82 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: medians and means at every width beside the predictions, and a figure of each set."""
     # Every set is read before the first is measured: a missing file shows at once.
     tasks = [task(name, options.data, options.seed) for name in options.sets or _SETS]
-    found: list[Measurement] = []
+    by_set = {}
     for one in tasks:
         draws = options.seeds(one.draws, least=2)
-        found += measured(stages, one.name, run(one, draws=draws), len(RATIOS) * len(draws))
-    by_set = {one.name: having(found, dataset=one.name) for one in tasks}
-    figures = {f"double-descent_{name}.png": partial(_figure, name, part) for name, part in by_set.items()}
-    findings = [one for each in tasks for one in _findings(each, by_set[each.name])]
-    return Report(as_dicts(found), [_table(name, part) for name, part in by_set.items()], figures, findings)
-
-
-def _findings(data: Task, found: Sequence[Measurement]) -> list[Finding]:
-    """The three phases of the test error; where it has a mean worth the name, the theory's beside it."""
-    draws = len({one.seed for one in found})
-    size = f"{len(data.X)} rows of {data.X.shape[1]} columns, {draws} draws, regularisation {data.alpha:g}"
-    medians = (np.median(values(having(found, ratio=ratio), "test")) for ratio in _PHASES)
-    at = ", ".join(f"{ratio:g}" for ratio in _PHASES)
-    findings = [
-        Finding(
-            "Liu et al. (2021)",
-            f"Figure 5, {data.name}",
-            f"median test error at {at} features a row",
-            size,
-            ", ".join(f"{median:.3g}" for median in medians),
-            "falls, peaks at 1, falls again (a plot)",
-        )
-    ]
-    if data.alpha >= _COMPARED:
-        ratios = [
-            of_ratio[0].predicted_test / values(of_ratio, "test").mean()
-            for (_,), of_ratio in grouped(found, "ratio").items()
-        ]
-        findings.append(
-            Finding(
-                "Liu et al. (2021)",
-                f"Section 7 and Table 8, {data.name}",
-                "predicted over measured mean test error, least and most over all numbers of features",
-                size,
-                f"{min(ratios):.3f}, {max(ratios):.3f}",
-                "1, as rows and features grow",
-            )
-        )
-    return findings
-
-
-def _table(dataset: str, found: Sequence[Measurement]) -> Table:
-    lines = []
-    for ratio in RATIOS:
-        of_ratio = having(found, ratio=ratio)
-        medians = [np.median(values(of_ratio, name)) for name in ("train", "test", "approximation")]
-        mean, predicted = values(of_ratio, "test").mean(), of_ratio[0].predicted_test
-        numbers = (f"{number:.3g}" for number in (*medians, mean, predicted))
-        ratios = (f"{prediction / mean:.3f}" for prediction in (predicted, of_ratio[0].covariates_test))
-        lines.append((f"{ratio:g}", *numbers, *ratios))
-    title = f"{dataset}: errors against features over training rows, medians, and mean test error against theory"
-    columns = (
-        "features / rows",
-        "training",
-        "test",
-        "kernel",
-        "test, mean",
-        "predicted",
-        "predicted / mean",
-        "covariates / mean",
+        by_set[one.name] = measured(stages, one.name, run(one, draws=draws), len(RATIOS) * len(draws))
+    return Report(
+        pd.concat(by_set.values(), ignore_index=True),
+        [_table(name, part) for name, part in by_set.items()],
+        {f"double-descent_{name}.png": partial(_figure, name, part) for name, part in by_set.items()},
+        [finding for one in tasks for finding in _findings(one, by_set[one.name])],
     )
-    return Table(title, columns, lines)
 
 
-def _figure(dataset: str, found: Sequence[Measurement], path: Path) -> None:
+def _findings(data: Task, found: pd.DataFrame) -> Iterator[Finding]:
+    """The three phases of the test error; where it has a mean worth the name, the theory's beside it."""
+    size = f"{len(data.X)} rows of {data.X.shape[1]} columns, {found['seed'].nunique()} draws"
+    size += f", regularisation {data.alpha:g}"
+    by_ratio = found.groupby("ratio")
+    yield Finding(
+        "Liu et al. (2021)",
+        f"Figure 5, {data.name}",
+        f"median test error at {', '.join(f'{ratio:g}' for ratio in _PHASES)} features a row",
+        size,
+        ", ".join(f"{median:.3g}" for median in by_ratio["test"].median()[list(_PHASES)]),
+        "falls, peaks at 1, falls again (a plot)",
+    )
+    if data.alpha >= _COMPARED:
+        ratios = by_ratio["predicted_test"].first() / by_ratio["test"].mean()
+        yield Finding(
+            "Liu et al. (2021)",
+            f"Section 7 and Table 8, {data.name}",
+            "predicted over measured mean test error, least and most over all numbers of features",
+            size,
+            f"{ratios.min():.3f}, {ratios.max():.3f}",
+            "1, as rows and features grow",
+        )
+
+
+def _table(dataset: str, found: pd.DataFrame) -> Table:
+    by_ratio = found.groupby("ratio")
+    medians, firsts = by_ratio[["train", "test", "approximation"]].median(), by_ratio.first()
+    mean = by_ratio["test"].mean()
+    frame = pd.DataFrame(
+        {
+            "training": medians["train"],
+            "test": medians["test"],
+            "kernel": medians["approximation"],
+            "test, mean": mean,
+            "predicted": firsts["predicted_test"],
+            "predicted / mean": firsts["predicted_test"] / mean,
+            "covariates / mean": firsts["covariates_test"] / mean,
+        }
+    ).rename_axis("features / rows")
+    formats = {name: ".3f" if name.endswith("/ mean") else ".3g" for name in frame} | {"features / rows": "g"}
+    title = f"{dataset}: errors against features over training rows, medians, and mean test error against theory"
+    return Table(title, frame.reset_index(), formats)
+
+
+def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
     """Training, test and approximation error against features over rows, medians and quartiles, and predictions."""
     figure, ((axis,),) = panels(6.4, 4.2)
-    ratios = sorted({one.ratio for one in found})
+    by_ratio = found.groupby("ratio")
+    firsts = by_ratio.first()
     for name, label in (("train", "training"), ("test", "test"), ("approximation", "kernel, relative")):
-        errors = [values(having(found, ratio=ratio), name) for ratio in ratios]
-        low, middle, high = (np.array([np.quantile(e, q) for e in errors]) for q in (0.25, 0.5, 0.75))
+        low, middle, high = (by_ratio[name].quantile(q) for q in (0.25, 0.5, 0.75))
         points = {} if name == "approximation" else {"linestyle": "none"}
-        (line,) = axis.plot(ratios, middle, marker="o", markersize=3, label=label, **points)
-        axis.fill_between(ratios, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        (line,) = axis.plot(middle.index, middle, marker="o", markersize=3, label=label, **points)
+        axis.fill_between(middle.index, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        thin = {"color": line.get_color(), "linewidth": 1}
         if name != "approximation":
-            predicted = [having(found, ratio=ratio)[0] for ratio in ratios]
-            label = f"{label}, predicted mean"
-            axis.plot(ratios, values(predicted, f"predicted_{name}"), color=line.get_color(), linewidth=1, label=label)
+            axis.plot(firsts.index, firsts[f"predicted_{name}"], label=f"{label}, predicted mean", **thin)
         if name == "test":
-            style = {"color": line.get_color(), "linewidth": 1, "linestyle": "--"}
-            axis.plot(ratios, values(predicted, "covariates_test"), label="test, of Gaussian covariates", **style)
+            label = "test, of Gaussian covariates"
+            axis.plot(firsts.index, firsts["covariates_test"], label=label, linestyle="--", **thin)
     axis.axvline(1, color="0.5", linestyle=":")
     # Training errors past the threshold are rounding: they would stretch the axis over twenty decades.
     axis.set(xscale="log", yscale="log", ylim=(1e-4, None), xlabel="features over training rows", ylabel="error")
     axis.set_title(f"{dataset}: double descent")
-    axis.grid(alpha=0.3)
     axis.legend(frameon=False)
-    save(figure, path)
+    finish(figure, [axis], path)

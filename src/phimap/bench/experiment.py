@@ -1,34 +1,48 @@
-"""What an experiment gives, and the parts that the experiments share: the loop, the choice and the words of results."""
+"""What an experiment gives, and what the experiments share: the frame of results, the tables and the findings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from phimap._progress import Stages
-
-#: A frozen dataclass: one result of an experiment.
-Measurement = TypeVar("Measurement")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text; the first column is aligned left, the others right.
+    """A table to print; the first column is aligned left, the others right.
 
     Attributes
     ----------
     title : str
-    columns : sequence of str
-    lines : sequence of sequence of str
+    frame : DataFrame
+        A row a line; the index is not printed.
+    formats : mapping of str to str
+        Format specifications by column. Missing values are printed as "-".
     """
 
     title: str
-    columns: Sequence[str]
-    lines: Sequence[Sequence[str]]
+    frame: pd.DataFrame
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[str]:
+        """The head."""
+        return list(self.frame.columns)
+
+    @property
+    def lines(self) -> list[tuple[str, ...]]:
+        """The lines as text."""
+        text = [
+            ["-" if pd.isna(value) else format(value, self.formats.get(name, "")) for value in self.frame[name]]
+            for name in self.columns
+        ]
+        return list(zip(*text, strict=True))
 
 
 @dataclass(frozen=True)
@@ -64,8 +78,8 @@ class Report:
 
     Attributes
     ----------
-    measurements : sequence of dict
-        For the file of results.
+    measurements : DataFrame
+        A row a measurement, for the file of results.
     tables : sequence of Table
     figures : dict
         Writer of each figure by the name of its file.
@@ -73,57 +87,49 @@ class Report:
         Ours beside the papers'.
     """
 
-    measurements: Sequence[Mapping[str, Any]]
+    measurements: pd.DataFrame
     tables: Sequence[Table]
     figures: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
     findings: Sequence[Finding] = ()
 
+    def shown(self) -> list[Table]:
+        """The tables, and ours beside the papers'."""
+        if not self.findings:
+            return list(self.tables)
+        frame = pd.DataFrame(self.findings).rename(columns={"size": "size run"})
+        frame["place"] = frame["paper"] + ", " + frame["place"]
+        return [*self.tables, Table("beside the papers", frame.drop(columns="paper"))]
 
-def findings_table(findings: Sequence[Finding]) -> Table:
-    """Ours beside the papers', as ``phimap bench`` prints it."""
-    lines = [(f"{one.paper}, {one.place}", one.quantity, one.size, one.ours, one.published) for one in findings]
-    return Table("beside the papers", ("place", "quantity", "size run", "ours", "published"), lines)
+    def to_dict(self) -> dict[str, Any]:
+        """Measurements and findings as plain values, None for what was not measured: NaN is not JSON."""
+        plain = self.measurements.astype(object).where(self.measurements.notna(), None)
+        return {"rows": plain.to_dict("records"), "findings": [asdict(one) for one in self.findings]}
 
 
 def measured(
-    stages: Stages, name: str, measurements: Iterable[Measurement], total: int | None = None
-) -> list[Measurement]:
-    """All of the measurements, taken one by one under a bar that counts them."""
-    found = []
+    stages: Stages, name: str, measurements: Iterable[Mapping[str, Any]], total: int | None = None
+) -> pd.DataFrame:
+    """A frame of all measurements, taken one by one under a bar that counts them."""
+    rows = []
     with stages.stage(name, total) as advance:
-        for measurement in measurements:
-            found.append(measurement)
+        for row in measurements:
+            rows.append(row)
             advance(1)
-    return found
+    return pd.DataFrame(rows)
 
 
-def as_dicts(measurements: Iterable[Any]) -> list[dict[str, Any]]:
-    """Dataclasses as the file of results holds them."""
-    return [asdict(one) for one in measurements]
+def spread(
+    frame: pd.DataFrame, index: str | list[str], column: str, value: str, how: Any = "mean", head: str = "{}"
+) -> pd.DataFrame:
+    """`value` of each group of `index` as `how` sums it up, a column for each value of `column`, least first.
+
+    Groups keep the order of their first occurrence. `head` is the format of the names of the new columns.
+    """
+    wide = frame.pivot_table(index=index, columns=column, values=value, aggfunc=how, sort=False)
+    return wide.sort_index(axis=1).rename(columns=head.format).rename_axis(columns=None).reset_index()
 
 
-def having(measurements: Iterable[Measurement], **facts: Any) -> list[Measurement]:
-    """Those of the measurements that have these values of their attributes."""
-    return [one for one in measurements if all(getattr(one, name) == value for name, value in facts.items())]
-
-
-def grouped(measurements: Iterable[Measurement], *names: str) -> dict[tuple[Any, ...], list[Measurement]]:
-    """The measurements by their values of these attributes, in the order of first occurrence."""
-    groups: dict[tuple[Any, ...], list[Measurement]] = {}
-    for one in measurements:
-        groups.setdefault(tuple(getattr(one, name) for name in names), []).append(one)
-    return groups
-
-
-def values(measurements: Iterable[Any], name: str) -> np.ndarray:
-    """The values (k,) of one attribute."""
-    return np.array([getattr(one, name) for one in measurements])
-
-
-def mean_and_standard_deviation(values: Sequence[float] | np.ndarray) -> str:
+def mean_and_standard_deviation(values: Sequence[float] | np.ndarray | pd.Series) -> str:
     """Mean of the values, with the standard deviation of one where there are more."""
-    mean = sum(values) / len(values)
-    if len(values) == 1:
-        return f"{mean:.4g}"
-    standard_deviation = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
-    return f"{mean:.4g} ± {standard_deviation:.1g}"
+    deviation = f" ± {np.std(values, ddof=1):.1g}" if len(values) > 1 else ""
+    return f"{np.mean(values):.4g}{deviation}"

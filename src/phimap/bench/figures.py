@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from phimap._files import write_whole
-from phimap.bench.experiment import grouped, values
 
 
 def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Any, np.ndarray]:
@@ -33,49 +33,49 @@ def mark_widths(axis: Any, widths: Sequence[int]) -> None:
     axis.xaxis.set_minor_locator(NullLocator())
 
 
-def legend_below(figure: Any, axis: Any, most_columns: int) -> None:
-    """One legend for all panels, of the lines of one of them."""
-    handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=most_columns, frameon=False, fontsize=8)
-
-
-def styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Lines of the methods: the baseline black, ten colours for the others, then the same ones dashed."""
-    others = [name for name in methods if name != "gaussian"]
-    chosen: dict[str, dict[str, Any]] = {"gaussian": {"color": "k", "linewidth": 2}} if others != methods else {}
+def styles(methods: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Lines of the methods, each once: the baseline black, ten colours for the others, then the same ones dashed."""
+    names = list(dict.fromkeys(methods))
+    others = [name for name in names if name != "gaussian"]
+    chosen: dict[str, dict[str, Any]] = {"gaussian": {"color": "k", "linewidth": 2}} if others != names else {}
     for number, name in enumerate(others):
         chosen[name] = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
     return chosen
 
 
-def accuracies(title: str, found: Sequence[Any], path: Path) -> None:
+def accuracies(title: str, found: pd.DataFrame, path: Path) -> None:
     """Accuracy of methods against their features and against their seconds, means over the draws.
 
-    The measurements have a `method`, `n_components`, `accuracy` and `seconds`; those without features, as of exact
+    The frame has columns `method`, `n_components`, `accuracy` and `seconds`; methods without features, such as exact
     kernels, are lines across.
     """
     figure, (axes,) = panels(9.6, 4.2, 1, 2, sharey=True)
-    widths = sorted({one.n_components for one in found if one.n_components})
-    for number, ((method,), of_method) in enumerate(grouped(found, "method").items()):
-        points = [
-            (width, values(fits, "seconds").min(), values(fits, "accuracy").mean())
-            for (width,), fits in sorted(grouped(of_method, "n_components").items())
-        ]
-        x, seconds, accuracy = np.array(points).T
+    widths = sorted(set(found["n_components"]) - {0})
+    for number, (method, fits) in enumerate(found.groupby("method", sort=False)):
+        means = fits.groupby("n_components").agg({"accuracy": "mean", "seconds": "min"})
         style = {"color": f"C{number}", "label": method}
-        if x[0]:
-            axes[0].plot(x, accuracy, marker="o", markersize=3, **style)
+        if means.index[0]:
+            axes[0].plot(means.index, means["accuracy"], marker="o", markersize=3, **style)
         else:
-            axes[0].axhline(accuracy[0], linestyle="--", **style)
-        axes[1].plot(seconds, accuracy, marker="o", markersize=3, **style)
+            axes[0].axhline(means["accuracy"].iloc[0], linestyle="--", **style)
+        axes[1].plot(means["seconds"], means["accuracy"], marker="o", markersize=3, **style)
     if widths:
         axes[0].set_xscale("log")
         mark_widths(axes[0], widths)
         axes[0].tick_params(axis="x", labelrotation=45)
     axes[0].set(xlabel="features", ylabel="test accuracy (%)")
     axes[1].set(xscale="log", xlabel="seconds of fit and prediction")
+    finish(figure, axes, path, title=title, columns=5)
+
+
+def finish(figure: Any, axes: Iterable[Any], path: Path, *, title: str = "", columns: int = 0) -> None:
+    """Draw grids, the title above and, in so many columns, the legend of the first panel below; write the file."""
+    axes = list(axes)
     for axis in axes:
         axis.grid(alpha=0.3)
-    figure.suptitle(title)
-    legend_below(figure, axes[0], 5)
+    if title:
+        figure.suptitle(title)
+    if columns:
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
     save(figure, path)

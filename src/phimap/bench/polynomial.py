@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.kernel_approximation import PolynomialCountSketch
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -23,17 +23,8 @@ from sklearn.preprocessing import FunctionTransformer
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import SETS, load, unit_rows
-from phimap.bench.experiment import (
-    Report,
-    Table,
-    as_dicts,
-    grouped,
-    having,
-    mean_and_standard_deviation,
-    measured,
-    values,
-)
-from phimap.bench.figures import legend_below, mark_widths, panels, save
+from phimap.bench.experiment import Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.figures import finish, mark_widths, panels
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import REGRESSION, load_regression
 from phimap.features.power_series.powers import METHODS as POWERS
@@ -49,33 +40,6 @@ PEER, OURS = "scikit-learn", "polysketch"
 _FIT_ROWS = 5000
 # Numbers in a piece of rows, times degree and width: scikit-learn holds their transforms all at once.
 _PIECE = 2**25
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One draw of one method.
-
-    Attributes
-    ----------
-    dataset, method : str
-    degree, coef0 : int
-        Of the kernel ``(<x, y> + coef0)^degree``.
-    width, seed : int
-    error : float
-        Relative Frobenius error.
-    fit_seconds, seconds : float
-        Drawing the map, mapping the rows of the error.
-    """
-
-    dataset: str
-    method: str
-    degree: int
-    coef0: int
-    width: int
-    seed: int
-    error: float
-    fit_seconds: float
-    seconds: float
 
 
 def _features(degree: int, coef0: int, width: int, seed: int, **options: object) -> Any:
@@ -116,11 +80,12 @@ def run(
     widths: Sequence[int] = WIDTHS,
     n_rows: int = ERROR_ROWS,
     draws: Sequence[int] = range(3),
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Measure the methods, keys of `METHODS`, on one set of rows, scaled to norm 1 here.
 
     The rows of the error are the same for all draws, and maps are fitted to others where there are as many. Draws with
-    the seeds `draws` take turns, so that a busy minute slows all methods.
+    the seeds `draws` take turns, so that a busy minute slows all methods. `coef0` is the constant of the kernel,
+    `fit_seconds` are those of drawing the map, `seconds` those of mapping the rows of the error.
     """
     X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], False)
     rows = X[:n_rows]
@@ -144,7 +109,17 @@ def run(
                         seconds = time.perf_counter() - fitted
                         Z = np.concatenate(pieces).astype(np.float64)
                         error = float(np.linalg.norm(Z @ Z.T - exact) / size)
-                        yield Measurement(name, method, degree, constant, width, draw, error, fitted - start, seconds)
+                        yield {
+                            "dataset": name,
+                            "method": method,
+                            "degree": degree,
+                            "coef0": constant,
+                            "width": width,
+                            "seed": draw,
+                            "error": error,
+                            "fit_seconds": fitted - start,
+                            "seconds": seconds,
+                        }
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -155,19 +130,20 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     loaded = {name: _load(name, options) for name in options.sets or ("MNIST", "letter", "protein")}
     total = len(DEGREES) * len(COEF0) * len(methods) * len(widths) * len(draws)
     asked: dict[str, Any] = {"degrees": DEGREES, "widths": widths, "n_rows": n_rows, "draws": draws}
-    found: list[Measurement] = []
-    for name, X in loaded.items():
-        found += measured(stages, name, run(name, X, methods, **asked), total)
-    kernels = [(name, coef0, degree) for name in loaded for coef0 in COEF0 for degree in DEGREES]
-    tables = [_table(found, *kernel) for kernel in kernels]
+    by_set = {name: measured(stages, name, run(name, X, methods, **asked), total) for name, X in loaded.items()}
+    found = pd.concat(by_set.values(), ignore_index=True)
+    tables = [
+        _table(part, *kernel)
+        for of_set in by_set.values()
+        for kernel, part in of_set.groupby(["dataset", "coef0", "degree"])
+    ]
     if PEER in methods and OURS in methods:
         tables.append(_comparison(found))
     figures = {
-        f"polynomial_{name}_{coef0}.png": partial(_figure, having(found, dataset=name, coef0=coef0), name, coef0)
-        for name in loaded
-        for coef0 in COEF0
+        f"polynomial_{name}_{coef0}.png": partial(_figure, part, name, coef0)
+        for (name, coef0), part in found.groupby(["dataset", "coef0"])
     }
-    return Report(as_dicts(found), tables, figures)
+    return Report(found, tables, figures)
 
 
 def _load(name: str, options: BenchOptions) -> np.ndarray:
@@ -185,56 +161,44 @@ def _kernel(degree: int | str, coef0: int) -> str:
     return f"({coef0} + <x, y>)^{degree}" if coef0 else f"<x, y>^{degree}"
 
 
-def _table(found: Sequence[Measurement], dataset: str, coef0: int, degree: int) -> Table:
-    chosen = having(found, dataset=dataset, coef0=coef0, degree=degree)
-    widths = sorted({one.width for one in chosen})
-    lines = []
-    for (method,), of_method in grouped(chosen, "method").items():
-        by_width = [having(of_method, width=width) for width in widths]
-        errors = [mean_and_standard_deviation(values(draws, "error")) for draws in by_width]
-        seconds = [f"{values(draws, 'seconds').min():.2g}" for draws in by_width]
-        lines.append((method, *errors, *seconds, f"{values(by_width[-1], 'fit_seconds').min():.2g}"))
-    columns = (f"m = {width:,}" for width in widths), (f"s, {width:,}" for width in widths)
-    title = f"{dataset}, {_kernel(degree, coef0)}: relative error, seconds"
-    return Table(title, ("method", *columns[0], *columns[1], "s, fit"), lines)
+def _table(found: pd.DataFrame, dataset: str, coef0: int, degree: int) -> Table:
+    """Mean errors and least seconds of the methods by the width."""
+    errors = spread(found, "method", "width", "error", mean_and_standard_deviation, "m = {:,}")
+    seconds = spread(found, "method", "width", "seconds", "min", "s, {:,}")
+    frame = errors.merge(seconds, on="method", sort=False)
+    widest = found[found["width"] == found["width"].max()]
+    frame["s, fit"] = frame["method"].map(widest.groupby("method")["fit_seconds"].min())
+    formats = dict.fromkeys([*seconds.columns[1:], "s, fit"], ".2g")
+    return Table(f"{dataset}, {_kernel(degree, coef0)}: relative error, seconds", frame, formats)
 
 
-def _comparison(found: Sequence[Measurement]) -> Table:
+def _comparison(found: pd.DataFrame) -> Table:
     """Error and time of ours over those of scikit-learn's map, at the largest width."""
-    width = max(one.width for one in found)
-    degrees = sorted({one.degree for one in found})
-    lines = []
-    for (dataset, coef0), of_kernel in grouped(having(found, width=width), "dataset", "coef0").items():
-        cells = []
-        for degree in degrees:
-            ours, peer = (having(of_kernel, degree=degree, method=method) for method in (OURS, PEER))
-            error = values(ours, "error").mean() / values(peer, "error").mean()
-            seconds = values(ours, "seconds").min() / values(peer, "seconds").min()
-            cells.append(f"{error:.2g}, {seconds:.2g}")
-        lines.append((dataset, _kernel("p", coef0), *cells))
-    title = f"error and seconds of {OURS} over those of PolynomialCountSketch, m = {width:,}"
-    return Table(title, ("data set", "kernel", *(f"p = {degree}" for degree in degrees)), lines)
+    width = found["width"].max()
+    means = found[found["width"] == width].groupby(["method", "dataset", "coef0", "degree"], sort=False)
+    means = means.agg({"error": "mean", "seconds": "min"})
+    ratios = means.loc[OURS] / means.loc[PEER]
+    cells = ratios.apply(lambda row: f"{row['error']:.2g}, {row['seconds']:.2g}", axis=1).rename("cell").reset_index()
+    frame = spread(cells, ["dataset", "coef0"], "degree", "cell", "first", "p = {}")
+    frame["coef0"] = [_kernel("p", coef0) for coef0 in frame["coef0"]]
+    frame = frame.rename(columns={"dataset": "data set", "coef0": "kernel"})
+    return Table(f"error and seconds of {OURS} over those of PolynomialCountSketch, m = {width:,}", frame)
 
 
-def _figure(found: Sequence[Measurement], dataset: str, coef0: int, path: Path) -> None:
+def _figure(found: pd.DataFrame, dataset: str, coef0: int, path: Path) -> None:
     """Error above, seconds below, against the width, a column for each degree."""
-    degrees = sorted({one.degree for one in found})
+    degrees = found.groupby("degree")
     figure, axes = panels(3.2 * len(degrees), 6.2, 2, len(degrees), sharex=True, sharey="row")
-    for column, degree in enumerate(degrees):
-        chosen = having(found, degree=degree)
-        widths = sorted({one.width for one in chosen})
-        for measure, statistic, axis in zip(("error", "seconds"), (np.mean, np.min), axes[:, column], strict=True):
-            for number, ((method,), of_method) in enumerate(grouped(chosen, "method").items()):
-                heights = [statistic(values(having(of_method, width=width), measure)) for width in widths]
+    for column, (degree, chosen) in enumerate(degrees):
+        for measure, statistic, axis in zip(("error", "seconds"), ("mean", "min"), axes[:, column], strict=True):
+            for number, (method, part) in enumerate(chosen.groupby("method", sort=False)):
+                heights = part.groupby("width")[measure].agg(statistic)
                 style: dict[str, Any] = {"color": "k", "linewidth": 2} if method == PEER else {"color": f"C{number}"}
-                axis.plot(widths, heights, marker="o", markersize=3, label=method, **style)
+                axis.plot(heights.index, heights, marker="o", markersize=3, label=method, **style)
             axis.set(xscale="log", yscale="log")
-            mark_widths(axis, widths)
-            axis.grid(alpha=0.3)
+            mark_widths(axis, sorted(set(chosen["width"])))
         axes[0, column].set_title(_kernel(degree, coef0))
         axes[1, column].set_xlabel("features m")
     axes[0, 0].set_ylabel("relative error")
     axes[1, 0].set_ylabel("seconds")
-    figure.suptitle(f"{dataset}, rows of norm 1")
-    legend_below(figure, axes[0, 0], 9)
-    save(figure, path)
+    finish(figure, axes.flat, path, title=f"{dataset}, rows of norm 1", columns=9)

@@ -8,17 +8,18 @@ stands the same number of Gaussian draws, which shows what is left of chance. By
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, measured, values
+from phimap.bench.experiment import Finding, Report, Table, measured
 from phimap.bench.figures import panels, save
 from phimap.bench.options import BenchOptions
 
@@ -61,28 +62,6 @@ KERNELS: Mapping[str, tuple[Matrix, Any]] = {
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """One draw of the data.
-
-    Attributes
-    ----------
-    kernel : str
-    n, p, seed : int
-    gap : float
-        Spectral norm of the difference over that of the kernel matrix.
-    overlap : float
-        Of the eigenvectors of the largest eigenvalues.
-    """
-
-    kernel: str
-    n: int
-    p: int
-    seed: int
-    gap: float
-    overlap: float
-
-
-@dataclass(frozen=True)
 class Spectrum:
     """Eigenvalues (n,) in ascending order, and the eigenvector (n,) of the largest."""
 
@@ -90,12 +69,14 @@ class Spectrum:
     leading: np.ndarray
 
 
-def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[Measurement, Spectrum, Spectrum]:
+def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple[dict[str, Any], Spectrum, Spectrum]:
     """Compare a kernel with its equivalent on classes a = 1, 2: means ``4 e_a``, ``C_a = (1 + 4 (a - 1) / sqrt(p)) I``.
 
     Returns
     -------
-    measurement : Measurement
+    measurement : dict
+        `gap` is the spectral norm of the difference over that of the kernel matrix, `overlap` that of the eigenvectors
+        of the largest eigenvalues.
     exact, equivalent : Spectrum
         Of the rows in the order of their classes; the second eigenvector has the sign of the first.
     """
@@ -111,36 +92,44 @@ def run(name: str, *, n: int = ROWS, p: int = DIMENSION, seed: int = 0) -> tuple
     gap = np.abs(np.linalg.eigvalsh(K - equivalent)).max() / values[-1]
     overlap = float(vectors[:, -1] @ other_vectors[:, -1])
     spectra = Spectrum(values, vectors[:, -1]), Spectrum(other, other_vectors[:, -1] * np.sign(overlap))
-    return Measurement(name, n, p, seed, float(gap), abs(overlap)), *spectra
+    facts = {"kernel": name, "n": n, "p": p, "seed": seed, "gap": float(gap), "overlap": abs(overlap)}
+    return facts, *spectra
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Every kernel on as many draws as are asked for, and a figure of the first draw's eigenvalues."""
     names, seeds, n = options.chosen(KERNELS), options.seeds(1), options.rows or ROWS
     p = (options.widths or (max(8, n // 4),))[0]
-    draws = [(name, seed) for name in names for seed in seeds]
-    found = measured(stages, "spectra", (run(name, n=n, p=p, seed=seed) for name, seed in draws), len(draws))
-    lines = [(one.kernel, str(one.seed), f"{one.gap:.4f}", f"{one.overlap:.5f}") for one, *_ in found]
+    firsts: dict[str, tuple[Spectrum, Spectrum]] = {}
+
+    def draws() -> Iterator[dict[str, Any]]:
+        for name in names:
+            for seed in seeds:
+                facts, *spectra = run(name, n=n, p=p, seed=seed)
+                firsts.setdefault(name, spectra)
+                yield facts
+
+    found = measured(stages, "spectra", draws(), len(names) * len(seeds))
+    frame = found[["kernel", "seed", "gap", "overlap"]]
+    frame = frame.set_axis(["kernel", "draw", "relative gap", "overlap of leading eigenvectors"], axis=1)
     title = f"kernel matrix and equivalent, p = {p}, n = {n}"
-    table = Table(title, ("kernel", "draw", "relative gap", "overlap of leading eigenvectors"), lines)
-    firsts = {one.kernel: spectra for one, *spectra in reversed(found)}
+    table = Table(title, frame, {"relative gap": ".4f", "overlap of leading eigenvectors": ".5f"})
     figures = {f"spectra_{name}.png": partial(_figure, name, *firsts[name]) for name in names}
-    findings = [_finding(name, [one for one, *_ in found if one.kernel == name]) for name in names]
-    return Report(as_dicts(one for one, *_ in found), [table], figures, findings)
+    findings = [_finding(name, part) for name, part in found.groupby("kernel", sort=False)]
+    return Report(found, [table], figures, findings)
 
 
-def _finding(name: str, found: Sequence[Measurement]) -> Finding:
+def _finding(name: str, found: pd.DataFrame) -> Finding:
     """Mean gap and overlap over the draws; Theorem 1 has them tend to 0 and 1."""
-    gap, overlap = values(found, "gap").mean(), values(found, "overlap").mean()
-    size = f"p = {found[0].p}, n = {found[0].n:,}, {len(found)} draw{'s' * (len(found) > 1)}"
-    if found[0].p != DIMENSION:
-        size += f" (paper: p = {DIMENSION}, n = {ROWS:,})"
+    one = found.iloc[0]
+    size = f"p = {one.p}, n = {one.n:,}, {len(found)} draw{'s' * (len(found) > 1)}"
+    size += "" if one.p == DIMENSION else f" (paper: p = {DIMENSION}, n = {ROWS:,})"
     return Finding(
         "Ali et al. (2022)",
         f"Theorem 1 and Figure 2, {name}",
         "relative spectral norm of kernel matrix less equivalent; overlap of leading eigenvectors",
         size,
-        f"{gap:.3f}; {overlap:.4f}",
+        f"{found['gap'].mean():.3f}; {found['overlap'].mean():.4f}",
         "0; 1, as p and n grow",
     )
 

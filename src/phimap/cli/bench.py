@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from importlib import import_module
-from pathlib import Path
+from importlib.util import find_spec
 
 from rich.console import Console
 from rich.table import Table
 
 from phimap._files import write_whole
 from phimap._progress import Stages
-from phimap.bench import EXPERIMENTS, experiment
+from phimap.bench import EXPERIMENTS
 from phimap.bench.options import BenchOptions
 
 
@@ -23,17 +23,24 @@ def run(options: BenchOptions) -> None:
         return
     if options.name not in EXPERIMENTS:
         raise ValueError(f"NAME must be list or one of {', '.join(EXPERIMENTS)}, got {options.name!r}.")
+    if find_spec("pandas") is None:
+        raise ImportError("phimap bench needs pandas. Install: pip install 'phimap[bench]'.")
     module, _ = EXPERIMENTS[options.name]
     report = import_module(f"phimap.bench.{module}").report
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)
-    found: experiment.Report = report(options, Stages(verbose=not options.quiet))
+    found = report(options, Stages(verbose=not options.quiet))
     console = Console(width=120)
-    compared = [experiment.findings_table(found.findings)] if found.findings else []
-    for table in (*found.tables, *compared):
-        console.print(_rendered(table))
+    for table in found.shown():
+        grid = Table(title=table.title)
+        for position, column in enumerate(table.columns):
+            grid.add_column(column, justify="right" if position else "left")
+        for line in table.lines:
+            grid.add_row(*line)
+        console.print(grid)
     if options.output is not None:
-        _write_json(options.output / f"{options.name}.json", options, found)
+        text = json.dumps({"experiment": options.name, "seed": options.seed, **found.to_dict()}, indent=1)
+        write_whole(options.output / f"{options.name}.json", lambda file: file.write(text.encode()))
         for name, draw in found.figures.items():
             draw(options.output / name)
         console.print(f"results and figures: {options.output}", markup=False)
@@ -43,21 +50,3 @@ def _list() -> None:
     """Print the experiments and what each reproduces, one a line."""
     width = max(map(len, EXPERIMENTS)) + 2
     sys.stdout.writelines(f"{name:<{width}}{says}\n" for name, (_, says) in EXPERIMENTS.items())
-
-
-def _rendered(table: experiment.Table) -> Table:
-    rendered = Table(title=table.title)
-    for position, column in enumerate(table.columns):
-        rendered.add_column(column, justify="right" if position else "left")
-    for line in table.lines:
-        rendered.add_row(*line)
-    return rendered
-
-
-def _write_json(path: Path, options: BenchOptions, found: experiment.Report) -> None:
-    # NaN, for what was not measured, is not JSON.
-    plain = [{key: None if value != value else value for key, value in one.items()} for one in found.measurements]
-    results = {"experiment": options.name, "seed": options.seed, "rows": plain}
-    results["findings"] = experiment.as_dicts(found.findings)
-    text = json.dumps(results, indent=1)
-    write_whole(path, lambda file: file.write(text.encode()))

@@ -5,30 +5,27 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
 from phimap._progress import Stages
-from phimap.advice import measure_machine
+from phimap.advice import Cost, cost, measure_machine
 from phimap.cli.options import PlanOptions
 from phimap.cli.output import write_json
 from phimap.cli.table_size import table_size
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.io import DataError
-from phimap.learn.registry import choose
-from phimap.learn.rows.batches import smallest_batch
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.names import kernel_name
-from phimap.theory import REFERENCE, Cost, Machine, cost
+from phimap.theory import REFERENCE
 
-# Kernels whose maps are no Fourier features, by the constant of a machine that comes closest.
+# Kernels whose maps are no Fourier features, by the rate of a machine that comes closest.
 _KINDS = {"ntk": "ntk", "nngp": "ntk", "cntk": "ntk"}
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Rows, columns and outputs to plan for, where rows come from, and what is to be said of these numbers."""
+    """Rows, columns and outputs to plan for, where rows come from, and notes on these numbers."""
 
     n_rows: int
     n_columns: int
@@ -41,26 +38,22 @@ class _Sizes:
 def run(options: PlanOptions) -> None:
     """Carry out the command."""
     kernel = kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel")
-    sizes = _sizes(options)
-    machine = _machine(options)
-    found = _cost(options, kernel, sizes, machine)
+    for name, least in (("rows", 2), ("columns", 1), ("targets", 1), ("features", 2), ("workers", 1)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise ValueError(f"--{name} must be at least {least}, got {value}. Use for example 4096.")
+    sizes, budget = _sizes(options), memory_budget(options.memory)
+    found = _cost(options, kernel, sizes, budget)
+    # Budgets leave out what the libraries take.
+    fits = max(found.worker_memory, found.driver_memory) - found.machine.process <= budget
     if options.json:
-        told = {
-            "rows_estimated": sizes.estimated,
-            "notes": list(sizes.notes),
-            "fits": _fits(found, _budget(options)),
-        }
-        write_json(found.to_dict() | told)
+        write_json(found.to_dict() | {"rows_estimated": sizes.estimated, "notes": list(sizes.notes), "fits": fits})
     else:
-        _show(found, sizes, options)
+        _show(found, sizes, budget, fits)
 
 
 def _sizes(options: PlanOptions) -> _Sizes:
-    """What the table holds, and what the options say in its place."""
-    for name in ("rows", "columns", "targets"):
-        value = getattr(options, name)
-        if value is not None and value < (least := 2 if name == "rows" else 1):
-            raise ValueError(f"--{name} must be at least {least}, got {value}. Use for example 1000000.")
+    """The sizes of the table; those that the options give take precedence."""
     if options.data is None:
         if options.rows is None or options.columns is None:
             raise ValueError("a plan needs a table, or both --rows and --columns. Name a file, or give them.")
@@ -68,55 +61,31 @@ def _sizes(options: PlanOptions) -> _Sizes:
     if options.data == "-":
         raise DataError("standard input has no size before it is read. Give --rows and --columns.")
     found = table_size(options.data, options.target, options.task)
-    notes = []
-    if found.estimated and options.rows is None:
-        notes.append(f"{found.n_rows:,} rows are an estimate, from the length of the first lines")
-    if found.mixed and options.columns is None:
-        notes.append("categories and text become more columns than are counted here; give --columns if you know")
-    if options.target is None:
-        notes.append("one column is taken for the target; name it with --target")
+    estimated = found.estimated and options.rows is None
+    notes = {
+        f"{found.n_rows:,} rows are an estimate, from the length of the first lines": estimated,
+        "categories and text become more columns than are counted here; give --columns if you know": (
+            found.mixed and options.columns is None
+        ),
+        "one column is taken for the target; name it with --target": options.target is None,
+    }
     return _Sizes(
         options.rows or found.n_rows,
         options.columns or found.n_columns,
         options.targets or found.n_outputs,
         found.file_format,
-        found.estimated and options.rows is None,
-        tuple(notes),
+        estimated,
+        tuple(note for note, holds in notes.items() if holds),
     )
 
 
-def _machine(options: PlanOptions) -> Machine:
+def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, budget: int) -> Cost:
+    """The prediction for this machine, or for that of the documentation."""
     if options.machine == "reference":
-        return REFERENCE
-    with Stages(not options.quiet).stage("measuring this machine"):
-        return measure_machine()
-
-
-def _budget(options: PlanOptions) -> int:
-    """Byte budget of a process, as `phimap fit` would have it here."""
-    return memory_budget(options.memory)
-
-
-def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, machine: Machine) -> Cost:
-    """The prediction, with the solver that a learner would take."""
-    if options.features < 2:
-        raise ValueError(f"--features must be at least 2, got {options.features}. Use for example 4096.")
-    if options.workers < 1:
-        raise ValueError(f"--workers must be at least 1, got {options.workers}. Use for example 4.")
-    itemsize = np.dtype(options.dtype).itemsize
-    budget = _budget(options)
-    solver = choose(
-        "squared",
-        options.solver,
-        sizes.n_rows,
-        options.features,
-        budget - smallest_batch(options.features, itemsize),
-        t=sizes.n_outputs,
-        # Those of a product with a matrix; structured maps take fewer.
-        n_flops=2 * sizes.n_columns * options.features,
-    ).name
-    # A worker of a cluster has one thread for each of its tasks.
-    threads = 1 if options.workers > 1 and options.n_jobs is None else thread_count(options.n_jobs)
+        machine = REFERENCE
+    else:
+        with Stages(not options.quiet).stage("measuring this machine"):
+            machine = measure_machine()
     return cost(
         sizes.n_rows,
         sizes.n_columns,
@@ -124,30 +93,31 @@ def _cost(options: PlanOptions, kernel: str, sizes: _Sizes, machine: Machine) ->
         sizes.n_outputs,
         kernel=_KINDS.get(kernel, "dense"),
         dtype=options.dtype,
-        solver=solver,
+        solver=options.solver,
         file_format=sizes.file_format,
         search=kernel == "auto",
         holdout=options.holdout,
         workers=options.workers,
-        threads=threads,
+        # A worker of a cluster has one thread for each of its tasks.
+        threads=1 if options.workers > 1 and options.n_jobs is None else thread_count(options.n_jobs),
         memory=budget,
         machine=machine,
     )
 
 
-def _show(found: Cost, sizes: _Sizes, options: PlanOptions) -> None:
-    """A table of the stages, and what follows from it, on standard output."""
+def _show(found: Cost, sizes: _Sizes, budget: int, fits: bool) -> None:
+    """Print a table of the stages, and the totals, on standard output."""
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for place, head in enumerate(("stage", "time", "share", "of which")):
         grid.add_column(head, justify="left" if place in (0, 3) else "right")
     for stage in found.stages:
-        # A part that takes less than a hundredth of a stage is not worth a word.
-        parts = [(name, seconds) for name, seconds in stage.parts if seconds >= 0.01 * stage.seconds]
-        told = ", ".join(f"{name} {_time(seconds)}" for name, seconds in parts) if len(parts) > 1 else ""
-        grid.add_row(stage.name, _time(stage.seconds), f"{stage.seconds / found.seconds:.0%}", told)
+        # Parts that take less than a hundredth of a stage are left out.
+        parts = [f"{name} {_time(seconds)}" for name, seconds in stage.parts.items() if seconds >= 0.01 * stage.seconds]
+        share = f"{stage.seconds / found.seconds:.0%}"
+        grid.add_row(stage.name, _time(stage.seconds), share, ", ".join(parts) if len(parts) > 1 else "")
     console.print(grid)
-    work, budget = found.workload, _budget(options)
+    work = found.workload
     places = "one process" if work.workers == 1 else f"{work.workers:,} workers"
     threads = f"{work.threads} {'thread' if work.threads == 1 else 'threads'}"
     solving = f", {size_text(found.driver_memory)} the one that solves" if work.workers > 1 else ""
@@ -157,19 +127,14 @@ def _show(found: Cost, sizes: _Sizes, options: PlanOptions) -> None:
     lines = [f"{size}: {speed}.", f"Solver {found.solver}. {memory}"]
     if work.workers > 1:
         lines.append(f"{size_text(found.bytes_sent)} between workers, {found.n_tasks:,} parts of the table.")
-    if not _fits(found, budget):
+    if not fits:
         lines.append("This does not fit the budget. Use fewer --features, more --workers, or raise --memory.")
     lines += [f"Note: {note}." for note in sizes.notes]
     lines.append(
-        f"Constants of {found.machine.name}. Seconds hold within some 1.3 times; of search and corrections within 2."
+        f"Rates of {found.machine.name}. Seconds hold within some 1.3 times; of search and corrections within 2."
     )
     for line in lines:
         console.print(line, markup=False)
-
-
-def _fits(found: Cost, budget: int) -> bool:
-    """Whether no process holds more than its budget, beside what the libraries take."""
-    return max(found.worker_memory, found.driver_memory) - found.machine.process <= budget
 
 
 def _time(seconds: float) -> str:

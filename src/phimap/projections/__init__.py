@@ -73,7 +73,7 @@ REGISTRY: dict[str, type[Projection]] = {
 
 # With "auto", maximum number of columns for minimum-energy points: for more columns they are hardly more accurate than
 # spherical structured features, and they cost more.
-_WIDEST_DESIGN = 48
+WIDEST_DESIGN = 48
 # With "auto", maximum number of columns for Sobol points: for more columns they are slow to draw and gain little.
 _WIDEST_SOBOL = 1024
 
@@ -97,7 +97,7 @@ def as_projection(projection: str | Projection, law: SpectralLaw) -> Projection:
             chosen = as_projection("auto", law.part)
             return chosen if chosen.serves_subsets else Orthogonal()
         if law.is_rotation_invariant:
-            return MinimumEnergy() if law.n_features <= _WIDEST_DESIGN else SphericalStructured()
+            return MinimumEnergy() if law.n_features <= WIDEST_DESIGN else SphericalStructured()
         has_quantile = law.has_independent_coordinates or isinstance(law, SpectralMixtureLaw)
         if has_quantile and law.n_features <= _WIDEST_SOBOL:
             return QuasiMonteCarlo()

@@ -1,4 +1,10 @@
-"""Theory as numbers: feature counts from bounds, costs of fits, variances, moments, and predicted errors."""
+"""Theory as numbers: feature counts from bounds, costs of fits, variances, moments, and predicted errors.
+
+`cost` asks the learners, which are above this folder: its names are loaded from `phimap.advice` when they are used.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from phimap.theory.bounds import Bound, Printed, RequiredFeatures
 from phimap.theory.double_descent import (
@@ -12,14 +18,14 @@ from phimap.theory.equivalent import GaussianMixture, equivalent_kernel
 from phimap.theory.machine import REFERENCE, Machine
 from phimap.theory.mixture import TernaryMixture, ternary_mixture
 from phimap.theory.moments import CovariateMoments, GaussianMoments, covariate_moments, gaussian_moments
-from phimap.theory.prediction import Cost, cost, sums_rounding
 from phimap.theory.required import bounds, required_features
-from phimap.theory.stages import StageCost
+from phimap.theory.rounding import sums_rounding
 from phimap.theory.ternary import Ternary, ternary_thresholds
 from phimap.theory.variance import estimator_bias, estimator_variance
-from phimap.theory.workload import Workload
 
-__all__ = [
+_ADVICE = ("Cost", "StageCost", "Workload", "cost")
+
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "REFERENCE",
     "Bound",
     "Cost",
@@ -50,3 +56,9 @@ __all__ = [
     "ternary_mixture",
     "ternary_thresholds",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ADVICE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__package__.partition('.')[0]}.advice"), name)

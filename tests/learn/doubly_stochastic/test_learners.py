@@ -118,7 +118,7 @@ def test_memory_is_flat_in_rows_and_features(monkeypatch):
     """
     for name, value in (
         ("base.ROWS_AT_A_TIME", 512),
-        ("outputs.ROWS_AT_A_TIME", 512),
+        ("model.ROWS_AT_A_TIME", 512),
         ("rows._MOST_ROWS", 512),
         ("blocks.WIDTH", 256),
     ):

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
+from phimap._progress import Stages
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.losses.logistic import Logistic
 from phimap.learn.losses.path import Path
@@ -35,7 +36,7 @@ def path(loss, Z, signs, kind=Path):
     statistics.update(Z, signs)
     factor = FactorPreconditioner(statistics.centred_gram(), EPS, 1)
     rows = [(feature_block(Z), signs, np.ones(len(Z)))]
-    problem = Problem(rows, len(Z), *Z.shape[1:], *signs.shape[1:], EPS, "auto", None, 0, None, 1)
+    problem = Problem(rows, len(Z), *Z.shape[1:], *signs.shape[1:], EPS, "auto", None, 0, None, None, 1, Stages())
     return kind(loss, LossPreparation(problem, LossSample(len(Z), 0, 0), factor, Z.mean(axis=0), Steps()), rows, 1.0)
 
 

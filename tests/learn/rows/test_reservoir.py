@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from phimap.learn.rows import batches, reservoir
 from scipy import sparse, stats
 
+from phimap.learn.rows import batches, reservoir
 from phimap.learn.rows.reservoir import Reservoir
 
 CAPACITY = 50

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import Any
 from warnings import catch_warnings
 
 import numpy as np
@@ -31,37 +31,7 @@ MOST_ROWS = 20_000
 _ALPHAS = tuple(10.0**k for k in range(-6, 1))
 _COSTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 _FOLDS, _TUNING_ROWS = 5, 4000
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One draw of one method.
-
-    Attributes
-    ----------
-    dataset, projection : str
-        The method; sketches where the kernel is polynomial.
-    n_directions : int
-    seed : int
-    error : float
-        Relative Frobenius error.
-    seconds : float
-        Drawing the map and mapping the rows of the error.
-    ridge, liblinear : float
-        Test accuracy in percent; NaN where it was not asked for.
-    kernel : str
-        A key of `phimap.bench.approximation.families.FAMILIES`.
-    """
-
-    dataset: str
-    projection: str
-    n_directions: int
-    seed: int
-    error: float
-    seconds: float
-    ridge: float = float("nan")
-    liblinear: float = float("nan")
-    kernel: str = "gaussian"
+_NOT_MEASURED = {"ridge": float("nan"), "liblinear": float("nan")}
 
 
 def run(
@@ -73,7 +43,7 @@ def run(
     classify: bool = False,
     most_rows: int = MOST_ROWS,
     family: str = "gaussian",
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Measure every projection at every width on one set, by default for the Gaussian kernel at the median distance.
 
     Parameters
@@ -95,7 +65,9 @@ def run(
 
     Yields
     ------
-    Measurement
+    dict
+        `seconds` are those of drawing the map and mapping the rows of the error; `ridge` and `liblinear` are test
+        accuracies in percent, NaN where they were not asked for.
     """
     n, d = data.X.shape
     widths = [multiple * d for multiple in MULTIPLES] if widths is None else widths
@@ -119,8 +91,9 @@ def run(
                 signature = getattr(phi, "signature_", None)
                 signed = Z if signature is None else Z * signature
                 error = float(np.linalg.norm(exact - signed @ Z.T) / np.linalg.norm(exact))
-                accuracies = _accuracies(phi, data, most_rows, rng) if classify else {}
-                yield Measurement(data.name, projection, width, repeat, error, seconds, kernel=family, **accuracies)
+                accuracies = _accuracies(phi, data, most_rows, rng) if classify else _NOT_MEASURED
+                row = {"dataset": data.name, "projection": projection, "n_directions": width, "seed": repeat}
+                yield row | {"error": error, "seconds": seconds} | accuracies | {"kernel": family}
 
 
 def _warm_up(family: Family, projections: Sequence[str]) -> None:

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 from scipy import stats
 
 from phimap._progress import Stages
 from phimap.bench.approximation.families import FAMILIES
-from phimap.bench.approximation.measure import ERROR_ROWS, MOST_ROWS, MULTIPLES, Measurement, run
+from phimap.bench.approximation.measure import ERROR_ROWS, MOST_ROWS, MULTIPLES, run
 from phimap.bench.datasets import Dataset, load
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
-from phimap.bench.figures import legend_below, mark_widths, panels, save, styles
+from phimap.bench.experiment import Finding, Report, Table, measured, spread
+from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.options import BenchOptions
 
 _LEVEL = 0.05
@@ -60,22 +60,20 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     classify = options.name == "classification"
     asked: dict[str, Any] = {"widths": widths, "draws": draws, "classify": classify}
     measures = ("error", "ridge", "liblinear") if classify else ("error",)
-    found: list[Measurement] = []
-    tables, figures, findings = [], {}, []
+    parts, tables, figures, findings = [], [], {}, []
     for kernel in kernels:
-        of_kernel: list[Measurement] = []
-        for dataset in loaded:
+        by_set = {}
+        for data in loaded:
             total = len(methods[kernel]) * len(widths or MULTIPLES) * len(draws)
-            fits = run(dataset, methods[kernel], most_rows=options.rows or MOST_ROWS, family=kernel, **asked)
-            of_kernel += measured(stages, f"{dataset.name}, {kernel}", fits, total)
-        by_set = {dataset.name: summary(having(of_kernel, dataset=dataset.name)) for dataset in loaded}
-        tables += [_table(by_set[dataset.name], dataset, kernel, measure) for dataset in loaded for measure in measures]
-        tables.append(_best_table(of_kernel, loaded, kernel))
-        for name, entries in by_set.items():
-            figures[f"{options.name}_{name}_{kernel}.png"] = partial(_figure, entries, name, kernel)
-        findings += _accuracy_findings(of_kernel) if classify else _error_findings(of_kernel, loaded)
-        found += of_kernel
-    return Report(as_dicts(found), tables, figures, findings)
+            fits = run(data, methods[kernel], most_rows=options.rows or MOST_ROWS, family=kernel, **asked)
+            by_set[data.name] = measured(stages, f"{data.name}, {kernel}", fits, total)
+        tables += [_table(by_set[data.name], data, kernel, measure) for data in loaded for measure in measures]
+        tables.append(_best_table(by_set, loaded, kernel))
+        for name, part in by_set.items():
+            figures[f"{options.name}_{name}_{kernel}.png"] = partial(_figure, part, name, kernel)
+        findings += _accuracy_findings(by_set, kernel) if classify else _error_findings(by_set, loaded, kernel)
+        parts += by_set.values()
+    return Report(pd.concat(parts, ignore_index=True), tables, figures, findings)
 
 
 def _methods(kernel: str, asked: Sequence[str] | None) -> list[str]:
@@ -96,191 +94,151 @@ def _place(dataset: str, kernel: str) -> str:
     return f"Figure 4, {dataset}" if dataset == "MNIST" else f"Table 7, {dataset}"
 
 
-def _error_findings(found: Sequence[Measurement], loaded: Sequence[Dataset]) -> list[Finding]:
+def _error_findings(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kernel: str) -> list[Finding]:
     """Table 7, a line for each set and regime; for other kernels, whose figures are not printed, the least error."""
-    findings = []
-    for dataset in loaded:
-        of_set = having(found, dataset=dataset.name)
-        if not of_set:
-            continue
-        kernel, draws = of_set[0].kernel, len({one.seed for one in of_set})
-        gaussian = kernel == "gaussian"
-        of_survey = [one for one in of_set if one.projection in SURVEY]
-        for part, chosen, published in _regimes(of_set, dataset):
-            regime = f"s = {' and '.join(_width(width, dataset) for width in chosen)}"
-            quantity = "least error, its ratio to independent draws" if kernel != "polynomial" else "least error"
+    findings, gaussian = [], kernel == "gaussian"
+    for data in loaded:
+        found = by_set[data.name]
+        draws = found["seed"].nunique() if len(found) else 0
+        of_survey = found[found["projection"].isin(SURVEY)] if draws else found
+        for part, chosen, published in _regimes(found, data, kernel) if draws else ():
             size = f"{ERROR_ROWS:,} rows, {draws} draws"
             findings.append(
                 Finding(
                     _PAPER,
-                    f"{_place(dataset.name, kernel)}, {regime}",
-                    quantity,
+                    f"{_place(data.name, kernel)}, s = {' and '.join(_width(width, data) for width in chosen)}",
+                    "least error, its ratio to independent draws" if kernel != "polynomial" else "least error",
                     size if draws == 10 else f"{size} (paper: 10)",
-                    f"{_best_of(of_survey if gaussian else of_set, chosen)}"
-                    + (f"; of all {_best_of(of_set, chosen)}" if gaussian else ""),
+                    f"{_best_of(of_survey if gaussian else found, chosen)}"
+                    + (f"; of all {_best_of(found, chosen)}" if gaussian else ""),
                     "-" if published is None else ", ".join(published[part]) or "no difference",
                 )
             )
     return findings
 
 
-def _accuracy_findings(found: Sequence[Measurement]) -> list[Finding]:
+def _accuracy_findings(by_set: dict[str, pd.DataFrame], kernel: str) -> list[Finding]:
     """Accuracies of the least and the best method at the largest width: the survey finds hardly a difference."""
     findings = []
-    for (dataset, kernel), of_set in grouped(found, "dataset", "kernel").items():
-        width = max(one.n_directions for one in of_set)
-        for measure in ("ridge", "liblinear"):
-            means = {
-                method: float(values(part, measure).mean())
-                for (method,), part in grouped(having(of_set, n_directions=width), "projection").items()
-            }
-            least, most = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    for dataset, found in by_set.items():
+        width, draws = found["n_directions"].max(), found["seed"].nunique()
+        means = found[found["n_directions"] == width].groupby("projection", sort=False)[["ridge", "liblinear"]].mean()
+        for measure in means:
+            least, most = means[measure].idxmin(), means[measure].idxmax()
             findings.append(
                 Finding(
                     _PAPER,
                     f"Section 6.2 and Figure 4, {dataset}, {kernel}, {_TITLES[measure].removesuffix(' (%)')}",
                     "least to best of the methods (%)",
-                    f"{width:,} directions, {len({one.seed for one in of_set})} draws (paper: 10)",
-                    f"{means[least]:.1f} ({least}) to {means[most]:.1f} ({most})",
+                    f"{width:,} directions, {draws} draws (paper: 10)",
+                    f"{means[measure].min():.1f} ({least}) to {means[measure].max():.1f} ({most})",
                     "no difference between most",
                 )
             )
     return findings
 
 
-def summary(found: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """Means and standard deviations over draws, one entry for each set, projection and width."""
-    names = ("dataset", "projection", "n_directions")
-    entries = []
-    for key, draws in grouped(found, *names).items():
-        entry: dict[str, Any] = dict(zip(names, key, strict=True)) | {"draws": len(draws)}
-        for name in _AXES:
-            measures = values(draws, name)
-            entry[name] = float(measures.mean())
-            entry[f"{name}_standard_deviation"] = float(measures.std(ddof=1)) if len(measures) > 1 else 0.0
-        entries.append(entry)
-    return entries
-
-
-def best(found: Sequence[Measurement], widths: Sequence[int]) -> list[str]:
+def best(found: pd.DataFrame, widths: Sequence[int]) -> list[str]:
     """Projections whose error, averaged over these widths, is not significantly above the least (Welch, 5 %).
 
     Empty where that holds for more than half of them: no significant difference among most, as in Table 7.
     """
     averages = _averages(found, widths)
-    if not averages:
+    if averages.empty:
         return []
-    first = min(averages, key=lambda name: averages[name].mean())
+    means = averages.mean().sort_values(kind="stable")
 
-    def level(name: str) -> bool:
-        if name == first or averages[name].size < 2:
-            return name == first
-        test = stats.ttest_ind(averages[name], averages[first], equal_var=False, alternative="greater")
+    def ties(name: str) -> bool:
+        if name == means.index[0] or len(averages) < 2:
+            return name == means.index[0]
+        test = stats.ttest_ind(averages[name], averages[means.index[0]], equal_var=False, alternative="greater")
         return bool(test.pvalue > _LEVEL)  # pyright: ignore[reportAttributeAccessIssue]
 
-    tied = sorted(filter(level, averages), key=lambda name: averages[name].mean())
-    return [] if len(tied) > len(averages) / 2 else tied
+    tied = list(filter(ties, means.index))
+    return [] if len(tied) > len(means) / 2 else tied
 
 
-def _averages(found: Sequence[Measurement], widths: Sequence[int]) -> dict[str, np.ndarray]:
-    """Error of each draw averaged over the widths, of the projections that were measured at every one of them."""
-    chosen = [one for one in found if one.n_directions in widths]
-    averages = {}
-    for (projection,), of_projection in grouped(chosen, "projection").items():
-        by_seed = [values(draws, "error") for draws in grouped(of_projection, "seed").values()]
-        if all(len(errors) == len(widths) for errors in by_seed):
-            averages[projection] = np.array([errors.mean() for errors in by_seed])
-    return averages
+def _averages(found: pd.DataFrame, widths: Sequence[int]) -> pd.DataFrame:
+    """Errors averaged over the widths, a row for each draw, a column for each projection that has all widths."""
+    if found.empty:
+        return pd.DataFrame()
+    errors = found[found["n_directions"].isin(widths)].groupby(["seed", "projection"])["error"]
+    return errors.mean().where(errors.size() == len(widths)).unstack().dropna(axis=1)
 
 
-def _table(entries: Sequence[dict[str, Any]], dataset: Dataset, kernel: str, measure: str) -> Table:
-    by_key = {(entry["projection"], entry["n_directions"]): entry for entry in entries}
-    widths = sorted({width for _, width in by_key})
-    lines = []
-    for projection in dict.fromkeys(name for name, _ in by_key):
-        cells = []
-        for width in widths:
-            entry = by_key.get((projection, width))
-            cells.append(f"{entry[measure]:.4g} ± {entry[f'{measure}_standard_deviation']:.1g}" if entry else "-")
-        lines.append((projection, *cells))
-    columns = ("projection", *(f"s = {_width(width, dataset)}" for width in widths))
-    return Table(f"{dataset.name}, {kernel}: {_TITLES[measure]}", columns, lines)
+def _table(found: pd.DataFrame, data: Dataset, kernel: str, measure: str) -> Table:
+    def cell(values: pd.Series) -> str:
+        return f"{values.mean():.4g} ± {values.std() if len(values) > 1 else 0:.1g}"
+
+    frame = spread(found, "projection", "n_directions", measure, cell)
+    frame.columns = ["projection", *(f"s = {_width(int(width), data)}" for width in frame.columns[1:])]
+    return Table(f"{data.name}, {kernel}: {_TITLES[measure]}", frame)
 
 
-def _width(width: int, dataset: Dataset) -> str:
+def _width(width: int, data: Dataset) -> str:
     """A number of directions, as a multiple of d where it is one."""
-    multiple, over = divmod(width, dataset.X.shape[1])
+    multiple, over = divmod(width, data.X.shape[1])
     return f"{width:,}" if over else f"{multiple}d"
 
 
 def _regimes(
-    found: Sequence[Measurement], dataset: Dataset
+    found: pd.DataFrame, data: Dataset, kernel: str
 ) -> Iterator[tuple[int, list[int], tuple[list[str], list[str]] | None]]:
     """The small and the large widths of a set: which of the two, the widths, and the published entry for them."""
-    widths = sorted({one.n_directions for one in found})
+    widths = sorted(set(found["n_directions"])) if len(found) else []
     for part, chosen in enumerate((widths[:2], widths[-2:])):
         multiples = MULTIPLES[-2:] if part else MULTIPLES[:2]
-        as_published = chosen == [multiple * dataset.X.shape[1] for multiple in multiples]
-        gaussian = bool(found) and found[0].kernel == "gaussian"
-        yield part, chosen, PUBLISHED.get(dataset.name) if as_published and gaussian else None
+        as_published = chosen == [multiple * data.X.shape[1] for multiple in multiples]
+        yield part, chosen, PUBLISHED.get(data.name) if as_published and kernel == "gaussian" else None
 
 
-def _best_table(found: Sequence[Measurement], loaded: Sequence[Dataset], kernel: str) -> Table:
+def _best_table(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kernel: str) -> Table:
     """Table 7 of the survey: best methods by error, ours beside the published."""
     lines = []
-    for dataset in loaded:
-        of_set = having(found, dataset=dataset.name)
-        of_survey = [one for one in of_set if one.projection in SURVEY]
-        for part, chosen, published in _regimes(of_set, dataset):
+    for data in loaded:
+        found = by_set[data.name]
+        for part, chosen, published in _regimes(found, data, kernel):
             lines.append(
-                (
-                    "" if part else dataset.name,
-                    ", ".join(_width(width, dataset) for width in chosen),
-                    "" if published is None else ", ".join(published[part]) or "-",
-                    _best_of(of_survey, chosen) if of_survey else "",
-                    _best_of(of_set, chosen),
-                )
+                {
+                    "data set": "" if part else data.name,
+                    "directions": ", ".join(_width(width, data) for width in chosen),
+                    "published": "" if published is None else ", ".join(published[part]) or "-",
+                    "the survey's projections": _best_of(found[found["projection"].isin(SURVEY)], chosen),
+                    "all": _best_of(found, chosen),
+                }
             )
-    columns = ("data set", "directions", "published", "the survey's projections", "all")
-    title = f"{kernel}: least error (over that of gaussian), with ties within the noise"
-    return Table(title, columns, lines)
+    return Table(f"{kernel}: least error (over that of gaussian), with ties within the noise", pd.DataFrame(lines))
 
 
-def _best_of(found: Sequence[Measurement], widths: Sequence[int]) -> str:
+def _best_of(found: pd.DataFrame, widths: Sequence[int]) -> str:
     """The best methods, and their error over that of independent directions where these were measured."""
-    averages = _averages(found, widths)
-    if not averages:
+    means = _averages(found, widths).mean()
+    if means.empty:
         return ""
     named = ", ".join(best(found, widths)) or "most tie"
-    least = min(errors.mean() for errors in averages.values())
-    if "gaussian" not in averages:
-        return f"{named} (error {least:.2g})"
-    return f"{named} ({least / averages['gaussian'].mean():.2f})"
+    if "gaussian" not in means:
+        return f"{named} (error {means.min():.2g})"
+    return f"{named} ({means.min() / means['gaussian']:.2f})"
 
 
-def _figure(entries: Sequence[dict[str, Any]], dataset: str, kernel: str, path: Path) -> None:
+def _figure(found: pd.DataFrame, dataset: str, kernel: str, path: Path) -> None:
     """Error, time and accuracy against the number of directions, with bands of one standard deviation."""
-    measures = [name for name in _AXES if np.isfinite([entry[name] for entry in entries]).any()]
-    lines = styles(list(dict.fromkeys(entry["projection"] for entry in entries)))
+    measures = [name for name in _AXES if found[name].notna().any()]
+    lines = styles(found["projection"])
     figure, (axes,) = panels(4.6 * len(measures), 4.8, 1, len(measures))
     for axis, name in zip(axes, measures, strict=True):
         for projection, style in lines.items():
-            points = sorted((e for e in entries if e["projection"] == projection), key=lambda e: e["n_directions"])
-            x, mean, standard_deviation = (
-                np.array([point[key] for point in points])
-                for key in ("n_directions", name, f"{name}_standard_deviation")
-            )
+            over = found[found["projection"] == projection].groupby("n_directions")[name].agg(["mean", "std"]).fillna(0)
+            mean, deviation = over["mean"], over["std"]
             # The band is as wide below the mean as above it on a logarithmic axis, where a difference could be
             # negative.
-            low = mean**2 / (mean + standard_deviation) if name in _LOGARITHMIC else mean - standard_deviation
-            axis.plot(x, mean, marker="o", markersize=3, label=projection, **style)
+            low = mean**2 / (mean + deviation) if name in _LOGARITHMIC else mean - deviation
+            axis.plot(over.index, mean, marker="o", markersize=3, label=projection, **style)
             band = {"color": style["color"], "alpha": 0.6 / (4 + len(lines)), "linewidth": 0}
-            axis.fill_between(x, low, mean + standard_deviation, **band)
+            axis.fill_between(over.index, low, mean + deviation, **band)
         axis.set(xscale="log", xlabel="directions s", ylabel=_AXES[name])
         if name in _LOGARITHMIC:
             axis.set_yscale("log")
-        mark_widths(axis, sorted({entry["n_directions"] for entry in entries}))
-        axis.grid(alpha=0.3)
-    figure.suptitle(f"{dataset}, {kernel}" + (" kernel at the median distance" if kernel == "gaussian" else ""))
-    legend_below(figure, axes[0], min(6, len(lines)))
-    save(figure, path)
+        mark_widths(axis, sorted(set(found["n_directions"])))
+    title = f"{dataset}, {kernel}" + (" kernel at the median distance" if kernel == "gaussian" else "")
+    finish(figure, axes, path, title=title, columns=min(6, len(lines)))

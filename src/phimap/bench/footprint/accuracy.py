@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._files import DataError
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, measured, values
-from phimap.bench.figures import legend_below, panels, save, styles
+from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.figures import finish, panels, styles
 from phimap.bench.options import BenchOptions
 from phimap.learn.search.length_scale import median_length_scale
 
@@ -110,36 +111,6 @@ METHODS: dict[str, tuple[int, Make]] = {
 }
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One draw of one method.
-
-    Attributes
-    ----------
-    dataset, method, model : str
-    n_components, seed : int
-    bytes : float
-        Of the features of one row.
-    seconds : float
-        Drawing the map, mapping the training rows and fitting.
-    accuracy : float
-        On the test rows, in percent.
-    error : float
-        Mean squared error of the outputs of ridge against targets of -1 and 1 (one-hot for more classes), on the test
-        rows; NaN for other models.
-    """
-
-    dataset: str
-    method: str
-    model: str
-    n_components: int
-    seed: int
-    bytes: float
-    seconds: float
-    accuracy: float
-    error: float
-
-
 def run(
     data: Dataset,
     methods: Sequence[str] = tuple(METHODS),
@@ -148,11 +119,14 @@ def run(
     draws: Sequence[int] = range(3),
     most_rows: int = _MOST_ROWS,
     models: Sequence[str] = MODELS,
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Train linear classifiers on every method's features, Gaussian kernel at the median distance.
 
     Methods are keys of `METHODS`, `models` of `MODELS`. Each of the seeds `draws` also draws at most `most_rows`
-    training and test rows. Nystroem features are left out where there are fewer training rows.
+    training and test rows. Nystroem features are left out where there are fewer training rows. `bytes` are those of the
+    features of one row; `seconds` those of drawing the map, mapping the training rows and fitting; `accuracy` is that
+    of the test rows in percent; `error` the mean squared error of the outputs of ridge against targets of -1 and 1
+    (one-hot for more classes) on the test rows, NaN for other models.
     """
     _warm_up(methods)
     for draw in draws:
@@ -167,7 +141,17 @@ def run(
                     phi = make(kernel, width, draw)
                     fit = _fit_ridge if model == "ridge" else partial(_fit_gradients, _LOSSES[model])
                     seconds, accuracy, error = fit(phi, draw, X, data.y[chosen], X_test, data.y_test[tested])
-                    yield Measurement(data.name, method, model, width, draw, width * bits / 8, seconds, accuracy, error)
+                    yield {
+                        "dataset": data.name,
+                        "method": method,
+                        "model": model,
+                        "n_components": width,
+                        "seed": draw,
+                        "bytes": width * bits / 8,
+                        "seconds": seconds,
+                        "accuracy": accuracy,
+                        "error": error,
+                    }
 
 
 def _warm_up(methods: Sequence[str]) -> None:
@@ -226,15 +210,10 @@ def _dense(Z: Any) -> np.ndarray:
     return Z.to_dense() if isinstance(Z, pm.PackedArray) else Z
 
 
-def summary(found: Sequence[Measurement]) -> list[dict[str, Any]]:
-    """Means over draws, one entry for each set, method, model and width."""
-    names = ("dataset", "method", "model", "n_components")
-    return [
-        dict(zip(names, key, strict=True))
-        | {"draws": len(draws)}
-        | {name: float(values(draws, name).mean()) for name in ("bytes", "seconds", "accuracy", "error")}
-        for key, draws in grouped(found, *names).items()
-    ]
+def summary(found: pd.DataFrame) -> pd.DataFrame:
+    """Means over draws, a row for each set, method, model and width."""
+    groups = found.groupby(["dataset", "method", "model", "n_components"], sort=False, as_index=False)
+    return groups[["bytes", "seconds", "accuracy", "error"]].mean()
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -251,44 +230,33 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             if options.sets or name not in CONVERTED:
                 raise
             missing.append((name, str(error)))
-    found: list[Measurement] = []
-    for dataset in loaded:
-        fits = run(dataset, methods, **asked)
-        found += measured(stages, dataset.name, fits, len(methods) * len(widths) * len(draws) * len(MODELS))
-    tables, figures, findings = [], {}, []
-    entries = summary(found)
-    for dataset in loaded:
-        for model in MODELS:
-            part = [entry for entry in entries if (entry["dataset"], entry["model"]) == (dataset.name, model)]
-            tables.append(_table(part, dataset.name, model))
-            name = f"footprint_{dataset.name}_{model}.png".replace(" ", "-")
-            figures[name] = partial(_figure, part, f"{dataset.name}, {model}")
-            findings += _findings(part, dataset.name, model, min(len(dataset.X), asked["most_rows"]), len(draws))
+    parts, tables, figures, findings = [], [], {}, []
+    for data in loaded:
+        total = len(methods) * len(widths) * len(draws) * len(MODELS)
+        parts.append(measured(stages, data.name, run(data, methods, **asked), total))
+        for model, means in summary(parts[-1]).groupby("model", sort=False):
+            tables.append(_table(means, data.name, model))
+            name = f"footprint_{data.name}_{model}.png".replace(" ", "-")
+            figures[name] = partial(_figure, means, f"{data.name}, {model}")
+            findings += _findings(means, data.name, model, min(len(data.X), asked["most_rows"]), len(draws))
     if missing:
-        tables.append(Table("sets that are not there", ("set", "why"), missing))
-    return Report(as_dicts(found), tables, figures, findings)
+        tables.append(Table("sets that are not there", pd.DataFrame(missing, columns=["set", "why"])))
+    return Report(pd.concat(parts, ignore_index=True), tables, figures, findings)
 
 
-def _findings(
-    entries: Sequence[dict[str, Any]], dataset: str, model: str, n_rows: int, draws: int
-) -> Iterator[Finding]:
+def _findings(means: pd.DataFrame, dataset: str, model: str, n_rows: int, draws: int) -> Iterator[Finding]:
     """Accuracies at the most bytes that all methods which the source compares were measured at, or nearly so."""
-    compared = [method for method in _COMPARED if any(entry["method"] == method for entry in entries)]
-    by_method = {name: [entry for entry in entries if entry["method"] == name] for name in compared}
-    if "trf" not in by_method:
+    compared = means[means["method"].isin(_COMPARED)]
+    if "trf" not in set(compared["method"]):
         return
-    budget = min(max(entry["bytes"] for entry in part) for part in by_method.values())
-    within = {
-        method: max((e for e in part if e["bytes"] <= budget), key=lambda e: e["bytes"], default=None)
-        for method, part in by_method.items()
-    }
-    words = "; ".join(f"{method} {entry['accuracy']:.1f}" for method, entry in within.items() if entry is not None)
+    budget = compared.groupby("method")["bytes"].max().min()
+    within = compared[compared["bytes"] <= budget].sort_values("bytes").groupby("method")["accuracy"].last()
     yield Finding(
         "Ali et al. (2022)",
         f"{_FIGURES.get(dataset, 'Section 4.2')}, {dataset}, {model}",
         f"accuracy in {budget:.0f} bytes a row (%)",
         f"{n_rows:,} rows, {draws} draws",
-        words,
+        "; ".join(f"{method} {within[method]:.1f}" for method in _COMPARED if method in within),
         "ternary above all others (a plot)",
     )
 
@@ -308,33 +276,21 @@ def _read(name: str, options: BenchOptions) -> Dataset:
     )
 
 
-def _table(entries: Sequence[dict[str, Any]], dataset: str, model: str) -> Table:
-    lines = [
-        (
-            entry["method"],
-            str(entry["n_components"]),
-            f"{entry['bytes']:.0f}",
-            f"{entry['seconds']:.2f}",
-            f"{entry['accuracy']:.2f}",
-            f"{entry['error']:.4f}",
-        )
-        for entry in sorted(entries, key=lambda entry: (entry["bytes"], -entry["accuracy"]))
-    ]
-    columns = ("method", "features", "bytes", "seconds", "accuracy (%)", "test error")
-    return Table(f"{dataset}: {model}, by bytes a row", columns, lines)
+def _table(means: pd.DataFrame, dataset: str, model: str) -> Table:
+    frame = means.sort_values(["bytes", "accuracy"], ascending=[True, False], kind="stable")
+    frame = frame[["method", "n_components", "bytes", "seconds", "accuracy", "error"]]
+    frame = frame.set_axis(["method", "features", "bytes", "seconds", "accuracy (%)", "test error"], axis=1)
+    formats = {"bytes": ".0f", "seconds": ".2f", "accuracy (%)": ".2f", "test error": ".4f"}
+    return Table(f"{dataset}: {model}, by bytes a row", frame, formats)
 
 
-def _figure(entries: Sequence[dict[str, Any]], title: str, path: Path) -> None:
+def _figure(means: pd.DataFrame, title: str, path: Path) -> None:
     """Test accuracy against bytes a row and against seconds, a line for each method."""
     figure, (axes,) = panels(9.2, 4.8, 1, 2, sharey=True)
     for axis, (name, label) in zip(axes, (("bytes", "bytes a row"), ("seconds", "seconds")), strict=True):
-        for method, style in styles(list(dict.fromkeys(entry["method"] for entry in entries))).items():
-            points = sorted((e for e in entries if e["method"] == method), key=lambda e: e["n_components"])
-            x, y = ([point[key] for point in points] for key in (name, "accuracy"))
-            axis.plot(x, y, marker="o", markersize=3, label=method, **style)
+        for method, style in styles(means["method"]).items():
+            points = means[means["method"] == method].sort_values("n_components")
+            axis.plot(points[name], points["accuracy"], marker="o", markersize=3, label=method, **style)
         axis.set(xscale="log", xlabel=label)
-        axis.grid(alpha=0.3)
     axes[0].set_ylabel("test accuracy (%)")
-    figure.suptitle(title)
-    legend_below(figure, axes[0], 6)
-    save(figure, path)
+    finish(figure, axes, path, title=title, columns=6)

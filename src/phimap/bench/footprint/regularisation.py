@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import load
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
-from phimap.bench.figures import panels, save
+from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 
 #: Multiples of the identity that are added to the Gram matrix of the centred features.
@@ -39,39 +40,8 @@ FIGURES = {
 KERNEL, FOURIER = "kernel", "rff"
 _MIXTURE = "trf-mixture 0.5"
 _ROWS, _TEST_ROWS, _COLUMNS = 1024, 512, 512
-_COSTS = ("bytes", "seconds")
 # At this variance d0 of the Gaussian kernel is the 0.39 of Figure 3.
 _TAU = 1.34
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One draw of the rows and of a map.
-
-    Attributes
-    ----------
-    dataset, method : str
-    n_components, seed : int
-    regularisation : float
-    error : float
-        Mean squared error against labels -1 and 1, on the test rows.
-    wrong : float
-        Share of test rows with the wrong sign.
-    bytes : float
-        Of the features of one row; of a row of the kernel matrix for the exact kernel.
-    seconds : float
-        Drawing the map, mapping all rows, and their inner products; the same at every regularisation.
-    """
-
-    dataset: str
-    method: str
-    n_components: int
-    seed: int
-    regularisation: float
-    error: float
-    wrong: float
-    bytes: float
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -105,8 +75,13 @@ def of_classes(name: str, X: np.ndarray, y: np.ndarray, first: int, second: int)
     return TwoClasses(name, X[kept], np.where(y[kept] == second, 1.0, -1.0))
 
 
-def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range(5)) -> Iterator[Measurement]:
-    """Ridge regression with the exact kernel and on the features of each method; a seed also draws its rows."""
+def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range(5)) -> Iterator[dict[str, Any]]:
+    """Ridge regression with the exact kernel and on the features of each method; a seed also draws its rows.
+
+    `error` is the mean squared error against labels -1 and 1 on the test rows, `wrong` the share of test rows with the
+    wrong sign. `bytes` are those of the features of one row, or of a row of the kernel matrix; `seconds` those of
+    drawing the map, mapping all rows, and their inner products, the same at every regularisation.
+    """
     rows = np.random.default_rng(0).standard_normal((32, 16)) * (_TAU / 16) ** 0.5
     for phi in _maps(64).values():
         # The first use of a map compiles, which is in no draw's time.
@@ -128,8 +103,9 @@ def run(data: TwoClasses, widths: Sequence[int], *, draws: Sequence[int] = range
                 else:
                     K, K_test, n_bytes = _products(phi.set_params(random_state=draw), X[:n], X[n:])
                 seconds = time.perf_counter() - start
+                row = {"dataset": data.name, "method": name, "n_components": width, "seed": draw}
                 for point in _path(K.astype(np.float64), K_test.astype(np.float64), y[:n], y[n:]):
-                    yield Measurement(data.name, name, width, draw, *point, n_bytes, seconds)
+                    yield row | point | {"bytes": n_bytes, "seconds": seconds}
 
 
 def _maps(n_components: int) -> dict[str, Any]:
@@ -153,8 +129,8 @@ def _products(phi: Any, X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, 
     return K, K_test, Z.nbytes / len(X)
 
 
-def _path(K: np.ndarray, K_test: np.ndarray, y: np.ndarray, y_test: np.ndarray) -> Iterator[tuple[float, float, float]]:
-    """Regularisation, squared error and share of wrong signs, the features centred."""
+def _path(K: np.ndarray, K_test: np.ndarray, y: np.ndarray, y_test: np.ndarray) -> Iterator[dict[str, float]]:
+    """Squared error and share of wrong signs at every regularisation, the features centred."""
     means, mean = K.mean(axis=0), K.mean()
     values, vectors = np.linalg.eigh(K - means - means[:, None] + mean)
     weights = vectors.T @ (y - y.mean())
@@ -163,7 +139,8 @@ def _path(K: np.ndarray, K_test: np.ndarray, y: np.ndarray, y_test: np.ndarray) 
     kept = values > len(y) * np.finfo(np.float32).eps * values[-1]
     for regularisation in REGULARISATION:
         outputs = y.mean() + projected[:, kept] @ (weights[kept] / (values[kept] + regularisation))
-        yield regularisation, float(np.mean((outputs - y_test) ** 2)), float(np.mean(np.sign(outputs) != y_test))
+        error, wrong = float(np.mean((outputs - y_test) ** 2)), float(np.mean(np.sign(outputs) != y_test))
+        yield {"regularisation": regularisation, "error": error, "wrong": wrong}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -174,19 +151,23 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             raise ValueError(f"--sets must be among {', '.join(FIGURES)}, digits, got {name!r}.")
     # Every set is read before the first is measured: a missing file shows at once.
     loaded = [_load(name, options) for name in names]
-    found: list[Measurement] = []
+    parts = []
     for data in loaded:
         widths = options.widths or tuple(FIGURES.get(data.name, {10_000: 0}))
         fits = run(data, widths, draws=draws)
-        found += measured(stages, data.name, fits, len(draws) * len(widths) * STEPS)
-    groups = grouped(found, "dataset", "n_components")
+        parts.append(measured(stages, data.name, fits, len(draws) * len(widths) * STEPS))
+    found = pd.concat(parts, ignore_index=True)
+    groups = list(found.groupby(["dataset", "n_components"], sort=False))
     figures = {
         f"footprint-path_{name}_{width}.png".replace(" ", "-"): partial(_figure, part, f"{name}, m = {width:,}")
-        for (name, width), part in groups.items()
+        for (name, width), part in groups
     }
-    tables = [_table(part, name, width) for (name, width), part in groups.items()]
-    findings = [_finding(part, name, width) for (name, width), part in groups.items()]
-    return Report(as_dicts(found), tables, figures, findings)
+    return Report(
+        found,
+        [_table(part, name, width) for (name, width), part in groups],
+        figures,
+        [_finding(part, name, width) for (name, width), part in groups],
+    )
 
 
 def _load(name: str, options: BenchOptions) -> TwoClasses:
@@ -196,51 +177,43 @@ def _load(name: str, options: BenchOptions) -> TwoClasses:
     return of_classes(name, data.X, data.y, 7, 9)
 
 
-def _finding(found: Sequence[Measurement], dataset: str, width: int) -> Finding:
+def _finding(found: pd.DataFrame, dataset: str, width: int) -> Finding:
     """The least error along the regularisation, of the exact kernel, of Fourier features, and of all sparsities."""
-    least = {method: min(path) for method, path in means(found).items()}
-    ternary = [least[f"trf {sparsity}"] for sparsity in SPARSITIES]
-    draws = len({one.seed for one in found})
+    least, draws = means(found).min(axis=1), found["seed"].nunique()
+    ternary = least[[f"trf {sparsity}" for sparsity in SPARSITIES]]
     figure = FIGURES.get(dataset, {}).get(width)
     return Finding(
         "Ali et al. (2022)",
         f"Figure {figure}, {dataset}" if figure else f"Figures 3, 5 to 9, {dataset}",
         "least squared error along the regularisation: kernel; Fourier; ternary, sparsity 0.1 to 0.9",
         f"{_ROWS:,} rows, m = {width:,}, {draws} draws" + ("" if draws == 5 else " (paper: 5)"),
-        f"{least[KERNEL]:.4f}; {least[FOURIER]:.4f}; {min(ternary):.4f} to {max(ternary):.4f}",
+        f"{least[KERNEL]:.4f}; {least[FOURIER]:.4f}; {ternary.min():.4f} to {ternary.max():.4f}",
         "no loss at large m (a plot)",
     )
 
 
-def _table(found: Sequence[Measurement], dataset: str, width: int) -> Table:
+def _table(found: pd.DataFrame, dataset: str, width: int) -> Table:
     """Mean errors, a line for each method, a column for each regularisation, the least, and the mean costs."""
-    lines = []
-    for method, path in means(found).items():
-        n_bytes, seconds = (values(having(found, method=method), name).mean() for name in _COSTS)
-        lines.append(
-            (method, *(f"{error:.4f}" for error in path), f"{min(path):.4f}", f"{n_bytes:.0f}", f"{seconds:.2f}")
-        )
-    columns = ("method", *(f"{value:g}" for value in REGULARISATION), "least", *_COSTS)
+    paths = means(found)
+    frame = paths.rename(columns="{:g}".format).assign(least=paths.min(axis=1))
+    formats = dict.fromkeys(frame, ".4f") | {"bytes": ".0f", "seconds": ".2f"}
+    frame = frame.join(found.groupby("method")[["bytes", "seconds"]].mean()).reset_index()
     title = f"{dataset}, m = {width:,}: squared test error of ridge regression by what is added to the Gram matrix"
-    return Table(title, columns, lines)
+    return Table(title, frame, formats)
 
 
-def means(found: Sequence[Measurement]) -> dict[str, list[float]]:
-    """Mean squared error over the draws, by method, along the regularisation."""
-    return {
-        method: [float(values(having(part, regularisation=value), "error").mean()) for value in REGULARISATION]
-        for (method,), part in grouped(found, "method").items()
-    }
+def means(found: pd.DataFrame) -> pd.DataFrame:
+    """Mean squared error over the draws, a row for each method, a column for each regularisation."""
+    return found.pivot_table(index="method", columns="regularisation", values="error", sort=False).sort_index(axis=1)
 
 
-def _figure(found: Sequence[Measurement], title: str, path: Path) -> None:
+def _figure(found: pd.DataFrame, title: str, path: Path) -> None:
     """Squared test error along the regularisation, a line for each method; 0 left of the smallest other."""
     drawn, ((axis,),) = panels(6.4, 4.8)
-    for number, (method, errors) in enumerate(means(found).items()):
+    for number, (method, errors) in enumerate(means(found).iterrows()):
         style: dict[str, Any] = {"color": "k", "linewidth": 2} if method == KERNEL else {"color": f"C{number - 1}"}
-        axis.plot(REGULARISATION, errors, marker="o", markersize=3, label=method, **style)
+        axis.plot(errors.index, errors, marker="o", markersize=3, label=method, **style)
     axis.set_xscale("symlog", linthresh=min(value for value in REGULARISATION if value > 0))
     axis.set(yscale="log", xlabel="added to the diagonal of the Gram matrix", ylabel="squared test error", title=title)
-    axis.grid(alpha=0.3)
     axis.legend(frameon=False, fontsize=8)
-    save(drawn, path)
+    finish(drawn, [axis], path)

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import load, unit_rows
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, mean_and_standard_deviation, measured
+from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured
 from phimap.bench.options import BenchOptions
 from phimap.kernels import NTK
 from phimap.kernels.wide_layers import tangent_layer
@@ -37,42 +37,6 @@ NETWORK_WIDTH, NETWORK_ROWS, NETWORKS = 1024, 8, 20
 PAPER = "Zandieh et al. (2021)"
 # Slopes are central differences, which err by less than float32 does.
 _STEP = 1e-4
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One draw of a map, or the mean of some networks.
-
-    Attributes
-    ----------
-    dataset : str
-    n_rows : int
-    activation : str
-    depth : int
-    method : str
-    width : int
-        Features of a map, units of each layer of a network.
-    draws : int
-        Networks that the mean is of; 1 for maps.
-    seed : int
-    error : float
-        Relative Frobenius error.
-    ratio : float
-        Factor of the exact kernel that is nearest to the estimate, 1 without a bias in scale.
-    seconds : float
-    """
-
-    dataset: str
-    n_rows: int
-    activation: str
-    depth: int
-    method: str
-    width: int
-    draws: int
-    seed: int
-    error: float
-    ratio: float
-    seconds: float
 
 
 def network_kernel(X: np.ndarray, depth: int, activation: str, width: int, seeds: Sequence[int]) -> np.ndarray:
@@ -117,8 +81,13 @@ def run(
     n_rows: int = ROWS,
     draws: Sequence[int] = range(DRAWS),
     networks: Sequence[int] = range(NETWORKS),
-) -> Iterator[Measurement]:
-    """Measure the methods on rows of a set, which are drawn and divided by their norms; `networks` are their seeds."""
+) -> Iterator[dict[str, Any]]:
+    """Measure the methods on rows of a set, which are drawn and divided by their norms; `networks` are their seeds.
+
+    `width` is the number of features of a map, of units of each layer of a network; `draws` the number of networks that
+    the mean is of, 1 for maps. `error` is the relative Frobenius error, and `ratio` the factor of the exact kernel that
+    is nearest to the estimate, 1 without a bias in scale.
+    """
     rows = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))[:n_rows]], False).astype(np.float64)
     for activation in activations:
         for depth in depths:
@@ -135,10 +104,19 @@ def run(
                             Z = phi.fit_transform(few)
                             found = Z @ Z.T
                         seconds = time.perf_counter() - start
-                        error = float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
-                        ratio = float(np.vdot(found, exact) / np.vdot(exact, exact))
-                        facts = (name, len(few), activation, depth, method, width, len(seeds), seeds[0])
-                        yield Measurement(*facts, error, ratio, seconds)
+                        yield {
+                            "dataset": name,
+                            "n_rows": len(few),
+                            "activation": activation,
+                            "depth": depth,
+                            "method": method,
+                            "width": width,
+                            "draws": len(seeds),
+                            "seed": seeds[0],
+                            "error": float(np.linalg.norm(found - exact) / np.linalg.norm(exact)),
+                            "ratio": float(np.vdot(found, exact) / np.vdot(exact, exact)),
+                            "seconds": seconds,
+                        }
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -148,38 +126,33 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         tangent_layer(activation)
     name = (options.sets or ["MNIST" if options.data else "digits"])[0]
     X, methods = load(name, options.data).X, options.chosen(METHODS)
-    depths, widths = options.depths or DEPTHS, options.widths
-    found = measured(
-        stages,
-        "other activations",
-        run(
-            name,
-            X,
-            activations,
-            methods,
-            depths=depths,
-            widths=widths,
-            n_rows=options.rows or ROWS,
-            draws=options.seeds(DRAWS),
-            networks=options.seeds(NETWORKS),
-        ),
+    rows = run(
+        name,
+        X,
+        activations,
+        methods,
+        depths=options.depths or DEPTHS,
+        widths=options.widths,
+        n_rows=options.rows or ROWS,
+        draws=options.seeds(DRAWS),
+        networks=options.seeds(NETWORKS),
     )
-    lines, findings = [], []
-    for (activation, depth, method, width), some in grouped(found, "activation", "depth", "method", "width").items():
-        error, ratio = (
-            mean_and_standard_deviation([getattr(one, fact) for one in some]) for fact in ("error", "ratio")
-        )
-        one = some[0]
-        lines.append((activation, str(depth), method, f"{width:,}", str(one.draws), error, ratio))
-        what = f"mean of {one.draws} networks of width" if method == "networks" else f"{MAPS[method].__name__}, m ="
+    found = measured(stages, "other activations", rows)
+    keys = ["activation", "depth", "method", "width", "draws", "n_rows"]
+    frame = found.groupby(keys, sort=False, as_index=False)[["error", "ratio"]].agg(mean_and_standard_deviation)
+    findings = []
+    for one in frame.itertuples():
+        networks = one.method == "networks"
+        what = f"mean of {one.draws} networks of width" if networks else f"{MAPS[one.method].__name__}, m ="
         findings.append(
             Finding(
                 PAPER,
-                f"Equations 18 to 20, {activation}, L = {depth}, {method}",
+                f"Equations 18 to 20, {one.activation}, L = {one.depth}, {one.method}",
                 "relative error; factor of the kernel that is nearest",
-                f"{what} {width:,}, {one.n_rows:,} rows of {name}, none published",
-                f"{error}; {ratio}",
+                f"{what} {one.width:,}, {one.n_rows:,} rows of {name}, none published",
+                f"{one.error}; {one.ratio}",
             )
         )
-    columns = ("activation", "L", "method", "width", "networks", "relative error", "factor")
-    return Report(as_dicts(found), [Table(f"tangent kernels on {name}", columns, lines)], {}, findings)
+    columns = {"depth": "L", "draws": "networks", "error": "relative error", "ratio": "factor"}
+    table = Table(f"tangent kernels on {name}", frame.drop(columns="n_rows").rename(columns=columns), {"width": ","})
+    return Report(found, [table], {}, findings)

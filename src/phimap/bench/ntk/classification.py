@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
@@ -32,7 +32,7 @@ from sklearn.svm import SVC
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, measured
+from phimap.bench.experiment import Finding, Report, Table, measured
 from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import Partitioned, load_collection
@@ -77,7 +77,6 @@ _NAMES = {
     "features": "our NTKFeatures",
     "default": "our KernelClassifier with defaults",
 }
-_COLUMNS = ("method", "accuracy", "P90", "P95", "PMA")
 _SCALE_ROWS = 1000
 # Rows of a set; the tuned fits of larger ones take minutes.
 _MOST_ROWS = 300
@@ -87,26 +86,6 @@ _FEW_ROWS = 600
 _MOST_STEPS = 10_000
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One method on one set.
-
-    Attributes
-    ----------
-    dataset, method : str
-    choice : str
-        The hyper-parameters chosen; empty for the default classifier.
-    validation, accuracy : float
-        On the tuning partition and over the four test splits, in percent.
-    """
-
-    dataset: str
-    method: str
-    choice: str
-    validation: float
-    accuracy: float
-
-
 def run(
     data: Partitioned,
     methods: Sequence[str],
@@ -114,12 +93,13 @@ def run(
     depths: Sequence[int] = DEPTHS,
     widths: Sequence[int] | None = None,
     seed: int = 0,
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Tune and test every method on one set.
 
     Methods are ``"default"``, those of `CLASSIFIERS` and `KERNELS`, and keys of `phimap.bench.ntk.methods.METHODS`.
     Networks and tangent kernels have one of the `depths`, features one of the `widths`; None are those of the
-    publication.
+    publication. `choice` are the hyper-parameters chosen, empty for the default classifier; `validation` and `accuracy`
+    are accuracies on the tuning partition and over the four test splits, in percent.
     """
     widths = widths or [part * (10 if len(data.X) <= _FEW_ROWS else 20) for part in range(1, 11)]
     for method in methods:
@@ -142,10 +122,15 @@ def run(
             raise ValueError(f"{method} must have one of the widths {list(widths)} at least. Give larger --features.")
         choice, model, inputs = chosen
         tested = float(np.mean([_accuracy(model, inputs, data.y, ~test, test) for test in data.tests]))
-        yield Measurement(data.name, method, choice, best, tested)
+        yield _row(data, method, choice, best, tested)
 
 
-def _default(data: Partitioned, seed: int) -> Measurement:
+def _row(data: Partitioned, method: str, choice: str, validation: float, accuracy: float) -> dict[str, Any]:
+    facts = {"dataset": data.name, "method": method, "choice": choice}
+    return facts | {"validation": validation, "accuracy": accuracy}
+
+
+def _default(data: Partitioned, seed: int) -> dict[str, Any]:
     """The classifier with default settings, fitted anew for every split."""
 
     def accuracy(held: np.ndarray) -> float:
@@ -153,7 +138,7 @@ def _default(data: Partitioned, seed: int) -> Measurement:
         return 100.0 * model.score(data.X[held], data.y[held])
 
     tested = float(np.mean([accuracy(test) for test in data.tests]))
-    return Measurement(data.name, "default", "", accuracy(data.validation), tested)
+    return _row(data, "default", "", accuracy(data.validation), tested)
 
 
 def _candidates(
@@ -231,45 +216,45 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     asked: dict[str, Any] = {"depths": options.depths or DEPTHS, "widths": options.widths, "seed": options.seed}
     tuned = (one for data in loaded for one in run(data, methods, **asked))
     found = measured(stages, "UCI collection", tuned, len(loaded) * len(methods))
-    by_method = figures(found, methods)
+    shares = figures(found)
     sets = f"{len(loaded)} UCI sets of at most {max(len(data.X) for data in loaded):,} rows"
-    tables = [Table(f"{sets}: test accuracy (%)", _COLUMNS, _lines(by_method)), _published()]
-    return Report(as_dicts(found), tables, findings=_findings(by_method, sets))
+    published = pd.DataFrame.from_dict(PUBLISHED, orient="index", columns=_FIGURES)
+    tables = [
+        _table(f"{sets}: test accuracy (%)", shares),
+        _table("published: Han et al. 2021, Table 1, 90 sets of at most 5,000 rows", published),
+    ]
+    known = _cells(published)
+    findings = [
+        Finding(
+            "Han et al. (2021)",
+            f"Table 1, {_NAMES.get(method, method)}",
+            "accuracy, P90, P95, PMA (%)",
+            f"{sets} (paper: 90 of at most 5,000)",
+            ", ".join(cells),
+            ", ".join(known.loc[method]) if method in PUBLISHED else "-",
+        )
+        for method, cells in _cells(shares).iterrows()
+    ]
+    return Report(found, tables, findings=findings)
 
 
-def figures(found: Sequence[Measurement], methods: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Mean accuracy, its 95 % interval, P90, P95 and PMA of each method, in percent."""
-    by_set: dict[str, dict[str, float]] = {}
-    for one in found:
-        by_set.setdefault(one.dataset, {})[one.method] = one.accuracy
-    table = np.array([[accuracies[method] for method in methods] for accuracies in by_set.values()])
-    shares = table / table.max(axis=1, keepdims=True)
-    half = 1.96 * table.std(axis=0, ddof=1) / len(table) ** 0.5 if len(table) > 1 else np.zeros(len(methods))
-    parts = table.mean(axis=0), half, *(100 * (shares >= least).mean(axis=0) for least in (0.9, 0.95))
-    columns = np.array([*parts, 100 * shares.mean(axis=0)])
-    return {method: tuple(columns[:, j].tolist()) for j, method in enumerate(methods)}
+_FIGURES = ["accuracy", "half", "P90", "P95", "PMA"]
 
 
-def _cells(figures: Sequence[float]) -> list[str]:
-    mean, half, *shares = figures
-    return [f"{mean:.2f} ± {half:.2f}", *(f"{share:.2f}" for share in shares)]
+def figures(found: pd.DataFrame) -> pd.DataFrame:
+    """Mean accuracy, half of its 95 % interval, P90, P95 and PMA in percent, a row for each method."""
+    table = found.pivot_table(index="dataset", columns="method", values="accuracy", sort=False)
+    shares = table.div(table.max(axis=1), axis=0)
+    half = 1.96 * table.sem() if len(table) > 1 else 0.0 * table.mean()
+    parts = (100 * (shares >= least).mean() for least in (0.9, 0.95))
+    return pd.concat([table.mean(), half, *parts, 100 * shares.mean()], axis=1).set_axis(_FIGURES, axis=1)
 
 
-def _lines(by_method: dict[str, tuple[float, ...]]) -> list[tuple[str, ...]]:
-    return [(_NAMES.get(method, method), *_cells(figures)) for method, figures in by_method.items()]
+def _cells(shares: pd.DataFrame) -> pd.DataFrame:
+    """The figures as text, the interval beside the mean."""
+    cells = shares.map("{:.2f}".format)
+    return cells.assign(accuracy=cells["accuracy"] + " ± " + cells["half"]).drop(columns="half")
 
 
-def _published() -> Table:
-    title = "published: Han et al. 2021, Table 1, 90 sets of at most 5,000 rows"
-    return Table(title, _COLUMNS, _lines(PUBLISHED))
-
-
-def _findings(by_method: dict[str, tuple[float, ...]], sets: str) -> list[Finding]:
-    findings = []
-    for method, ours in by_method.items():
-        published = ", ".join(_cells(PUBLISHED[method])) if method in PUBLISHED else "-"
-        place = f"Table 1, {_NAMES.get(method, method)}"
-        size = f"{sets} (paper: 90 of at most 5,000)"
-        cells = ", ".join(_cells(ours))
-        findings.append(Finding("Han et al. (2021)", place, "accuracy, P90, P95, PMA (%)", size, cells, published))
-    return findings
+def _table(title: str, shares: pd.DataFrame) -> Table:
+    return Table(title, _cells(shares).rename(index=_NAMES).rename_axis("method").reset_index())

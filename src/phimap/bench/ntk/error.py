@@ -13,28 +13,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from phimap._progress import Stages
 from phimap.bench.datasets import load, unit_rows
-from phimap.bench.experiment import (
-    Finding,
-    Report,
-    Table,
-    as_dicts,
-    grouped,
-    having,
-    mean_and_standard_deviation,
-    measured,
-    values,
-)
-from phimap.bench.figures import legend_below, mark_widths, panels, save
+from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.figures import finish, mark_widths, panels
 from phimap.bench.ntk.methods import METHODS, shared
 from phimap.bench.options import BenchOptions
 from phimap.kernels import NTK
@@ -54,42 +44,6 @@ AUTHORS = {1: "0.033 to 0.048", 3: "0.058 to 0.062"}
 _FIT_ROWS = 20_000
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One draw of one method.
-
-    Attributes
-    ----------
-    dataset : str
-    centred : bool
-        Whether the mean of the rows was taken from them before they were scaled to norm 1.
-    depth : int
-    method : str
-    width, n_components : int
-        Features asked for, and those that the method made of it.
-    seed : int
-    share : float or None
-        Of the sketch in the width, for ``"shares"``.
-    error, mse : float
-        Relative Frobenius error, mean squared error of the entries.
-    fit_seconds, seconds : float
-        Drawing the map, mapping the rows of the error.
-    """
-
-    dataset: str
-    centred: bool
-    depth: int
-    method: str
-    width: int
-    n_components: int
-    seed: int
-    share: float | None
-    error: float
-    mse: float
-    fit_seconds: float
-    seconds: float
-
-
 def run(
     name: str,
     X: np.ndarray,
@@ -100,12 +54,14 @@ def run(
     widths: Sequence[int] = WIDTHS,
     n_rows: int = ERROR_ROWS,
     draws: Sequence[int] = range(5),
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Measure the methods, keys of `METHODS` or ``"shares"``, on one set of rows.
 
     The first `n_rows` of the order that the first of the seeds `draws` gives are those of the error, for all draws. The
     set is called `name`, and its mean is taken from the rows first if they are `centred`. Widths that a method cannot
-    have are left out.
+    have are left out. `width` was asked for, and the method made `n_components` of it; `share` is that of the sketch in
+    the width, None but for ``"shares"``. `error` is the relative Frobenius error and `mse` the mean squared error of
+    the entries; `fit_seconds` are those of drawing the map, `seconds` those of mapping the rows of the error.
     """
     X = unit_rows(X[np.random.default_rng(draws[0]).permutation(len(X))], centred)
     rows = X[:n_rows]
@@ -130,9 +86,20 @@ def run(
                 Z = phi.transform(rows)
                 seconds = time.perf_counter() - fitted
                 distance = np.linalg.norm(Z.astype(np.float64) @ Z.T.astype(np.float64) - exact)
-                made = phi.output_width(X.shape[1])
-                figures = float(distance / size), float(distance**2 / exact.size), fitted - start, seconds
-                yield Measurement(name, centred, depth, method, width, made, draw, share, *figures)
+                yield {
+                    "dataset": name,
+                    "centred": centred,
+                    "depth": depth,
+                    "method": method,
+                    "width": width,
+                    "n_components": phi.output_width(X.shape[1]),
+                    "seed": draw,
+                    "share": share,
+                    "error": float(distance / size),
+                    "mse": float(distance**2 / exact.size),
+                    "fit_seconds": fitted - start,
+                    "seconds": seconds,
+                }
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -143,76 +110,70 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     asked["n_rows"] = options.rows or ERROR_ROWS
     each = sum(len(SHARES) if method == "shares" else 1 for method in methods)
     total = each * len(depths) * len(widths) * len(draws)
-    found: list[Measurement] = []
-    tables: list[Table] = []
-    figures, findings = {}, []
+    parts, tables, figures, findings = [], [], {}, []
     for data in [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]:
         for centred in (False, True):
             title = f"{data.name}{', centred' if centred else ''}"
-            part = measured(stages, title, run(data.name, data.X, methods, centred=centred, **asked), total)
-            tables += [_table(having(part, depth=depth), title, depth, widths) for depth in depths]
-            found += part
-        plain = having(found, dataset=data.name, centred=False)
+            parts.append(measured(stages, title, run(data.name, data.X, methods, centred=centred, **asked), total))
+            tables += [_table(part, title, depth, widths) for depth, part in parts[-1].groupby("depth", sort=False)]
+        plain = parts[-2]
         tables += [_shares_table(plain, data.name)] if "shares" in methods else []
         figures[f"ntk-error_{data.name}.png"] = partial(_figure, data.name, plain)
         findings += _findings(plain, data.name, min(len(data.X), asked["n_rows"]))
-    return Report(as_dicts(found), tables, figures, findings)
+    return Report(pd.concat(parts, ignore_index=True), tables, figures, findings)
 
 
-def _shares_table(found: Sequence[Measurement], dataset: str) -> Table:
+def _shares_table(found: pd.DataFrame, dataset: str) -> Table:
     """Mean squared error by the share of the sketch, at every depth and width."""
-    lines = []
-    for (depth, width), part in grouped(having(found, method="shares"), "depth", "width").items():
-        errors = [values(having(part, share=share), "mse").mean() for share in SHARES]
-        lines.append((f"depth {depth}, {width:,} features", *(f"{error:.2g}" for error in errors)))
-    return Table(f"{dataset}: MSE by m_cs / m", ("", *(f"{share:g}" for share in SHARES)), lines)
+    frame = spread(found, ["depth", "width"], "share", "mse", head="{:g}")
+    head = [f"depth {depth}, {width:,} features" for depth, width in zip(frame["depth"], frame["width"], strict=True)]
+    frame = frame.drop(columns=["depth", "width"])
+    formats = dict.fromkeys(frame, ".2g")
+    frame.insert(0, "", head)
+    return Table(f"{dataset}: MSE by m_cs / m", frame, formats)
 
 
-def _findings(found: Sequence[Measurement], dataset: str, n_rows: int) -> list[Finding]:
+def _findings(found: pd.DataFrame, dataset: str, n_rows: int) -> Iterator[Finding]:
     """Mean squared errors of the methods of Figure 2, and of ours, at every depth and the largest width."""
-    findings = []
-    for (depth,), of_depth in grouped(found, "depth").items():
-        width = max(one.width for one in of_depth)
-        of_width = having(of_depth, width=width)
-        errors = {method: values(draws, "mse").mean() for (method,), draws in grouped(of_width, "method").items()}
+    for depth, of_depth in found.groupby("depth", sort=False):
+        width = of_depth["width"].max()
+        errors = of_depth[of_depth["width"] == width].groupby("method", sort=False)["mse"].mean()
         words = [f"{_NAMES.get(method, f'our {method}')} {error:.1e}" for method, error in errors.items()]
-        size = f"{n_rows:,} rows of {dataset}, m = {width:,} (paper: 10,000 of MNIST, up to 655,360)"
-        place = f"Figure 2, L = {depth}"
-        quantity = "mean squared error of the kernel's entries"
-        findings.append(Finding("Han et al. (2021)", place, quantity, size, "; ".join(words), PUBLISHED))
-    return findings
+        yield Finding(
+            "Han et al. (2021)",
+            f"Figure 2, L = {depth}",
+            "mean squared error of the kernel's entries",
+            f"{n_rows:,} rows of {dataset}, m = {width:,} (paper: 10,000 of MNIST, up to 655,360)",
+            "; ".join(words),
+            PUBLISHED,
+        )
 
 
-def _figure(dataset: str, found: Sequence[Measurement], path: Path) -> None:
+def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
     """Mean squared error against the width, a panel for each depth: Figure 2."""
-    depths = sorted({one.depth for one in found})
+    depths = found.groupby("depth")
+    methods = {method: f"C{number}" for number, method in enumerate(dict.fromkeys(found["method"]))}
     figure, (axes,) = panels(max(6.4, 3.6 * len(depths)), 4.2, 1, len(depths), sharey=True)
-    for axis, depth in zip(axes, depths, strict=True):
-        for number, ((method,), part) in enumerate(grouped(found, "method").items()):
-            by_width = sorted(grouped(having(part, depth=depth), "width").items())
-            points = [(draws[0].n_components, values(draws, "mse").mean()) for _, draws in by_width]
-            x, y = zip(*points, strict=True) if points else ((), ())
-            axis.plot(x, y, marker="o", markersize=3, color=f"C{number}", label=_NAMES.get(method, method))
+    for axis, (depth, part) in zip(axes, depths, strict=True):
+        for method, colour in methods.items():
+            points = part[part["method"] == method].groupby("width").agg({"n_components": "first", "mse": "mean"})
+            style = {"color": colour, "label": _NAMES.get(method, method)}
+            axis.plot(points["n_components"], points["mse"], marker="o", markersize=3, **style)
         axis.set(xscale="log", yscale="log", xlabel="features", title=f"L = {depth}")
-        mark_widths(axis, sorted({one.width for one in found}))
-        axis.grid(alpha=0.3)
+        mark_widths(axis, sorted(set(found["width"])))
     axes[0].set_ylabel("mean squared error")
-    figure.suptitle(f"{dataset}: entries of the neural tangent kernel")
-    legend_below(figure, axes[0], 3)
-    save(figure, path)
+    finish(figure, axes, path, title=f"{dataset}: entries of the neural tangent kernel", columns=3)
 
 
-def _table(found: Sequence[Measurement], rows: str, depth: int, widths: Sequence[int]) -> Table:
-    lines = []
-    for (method,), of_method in grouped(found, "method").items():
-        errors = [values(having(of_method, width=width), "error") for width in widths]
-        cells = [mean_and_standard_deviation(one) if one.size else "-" for one in errors]
-        widest = having(of_method, width=max(one.width for one in found))
-        cells.append(f"{values(widest, 'mse').mean():.2g}" if widest else "-")
-        cells.append(f"{values(widest, 'seconds').min():.2g}" if widest else "-")
-        lines.append((method, *cells))
+def _table(found: pd.DataFrame, rows: str, depth: int, widths: Sequence[int]) -> Table:
+    frame = spread(found, "method", "width", "error", mean_and_standard_deviation, "{:,}")
+    widest = found[found["width"] == found["width"].max()].groupby("method").agg({"mse": "mean", "seconds": "min"})
+    frame["MSE, widest"] = frame["method"].map(widest["mse"])
+    frame["seconds, widest"] = frame["method"].map(widest["seconds"])
     if rows == "MNIST" and depth in AUTHORS:
-        known = [AUTHORS[depth] if width == 8192 else "" for width in widths]
-        lines.append(("authors' code", *known, "", ""))
-    title = f"{rows}, depth {depth}: relative error"
-    return Table(title, ("method", *(f"{width:,}" for width in widths), "MSE, widest", "seconds, widest"), lines)
+        known = {f"{width:,}": AUTHORS[depth] if width == 8192 else "" for width in widths}
+        authors = pd.DataFrame([{"method": "authors' code", **known, "MSE, widest": "", "seconds, widest": ""}])
+        formats = dict.fromkeys(("MSE, widest", "seconds, widest"), ".2g")
+        frame = pd.concat([pd.DataFrame(Table("", frame, formats).lines, columns=frame.columns), authors])
+        return Table(f"{rows}, depth {depth}: relative error", frame)
+    return Table(f"{rows}, depth {depth}: relative error", frame, {"MSE, widest": ".2g", "seconds, widest": ".2g"})

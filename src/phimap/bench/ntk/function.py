@@ -9,15 +9,16 @@ at random, and nothing is smaller than in the publication.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from phimap._progress import Stages
-from phimap.bench.experiment import Finding, Report, Table, as_dicts
-from phimap.bench.figures import panels, save
+from phimap.bench.experiment import Finding, Report, Table
+from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 from phimap.kernels import NTK
 from phimap.kernels.expansion import fitted_coefficients
@@ -29,27 +30,10 @@ COSINES = np.linspace(-1.0, 1.0, 2001)
 KNEE = 0.3
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """The function at one depth.
-
-    Attributes
-    ----------
-    depth : int
-    level, least, most : float
-        Median, minimum and maximum of ``K_L(a) / (L + 1)`` on [-1, 1 - 1 / L].
-    """
-
-    depth: int
-    level: float
-    least: float
-    most: float
-
-
-def measure(depth: int) -> Measurement:
-    """Where the function is nearly constant, and how nearly."""
+def measure(depth: int) -> dict[str, Any]:
+    """Median, minimum and maximum of ``K_L(a) / (L + 1)`` on [-1, 1 - 1 / L], where the function is nearly constant."""
     flat = NTK(depth).kappa(np.linspace(-1.0, 1.0 - 1.0 / depth, len(COSINES))) / (depth + 1)
-    return Measurement(depth, float(np.median(flat)), float(flat.min()), float(flat.max()))
+    return {"depth": depth, "level": float(np.median(flat)), "least": float(flat.min()), "most": float(flat.max())}
 
 
 def fit_errors() -> tuple[float, float]:
@@ -66,13 +50,14 @@ def fit_errors() -> tuple[float, float]:
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Tables of both sides of the figure, and the figure."""
     depths = options.depths or DEPTHS
-    found = [measure(depth) for depth in depths]
+    found = pd.DataFrame([measure(depth) for depth in depths])
     rms, largest = fit_errors()
-    lines = [(str(one.depth), f"{one.level:.3f}", f"{one.least:.3f}", f"{one.most:.3f}") for one in found]
+    errors = pd.DataFrame({"": ["mean square", "largest"], "error": [rms, largest]})
+    formats = dict.fromkeys(("median", "least", "most"), ".3f")
     fit = f"degree {DEGREE}, L = {FITTED_DEPTH}: error in units of K(1)"
     tables = [
-        Table("K_L(a) / (L + 1) on [-1, 1 - 1 / L]", ("depth", "median", "least", "most"), lines),
-        Table(f"polynomial of {fit}", ("", "error"), [("mean square", f"{rms:.4f}"), ("largest", f"{largest:.4f}")]),
+        Table("K_L(a) / (L + 1) on [-1, 1 - 1 / L]", found.rename(columns={"level": "median"}), formats),
+        Table(f"polynomial of {fit}", errors, {"error": ".4f"}),
     ]
     paper = "Zandieh et al. (2021)"
     findings = [
@@ -84,12 +69,12 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             f"{one.level:.2f} ({one.least:.2f} to {one.most:.2f})",
             f"about {KNEE:g}, for large L",
         )
-        for one in found
+        for one in found.itertuples()
     ]
     words = f"{rms:.4f}; {largest:.4f}"
     place = "Figure 1, right, and Remark 1"
     findings.append(Finding(paper, place, f"{fit}, mean square; largest", "as published", words, "tight (a plot)"))
-    return Report(as_dicts(found), tables, {"ntk-function.png": partial(_figure, depths)}, findings)
+    return Report(found, tables, {"ntk-function.png": partial(_figure, depths)}, findings)
 
 
 def _figure(depths: Sequence[int], path: Path) -> None:
@@ -103,6 +88,5 @@ def _figure(depths: Sequence[int], path: Path) -> None:
     axes[1].plot(COSINES, polynomial, linestyle="--", label=f"polynomial of degree {DEGREE}")
     axes[1].set(xlabel="cosine a", title=f"L = {FITTED_DEPTH}")
     for axis in axes:
-        axis.grid(alpha=0.3)
         axis.legend(frameon=False)
-    save(figure, path)
+    finish(figure, axes, path)

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -38,8 +38,8 @@ import phimap as pm
 from phimap._files import DataError
 from phimap._progress import Stages
 from phimap.bench.datasets import SETS, Dataset, load, locate, unit_rows
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
-from phimap.bench.figures import legend_below, mark_widths, panels, save, styles
+from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
 from phimap.features import FeatureMap
@@ -67,28 +67,6 @@ PUBLISHED = {
     "published-countsketch": (60.63, 38.53, 61.44, 82.65, 38.11, 68.06, 73.62, 30.49),
     "published-gibbs": (60.66, 38.49, 61.48, 82.67, 38.22, 68.07, 73.67, 30.50),
 }
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One setting of one method on one draw of the training rows.
-
-    Attributes
-    ----------
-    dataset, method, setting : str
-    width, seed, n_rows : int
-        `width` is 0 for methods without features; `n_rows` have labels.
-    accuracy : float
-        On the test rows, in percent.
-    """
-
-    dataset: str
-    method: str
-    setting: str
-    width: int
-    seed: int
-    n_rows: int
-    accuracy: float
 
 
 def load_embeddings(folder: Any, names: Sequence[str] | None, seed: int) -> list[Dataset]:
@@ -125,10 +103,11 @@ def run(
     depth: int = DEPTH,
     draws: Sequence[int] = range(10),
     most_rows: int = MOST_ROWS,
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Fit every setting of every method to `SHOTS` rows of each class, drawn by the seeds `draws`.
 
-    Methods are those of `METHODS`; random features have each of the `widths`.
+    Methods are those of `METHODS`; random features have each of the `widths`, and `width` is 0 for other methods.
+    `n_rows` have labels; `accuracy` is that of the test rows in percent.
     """
     X_test, y_test = data.X_test[:most_rows], data.y_test[:most_rows]
     for draw in draws:
@@ -144,7 +123,15 @@ def run(
                         warnings.simplefilter("ignore", ConvergenceWarning)
                         model.fit(inputs[0], y)
                     accuracy = 100.0 * float((model.predict(inputs[1]) == y_test).mean())
-                    yield Measurement(data.name, method, setting, width, draw, len(X), accuracy)
+                    yield {
+                        "dataset": data.name,
+                        "method": method,
+                        "setting": setting,
+                        "width": width,
+                        "seed": draw,
+                        "n_rows": len(X),
+                        "accuracy": accuracy,
+                    }
 
 
 def _prepared(
@@ -187,9 +174,9 @@ def _feature_map(method: str, X: np.ndarray, depth: int, width: int, seed: int) 
     return MAPS[method](depth, width, X.shape[1], seed)
 
 
-def best(found: Sequence[Measurement]) -> list[Measurement]:
-    """The measurements of the setting whose mean accuracy is best, of one method at one width on one set."""
-    return max(grouped(found, "setting").values(), key=lambda draws: values(draws, "accuracy").mean())
+def best(found: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the setting whose mean accuracy is best, of one method at one width on one set."""
+    return found[found["setting"] == found.groupby("setting", sort=False)["accuracy"].mean().idxmax()]
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -198,69 +185,60 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     depth, widths = (options.depths or (DEPTH,))[0], sorted(options.widths or (WIDTH,))
     asked: dict[str, Any] = {"depth": depth, "widths": widths, "draws": draws, "most_rows": options.rows or MOST_ROWS}
     loaded = load_embeddings(options.data, options.sets, options.seed)
-    found: list[Measurement] = []
-    for data in loaded:
-        found += measured(stages, data.name, run(data, methods, **asked))
-    by_set = {data.name: having(found, dataset=data.name) for data in loaded}
-    tables = [_table(name, part, depth) for name, part in by_set.items()]
-    if not set(by_set) & set(PUBLISHED_SETS):
-        tables.append(
-            Table("embeddings", ("set", "why"), [(", ".join(PUBLISHED_SETS), f"not among the sets of {FILE}")])
-        )
+    found = {data.name: measured(stages, data.name, run(data, methods, **asked)) for data in loaded}
+    chosen = {name: _chosen(part) for name, part in found.items()}
+    tables = [_table(name, part, depth) for name, part in chosen.items()]
+    if not set(found) & set(PUBLISHED_SETS):
+        why = {"set": ", ".join(PUBLISHED_SETS), "why": f"not among the sets of {FILE}"}
+        tables.append(Table("embeddings", pd.DataFrame([why])))
     figures = {}
     if len(widths) > 1:
-        figures = {f"low-shot_{name}.png": partial(_figure, name, part) for name, part in by_set.items()}
-    findings = [one for name, part in by_set.items() for one in _findings(name, part, depth)]
-    return Report(as_dicts(found), tables, figures, findings)
+        figures = {f"low-shot_{name}.png": partial(_figure, name, part) for name, part in chosen.items()}
+    findings = [one for name, part in chosen.items() for one in _findings(name, part, depth)]
+    return Report(pd.concat(found.values(), ignore_index=True), tables, figures, findings)
 
 
-def _interval(draws: Sequence[Measurement]) -> str:
-    accuracies = values(draws, "accuracy")
-    half = 1.96 * accuracies.std(ddof=1) / len(accuracies) ** 0.5 if len(accuracies) > 1 else 0.0
-    return f"{accuracies.mean():.2f} ± {half:.2f}"
+def _chosen(found: pd.DataFrame) -> pd.DataFrame:
+    """Each method at each width with its best setting: mean accuracy, half of its 95 % interval, draws."""
+    fits = pd.concat([best(part) for _, part in found.groupby(["method", "width"], sort=False)])
+    groups = fits.groupby(["method", "width", "setting", "n_rows"], sort=False)["accuracy"]
+    return groups.agg(["mean", "sem", "size"]).fillna(0.0).reset_index().assign(accuracy=_interval)
 
 
-def _table(dataset: str, found: Sequence[Measurement], depth: int) -> Table:
-    lines = []
-    for (method, width), fits in grouped(found, "method", "width").items():
-        chosen = best(fits)
-        lines.append((method, f"{width:,}" if width else "-", _interval(chosen), chosen[0].setting))
-    title = f"{dataset}, {found[0].n_rows:,} labels, tangent kernels of depth {depth}: test accuracy (%), 95 % interval"
-    return Table(title, ("method", "features", "accuracy", "setting"), lines)
+def _interval(chosen: pd.DataFrame) -> list[str]:
+    return [f"{mean:.2f} ± {1.96 * error:.2f}" for mean, error in zip(chosen["mean"], chosen["sem"], strict=True)]
 
 
-def _findings(dataset: str, found: Sequence[Measurement], depth: int) -> list[Finding]:
+def _table(dataset: str, chosen: pd.DataFrame, depth: int) -> Table:
+    n_rows = chosen["n_rows"].iloc[0]
+    frame = chosen[["method", "width", "accuracy", "setting"]].rename(columns={"width": "features"})
+    title = f"{dataset}, {n_rows:,} labels, tangent kernels of depth {depth}: test accuracy (%), 95 % interval"
+    return Table(title, frame.replace({"features": 0}, pd.NA), {"features": ","})
+
+
+def _findings(dataset: str, chosen: pd.DataFrame, depth: int) -> Iterator[Finding]:
     """Accuracies beside Table 3; of the widths the one that is nearest to the publication's."""
-    findings, nearest = [], min({one.width for one in found if one.width} or {0}, key=lambda width: abs(width - WIDTH))
-    for (method, width), fits in grouped(found, "method", "width").items():
-        if width not in (0, nearest):
-            continue
-        compared = dataset in PUBLISHED_SETS and method in PUBLISHED
-        known = f"{PUBLISHED[method][PUBLISHED_SETS.index(dataset)]:.2f}" if compared else "-"
-        size = f"{found[0].n_rows:,} labels, {len(best(fits))} draws"
-        size += f", m = {width:,}" if width else ""
-        size += f", depth {depth}" if method in ("ntk", *MAPS) else ""
+    nearest = min(set(chosen["width"]) - {0} or {0}, key=lambda width: abs(width - WIDTH))
+    for one in chosen[chosen["width"].isin([0, nearest])].itertuples():
+        compared = dataset in PUBLISHED_SETS and one.method in PUBLISHED
+        known = f"{PUBLISHED[one.method][PUBLISHED_SETS.index(dataset)]:.2f}" if compared else "-"
+        size = f"{one.n_rows:,} labels, {one.size} draws"
+        size += f", m = {one.width:,}" if one.width else ""
+        size += f", depth {depth}" if one.method in ("ntk", *MAPS) else ""
         size += "" if dataset in PUBLISHED_SETS else " (paper: eight sets of embeddings, none of them this one)"
-        place = f"Appendix D, Table 3, {dataset}, {method}"
-        findings.append(Finding("Han et al. (2021)", place, "accuracy (%)", size, _interval(best(fits)), known))
-    return findings
+        place = f"Appendix D, Table 3, {dataset}, {one.method}"
+        yield Finding("Han et al. (2021)", place, "accuracy (%)", size, one.accuracy, known)
 
 
-def _figure(dataset: str, found: Sequence[Measurement], path: Path) -> None:
+def _figure(dataset: str, chosen: pd.DataFrame, path: Path) -> None:
     """Accuracy against the number of features, those of methods without any across: Figure 4."""
     figure, ((axis,),) = panels(6.4, 4.4)
-    by_method = {method: part for (method,), part in grouped(found, "method").items()}
-    for method, style in styles(list(by_method)).items():
-        points = {
-            width: values(best(fits), "accuracy").mean()
-            for (width,), fits in grouped(by_method[method], "width").items()
-        }
-        if 0 in points:
-            axis.axhline(points[0], linestyle=":", color=style["color"], label=method)
+    for method, style in styles(chosen["method"]).items():
+        points = chosen[chosen["method"] == method]
+        if 0 in points["width"].values:
+            axis.axhline(points["mean"].iloc[0], linestyle=":", color=style["color"], label=method)
         else:
-            axis.plot(list(points), list(points.values()), marker="o", markersize=3, label=method, **style)
+            axis.plot(points["width"], points["mean"], marker="o", markersize=3, label=method, **style)
     axis.set(xscale="log", xlabel="features", ylabel="test accuracy (%)", title=f"{dataset}: five labels a class")
-    mark_widths(axis, sorted({one.width for one in found if one.width}))
-    axis.grid(alpha=0.3)
-    legend_below(figure, axis, 4)
-    save(figure, path)
+    mark_widths(axis, sorted(set(chosen["width"]) - {0}))
+    finish(figure, [axis], path, columns=4)

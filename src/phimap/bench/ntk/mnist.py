@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Finding, Report, Table, as_dicts, grouped, having, measured, values
+from phimap.bench.experiment import Finding, Report, Table, measured
 from phimap.bench.figures import accuracies
 from phimap.bench.ntk.methods import METHODS
 from phimap.bench.options import BenchOptions
@@ -42,31 +42,6 @@ _ALL_ROWS, _MOST_ROWS = 60_000, 10_000
 _EXACT_ROWS = 5000
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One fit.
-
-    Attributes
-    ----------
-    dataset, method : str
-    depth, n_rows, n_components, seed : int
-        `n_rows` of training; `n_components` is 0 for the exact kernel.
-    accuracy : float
-        On the test rows, in percent.
-    seconds : float
-        Fit and prediction.
-    """
-
-    dataset: str
-    method: str
-    depth: int
-    n_rows: int
-    n_components: int
-    seed: int
-    accuracy: float
-    seconds: float
-
-
 def run(
     data: Dataset,
     methods: Sequence[str],
@@ -75,11 +50,12 @@ def run(
     widths: Sequence[int] = WIDTHS,
     n_rows: int | None = None,
     draws: Sequence[int] = (0,),
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Fit every method at every width to at most `n_rows` rows, which the seeds `draws` choose.
 
     Methods are keys of `METHODS`, or ``"exact"``, which is fitted to at most 5,000 rows; where it is asked for, every
-    method is fitted to those rows as well.
+    method is fitted to those rows as well. `n_components` is 0 for the exact kernel; `accuracy` is that of the test
+    rows in percent; `seconds` are those of fit and prediction.
     """
     available = min(n_rows or len(data.X), len(data.X))
     sizes = sorted({min(available, _EXACT_ROWS), available}) if "exact" in methods else [available]
@@ -113,11 +89,17 @@ def _exact_labels(kernel: NTK, X: np.ndarray, y: np.ndarray, X_test: np.ndarray,
 
 def _measurement(
     data: Dataset, method: str, depth: int, size: int, width: int, seed: int, labels: np.ndarray, start: float
-) -> Measurement:
-    seconds = time.perf_counter() - start
-    return Measurement(
-        data.name, method, depth, size, width, seed, 100.0 * float((labels == data.y_test).mean()), seconds
-    )
+) -> dict[str, Any]:
+    return {
+        "dataset": data.name,
+        "method": method,
+        "depth": depth,
+        "n_rows": size,
+        "n_components": width,
+        "seed": seed,
+        "accuracy": 100.0 * float((labels == data.y_test).mean()),
+        "seconds": time.perf_counter() - start,
+    }
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
@@ -126,43 +108,36 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     methods = options.chosen((*METHODS, "exact")) if options.methods else list(CHOSEN)
     asked: dict[str, Any] = {"depths": options.depths or (1,), "widths": options.widths or WIDTHS}
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("MNIST",)]
-    found: list[Measurement] = []
+    parts, figures, findings = [], {}, []
     for data in loaded:
         fits = run(data, methods, n_rows=options.rows or _MOST_ROWS, draws=draws, **asked)
-        found += measured(stages, data.name, fits)
-    groups = grouped(found, "dataset", "depth", "n_rows")
-    figures, findings = {}, []
-    for data in loaded:
-        part = having(found, dataset=data.name)
-        most, depth = max(one.n_rows for one in part), part[0].depth
-        widest = having(part, n_rows=most, depth=depth)
+        part = measured(stages, data.name, fits)
+        most, depth = part["n_rows"].max(), part["depth"].iloc[0]
+        widest = part[(part["n_rows"] == most) & (part["depth"] == depth)]
         title = f"{data.name}, {most:,} rows, depth {depth}"
         figures[f"ntk-mnist_{data.name}.png"] = partial(accuracies, title, widest)
         findings += _findings(widest) if data.name == "MNIST" and depth == 1 else []
-    return Report(as_dicts(found), [_table(group, *key) for key, group in groups.items()], figures, findings)
+        parts.append(part)
+    found = pd.concat(parts, ignore_index=True)
+    tables = [_table(part, *key) for key, part in found.groupby(["dataset", "depth", "n_rows"], sort=False)]
+    return Report(found, tables, figures, findings)
 
 
-def _findings(found: Sequence[Measurement]) -> list[Finding]:
+def _findings(found: pd.DataFrame) -> Iterator[Finding]:
     """Accuracy of each method at the most features."""
-    findings = []
-    for (method,), of_method in grouped(found, "method").items():
-        width = max(one.n_components for one in of_method)
-        fits = having(of_method, n_components=width)
-        size = f"{fits[0].n_rows:,} training rows" + (f", m = {width:,}" if width else "")
-        size += "" if fits[0].n_rows == _ALL_ROWS else f" (paper: {_ALL_ROWS:,})"
-        ours = f"{values(fits, 'accuracy').mean():.2f}"
-        place = f"Figure 2a, {_NAMES.get(method, method)}"
-        published = _PUBLISHED.get(method, "-")
-        findings.append(Finding("Zandieh et al. (2021)", place, "accuracy on MNIST (%)", size, ours, published))
-    return findings
+    for method, of_method in found.groupby("method", sort=False):
+        width, n_rows = of_method["n_components"].max(), of_method["n_rows"].iloc[0]
+        size = f"{n_rows:,} training rows" + (f", m = {width:,}" if width else "")
+        size += "" if n_rows == _ALL_ROWS else f" (paper: {_ALL_ROWS:,})"
+        ours = f"{of_method.loc[of_method['n_components'] == width, 'accuracy'].mean():.2f}"
+        place, published = f"Figure 2a, {_NAMES.get(method, method)}", _PUBLISHED.get(method, "-")
+        yield Finding("Zandieh et al. (2021)", place, "accuracy on MNIST (%)", size, ours, published)
 
 
-def _table(found: Sequence[Measurement], dataset: str, depth: int, n_rows: int) -> Table:
-    lines = []
-    for (method, width), fits in grouped(found, "method", "n_components").items():
-        accuracy, seconds = values(fits, "accuracy").mean(), values(fits, "seconds").min()
-        lines.append((method, f"{width:,}" if width else "-", f"{accuracy:.2f}", f"{seconds:.2f}"))
+def _table(found: pd.DataFrame, dataset: str, depth: int, n_rows: int) -> Table:
+    frame = found.groupby(["method", "n_components"], sort=False, as_index=False)
+    frame = frame.agg({"accuracy": "mean", "seconds": "min"}).replace({"n_components": 0}, pd.NA)
     title = f"{dataset}, depth {depth}, {n_rows:,} training rows"
-    if dataset == "MNIST" and depth == 1:
-        title += f"\n{PUBLISHED}"
-    return Table(title, ("method", "features", "accuracy (%)", "seconds"), lines)
+    title += f"\n{PUBLISHED}" if dataset == "MNIST" and depth == 1 else ""
+    frame = frame.set_axis(["method", "features", "accuracy (%)", "seconds"], axis=1)
+    return Table(title, frame, {"features": ",", "accuracy (%)": ".2f", "seconds": ".2f"})

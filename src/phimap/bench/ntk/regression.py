@@ -17,25 +17,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import phimap as pm
 from phimap._files import DataError
 from phimap._progress import Stages
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import (
-    Finding,
-    Report,
-    Table,
-    as_dicts,
-    grouped,
-    having,
-    mean_and_standard_deviation,
-    measured,
-    values,
-)
+from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured
 from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import load_regression
@@ -113,31 +104,6 @@ _EXACT_ROWS = 5000
 _SCALE_ROWS = 1000
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One fold of one method.
-
-    Attributes
-    ----------
-    dataset, method : str
-    depth : int
-        0 for kernels without one.
-    n_rows, fold : int
-        `n_rows` of the set, training and test.
-    mse : float
-    seconds : float
-        Features, fit and prediction.
-    """
-
-    dataset: str
-    method: str
-    depth: int
-    n_rows: int
-    fold: int
-    mse: float
-    seconds: float
-
-
 def run(
     name: str,
     X: np.ndarray,
@@ -147,12 +113,14 @@ def run(
     depths: Sequence[int] = (1,),
     width: int = WIDTH,
     seed: int = 0,
-) -> Iterator[Measurement]:
+) -> Iterator[dict[str, Any]]:
     """Fit every method in every fold, with `width` features.
 
     Where an exact kernel is asked for and the rows are more than 5,000, all is done on 5,000 of them as well, and the
     exact kernels there alone. Methods are ``"rbf"``, ``"rff"``, ``"ntk"`` or those of the error's experiment. The seed
-    is that of the folds and of the maps. Folds of the papers' sets are consecutive rows, of others random ones.
+    is that of the folds and of the maps. Folds of the papers' sets are consecutive rows, of others random ones. `depth`
+    is 0 for kernels without one; `n_rows` are those of the set, training and test; `seconds` are those of features, fit
+    and prediction.
     """
     order = np.random.default_rng(seed).permutation(len(X))
     consecutive = name in PUBLISHED_ROWS
@@ -169,8 +137,8 @@ def run(
                         start = time.perf_counter()
                         predicted = _predict(method, depth, width, scaled[train], y[train], scaled[test], seed)
                         seconds = time.perf_counter() - start
-                        mse = float(np.square(predicted - y[test]).mean())
-                        yield Measurement(name, method, depth, size, fold, mse, seconds)
+                        row = {"dataset": name, "method": method, "depth": depth, "n_rows": size, "fold": fold}
+                        yield row | {"mse": float(np.square(predicted - y[test]).mean()), "seconds": seconds}
 
 
 def _predict(
@@ -199,56 +167,57 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             if options.sets or name == "protein":
                 raise
             missing.append((name, str(error)))
-    found: list[Measurement] = []
+    parts = []
     for name, (X, y) in loaded.items():
         chosen = np.sort(np.random.default_rng(options.seed).permutation(len(X))[: options.rows or _MOST_ROWS])
         fits = run(name, X[chosen], y[chosen], methods, depths=depths, width=width, seed=options.seed)
-        found += measured(stages, name, fits)
-    tables = [_table(group, *key, width=width) for key, group in grouped(found, "dataset", "n_rows").items()]
+        parts.append(measured(stages, name, fits))
+    found = pd.concat(parts, ignore_index=True)
+    tables = [_table(part, *key, width=width) for key, part in found.groupby(["dataset", "n_rows"], sort=False)]
     for (paper, m), by_set in PUBLISHED.items():
         lines = [
-            (f"{name}, {_NAMES[method]}", f"{mse:g}", f"{seconds:g}")
+            {"set, method": f"{name}, {_NAMES[method]}", "MSE": mse, "seconds there": seconds}
             for name, figures in by_set.items()
             if name in loaded
             for method, (mse, seconds) in figures.items()
         ]
         if lines:
-            tables.append(Table(f"published: {paper}, m = {m:,}", ("set, method", "MSE", "seconds there"), lines))
+            formats = {"MSE": "g", "seconds there": "g"}
+            tables.append(Table(f"published: {paper}, m = {m:,}", pd.DataFrame(lines), formats))
     if missing:
-        tables.append(Table("sets that are not there", ("set", "why"), missing))
-    return Report(as_dicts(found), tables, findings=_findings(found, width))
+        tables.append(Table("sets that are not there", pd.DataFrame(missing, columns=["set", "why"])))
+    return Report(found, tables, findings=list(_findings(found, width)))
 
 
-def _findings(found: Sequence[Measurement], width: int) -> list[Finding]:
+def _findings(found: pd.DataFrame, width: int) -> Iterator[Finding]:
     """Errors beside both tables, of each method at the most rows that it was fitted to and the least depth."""
-    findings = []
     for (paper, m), by_set in PUBLISHED.items():
-        for (name, method), of_method in grouped(found, "dataset", "method").items():
+        for (name, method), of_method in found.groupby(["dataset", "method"], sort=False):
             published = by_set.get(name, {}).get(method)
             if name not in by_set or (published is None and method != "features"):
                 continue
-            n_rows, depth = max(one.n_rows for one in of_method), min(one.depth for one in of_method)
-            folds = having(of_method, n_rows=n_rows, depth=depth)
-            options = [f"{n_rows:,} rows"]
+            n_rows, depth = of_method["n_rows"].max(), of_method["depth"].min()
+            folds = of_method[(of_method["n_rows"] == n_rows) & (of_method["depth"] == depth)]
+            run = [f"{n_rows:,} rows"]
             theirs = [f"{PUBLISHED_ROWS[name]:,}"]
             if method not in ("rbf", "ntk"):
-                options.append(f"m = {width:,}")
+                run.append(f"m = {width:,}")
                 theirs += [f"m = {m:,}"] if m != width else []
-            options += [f"depth {depth}"] if depth else []
-            size = f"{', '.join(options)} (paper: {', '.join(theirs)})"
-            ours = f"{mean_and_standard_deviation(values(folds, 'mse'))}, {values(folds, 'seconds').mean():.1f}"
-            known = "-" if published is None else f"{published[0]:,}, {published[1]:g}"
-            place = f"Table 2, {name}, {_NAMES[method]}"
-            findings.append(Finding(paper, place, "mean squared error, seconds a fold", size, ours, known))
-    return findings
+            run += [f"depth {depth}"] if depth else []
+            yield Finding(
+                paper,
+                f"Table 2, {name}, {_NAMES[method]}",
+                "mean squared error, seconds a fold",
+                f"{', '.join(run)} (paper: {', '.join(theirs)})",
+                f"{mean_and_standard_deviation(folds['mse'])}, {folds['seconds'].mean():.1f}",
+                "-" if published is None else f"{published[0]:,}, {published[1]:g}",
+            )
 
 
-def _table(found: Sequence[Measurement], dataset: str, n_rows: int, *, width: int) -> Table:
-    lines = []
-    for (method, depth), folds in grouped(found, "method", "depth").items():
-        name = f"{method}, depth {depth}" if depth else method
-        lines.append(
-            (name, mean_and_standard_deviation(values(folds, "mse")), f"{values(folds, 'seconds').mean():.2f}")
-        )
+def _table(found: pd.DataFrame, dataset: str, n_rows: int, *, width: int) -> Table:
+    frame = found.groupby(["method", "depth"], sort=False, as_index=False)
+    frame = frame.agg({"mse": mean_and_standard_deviation, "seconds": "mean"})
+    depths = [f", depth {depth}" if depth else "" for depth in frame.pop("depth")]
+    frame = frame.assign(method=frame["method"] + depths).set_axis(["method", "MSE", "seconds a fold"], axis=1)
     title = f"{dataset}, {n_rows:,} rows, {width:,} features: mean squared error over {FOLDS} folds"
-    return Table(title, ("method", "MSE", "seconds a fold"), lines)
+    return Table(title, frame, {"seconds a fold": ".2f"})

@@ -10,25 +10,17 @@ The publication has three sets, which it does not name in the text; the default 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
-from phimap.bench.experiment import (
-    Finding,
-    Report,
-    Table,
-    as_dicts,
-    grouped,
-    having,
-    mean_and_standard_deviation,
-    measured,
-    values,
-)
-from phimap.bench.figures import legend_below, mark_widths, panels, save
+from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.figures import finish, mark_widths, panels
 from phimap.bench.options import BenchOptions
 
 WIDTHS = (100, 250, 500, 1000)
@@ -46,27 +38,6 @@ METHODS = {
 }
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """One draw of one method.
-
-    Attributes
-    ----------
-    dataset, method : str
-    width, seed : int
-    condition_number : float
-    delta : float
-        Least eps of the spectral approximation.
-    """
-
-    dataset: str
-    method: str
-    width: int
-    seed: int
-    condition_number: float
-    delta: float
-
-
 def run(
     data: Dataset,
     methods: Sequence[str],
@@ -74,8 +45,11 @@ def run(
     widths: Sequence[int] = WIDTHS,
     n_rows: int = ROWS,
     draws: Sequence[int] = range(5),
-) -> Iterator[Measurement]:
-    """Measure the methods, keys of `METHODS`, with `widths` rectified features on the first rows of a set."""
+) -> Iterator[dict[str, Any]]:
+    """Measure the methods, keys of `METHODS`, with `widths` rectified features on the first rows of a set.
+
+    `delta` is the least eps of the spectral approximation.
+    """
     X = data.X[:n_rows].astype(float)
     for method in methods:
         for width in widths:
@@ -83,60 +57,48 @@ def run(
                 options = {"relu_components": width, "random_state": draw, **METHODS[method]}
                 phi = pm.NTKFeatures(1, width, **options).fit(X)
                 found = pm.metrics.spectral_approximation(phi, X, ALPHA * len(X), n_subset=len(X))
-                yield Measurement(data.name, method, width, draw, found.condition_number, found.delta)
+                row = {"dataset": data.name, "method": method, "width": width, "seed": draw}
+                yield row | {"condition_number": found.condition_number, "delta": found.delta}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Measure the sets asked for: a table of condition numbers of each."""
     draws, methods, widths = options.seeds(5), options.chosen(METHODS), options.widths or WIDTHS
     loaded = [load(name, options.data, options.seed) for name in options.sets or ("magic04", "letter", "MNIST")]
-    found: list[Measurement] = []
+    by_set = {}
     for data in loaded:
         numbers = run(data, methods, widths=widths, n_rows=options.rows or ROWS, draws=draws)
-        found += measured(stages, data.name, numbers, len(methods) * len(widths) * len(draws))
-    tables = [_table(having(found, dataset=data.name), data.name, widths) for data in loaded]
+        by_set[data.name] = measured(stages, data.name, numbers, len(methods) * len(widths) * len(draws))
+    found = pd.concat(by_set.values(), ignore_index=True)
+    tables = [_table(part, name) for name, part in by_set.items()]
     sizes = {data.name: min(len(data.X), options.rows or ROWS) for data in loaded}
-    return Report(as_dicts(found), tables, {"ntk-spectral.png": partial(_figure, found)}, _findings(found, sizes))
+    return Report(found, tables, {"ntk-spectral.png": partial(_figure, by_set)}, list(_findings(found, sizes)))
 
 
-def _findings(found: Sequence[Measurement], sizes: dict[str, int]) -> list[Finding]:
+def _findings(found: pd.DataFrame, sizes: dict[str, int]) -> Iterator[Finding]:
     """Condition numbers of all methods on each set, at the fewest and at the most features."""
-    findings = []
-    for (dataset, width), part in grouped(found, "dataset", "width").items():
-        if width in (min(one.width for one in found), max(one.width for one in found)):
-            numbers = {
-                method: values(draws, "condition_number").mean() for (method,), draws in grouped(part, "method").items()
-            }
-            ours = "; ".join(f"{method} {number:.3g}" for method, number in numbers.items())
-            size = f"{sizes[dataset]:,} rows, {len({one.seed for one in part})} draws (paper: sets not named)"
-            place = f"Figure 1, {dataset}, m = {width:,}"
-            findings.append(Finding("Han et al. (2021)", place, "condition number", size, ours, PUBLISHED))
-    return findings
+    ends = found[found["width"].isin([found["width"].min(), found["width"].max()])]
+    for (dataset, width), part in ends.groupby(["dataset", "width"], sort=False):
+        numbers = part.groupby("method", sort=False)["condition_number"].mean()
+        ours = "; ".join(f"{method} {number:.3g}" for method, number in numbers.items())
+        size = f"{sizes[dataset]:,} rows, {part['seed'].nunique()} draws (paper: sets not named)"
+        place = f"Figure 1, {dataset}, m = {width:,}"
+        yield Finding("Han et al. (2021)", place, "condition number", size, ours, PUBLISHED)
 
 
-def _figure(found: Sequence[Measurement], path: Path) -> None:
+def _figure(by_set: dict[str, pd.DataFrame], path: Path) -> None:
     """Condition number against the number of features, a panel for each set."""
-    by_set = grouped(found, "dataset")
     figure, (axes,) = panels(max(6.4, 3.6 * len(by_set)), 4.2, 1, len(by_set))
-    for axis, ((dataset,), part) in zip(axes, by_set.items(), strict=True):
-        for (method,), of_method in grouped(part, "method").items():
-            points = [
-                (width, values(draws, "condition_number").mean())
-                for (width,), draws in sorted(grouped(of_method, "width").items())
-            ]
-            axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=method)
+    for axis, (dataset, part) in zip(axes, by_set.items(), strict=True):
+        for method, of_method in part.groupby("method", sort=False):
+            means = of_method.groupby("width")["condition_number"].mean()
+            axis.plot(means.index, means, marker="o", markersize=3, label=method)
         axis.set(xscale="log", yscale="log", xlabel="rectified features", title=dataset)
-        mark_widths(axis, sorted({one.width for one in part}))
-        axis.grid(alpha=0.3)
+        mark_widths(axis, sorted(set(part["width"])))
     axes[0].set_ylabel("condition number")
-    legend_below(figure, axes[0], 3)
-    save(figure, path)
+    finish(figure, axes, path, columns=3)
 
 
-def _table(found: Sequence[Measurement], dataset: str, widths: Sequence[int]) -> Table:
-    lines = []
-    for (method,), of_method in grouped(found, "method").items():
-        numbers = (values(having(of_method, width=width), "condition_number") for width in widths)
-        lines.append((method, *map(mean_and_standard_deviation, numbers)))
-    title = f"{dataset}: condition number of rectified features, alpha = {ALPHA:g} n"
-    return Table(title, ("method", *(f"m = {width:,}" for width in widths)), lines)
+def _table(found: pd.DataFrame, dataset: str) -> Table:
+    frame = spread(found, "method", "width", "condition_number", mean_and_standard_deviation, "m = {:,}")
+    return Table(f"{dataset}: condition number of rectified features, alpha = {ALPHA:g} n", frame)

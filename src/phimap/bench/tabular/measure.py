@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,66 +17,21 @@ from phimap.bench.tabular.tables import TabularSet
 from phimap.comparison.measure import attempt, machine, software
 from phimap.comparison.methods import Method
 
+#: What is kept of a fit, in this order. `split` is the seed of the permutation; `most_rows` the number of rows that the
+#: table was cut to, or None; `error` the root mean squared error over the standard deviation of the test targets, or
+#: the share of wrong labels. Seconds of the fit are by the clock, and added up over cores; `memory` are the bytes by
+#: which resident memory rose in the fit, None where the system does not count them.
+COLUMNS = (
+    *("dataset", "task", "method", "split", "width", "most_rows", "n_rows", "n_test", "n_columns", "error"),
+    *("seconds", "processor_seconds", "predict_seconds", "memory", "date", "machine", "software"),
+)
+_KEY = ("dataset", "method", "split", "width", "most_rows")
 
-@dataclass(frozen=True)
-class Measurement:
-    """One fit.
-
-    Attributes
-    ----------
-    dataset, task, method : str
-    split : int
-        Seed of the permutation.
-    width : int
-        Number of features that was asked for.
-    most_rows : int or None
-        Rows that the table was cut to.
-    n_rows, n_test, n_columns : int
-        Of the training rows, the test rows, the columns.
-    error : float
-        Root mean squared error over the standard deviation of the test targets, or the share of wrong labels.
-    seconds, processor_seconds, predict_seconds : float
-        Of the fit, by the clock and added up over cores, and of the prediction of the test rows by the clock.
-    memory : float or None
-        Bytes by which resident memory rose above what it was before the fit; None where the system does not tell.
-    date, machine, software : str
-    """
-
-    dataset: str
-    task: str
-    method: str
-    split: int
-    width: int
-    most_rows: int | None
-    n_rows: int
-    n_test: int
-    n_columns: int
-    error: float
-    seconds: float
-    processor_seconds: float
-    predict_seconds: float
-    memory: float | None
-    date: str
-    machine: str
-    software: str
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What tells this fit from the others of a file."""
-        return self.dataset, self.method, self.split, self.width, self.most_rows
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A fit that was not made, and why."""
-
-    dataset: str
-    method: str
-    why: str
+Fit = Mapping[str, Any]
 
 
 class Store:
-    """Measurements, and a file with a line for each (JSON) that is whole at any moment.
+    """Fits, and a file with a line for each (JSON) that is whole at any moment.
 
     One run writes a file at a time; several runs take a file each.
 
@@ -94,30 +48,28 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str] | None = None):
         self.path = None if path is None else Path(path)
-        self.found: dict[tuple[Any, ...], Measurement] = {}
-        if self.path is not None and self.path.exists():
-            for one in read(self.path):
-                self.found[one.key] = one
+        known = read(self.path) if self.path is not None and self.path.exists() else []
+        self.found: dict[tuple[Any, ...], Fit] = {tuple(one[name] for name in _KEY): one for one in known}
 
-    def add(self, measurement: Measurement) -> None:
+    def add(self, fit: Fit) -> None:
         """Keep one more, in the file, too."""
-        self.found[measurement.key] = measurement
+        self.found[tuple(fit[name] for name in _KEY)] = fit
         if self.path is not None:
-            lines = "".join(json.dumps(asdict(one)) + "\n" for one in self.found.values())
+            lines = "".join(json.dumps(one) + "\n" for one in self.found.values())
             write_whole(self.path, lambda file: file.write(lines.encode()))
 
 
-def read(path: str | os.PathLike[str]) -> list[Measurement]:
-    """Measurements of a file."""
-    found, names = [], {field.name for field in fields(Measurement)}
+def read(path: str | os.PathLike[str]) -> list[Fit]:
+    """Fits of a file."""
+    found = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:
             entry = None
-        if not isinstance(entry, dict) or set(entry) != names:
+        if not isinstance(entry, dict) or set(entry) != set(COLUMNS):
             raise DataError(f"line {number} of {path} is not a fit to a table. Name another file, or remove the line.")
-        found.append(Measurement(**entry))
+        found.append(entry)
     return found
 
 
@@ -129,9 +81,9 @@ def run(
     *,
     width: int = 4096,
     most_rows: int | None = None,
-    failures: list[Failure] | None = None,
+    failures: list[tuple[str, str, str]] | None = None,
     known: Mapping[str, Method] = METHODS,
-) -> Iterator[Measurement]:
+) -> Iterator[Fit]:
     """Fit the methods to every split of a table; fits in the store are not repeated.
 
     Parameters
@@ -141,14 +93,14 @@ def run(
         Keys of `known`.
     splits : sequence of int
     store : Store
-        Takes each measurement when it is made.
+        Takes each fit when it is made.
     width : int
         Number of features.
     most_rows : int or None
         Rows of the table that are used.
-    failures : list of Failure or None
-        Takes what was not fitted: a package that is missing, too many rows, an error. Such fits are in no file, so
-        that the next run tries them again.
+    failures : list or None
+        Takes the method, the reason and the table of what was not fitted: a package that is missing, too many rows, an
+        error. Such fits are in no file, so that the next run tries them again.
     known : mapping of str to Method
     """
     failures = [] if failures is None else failures
@@ -162,29 +114,14 @@ def run(
             X, y, X_test = table.X[train], table.y[train], table.X[test]
             one = attempt(method, table.task, width, split, X, y, X_test)
             if isinstance(one, str):
-                failures.append(Failure(table.name, name, one))
+                failures.append((name, one, table.name))
                 continue
-            measurement = Measurement(
-                table.name,
-                table.task,
-                name,
-                split,
-                width,
-                most_rows,
-                len(train),
-                len(test),
-                X.shape[1],
-                error_of(table.task, table.y[test], one.predicted),
-                one.seconds,
-                one.processor_seconds,
-                one.predict_seconds,
-                one.memory,
-                f"{date.today():%Y-%m-%d}",
-                machine(),
-                software(method),
-            )
-            store.add(measurement)
-            yield measurement
+            facts = (table.name, table.task, name, split, width, most_rows, len(train), len(test), X.shape[1])
+            error = error_of(table.task, table.y[test], one.predicted)
+            spent = (one.seconds, one.processor_seconds, one.predict_seconds, one.memory)
+            origin = (f"{date.today():%Y-%m-%d}", machine(), software(method))
+            store.add(dict(zip(COLUMNS, (*facts, error, *spent, *origin), strict=True)))
+            yield store.found[key]
 
 
 def error_of(task: str, y: np.ndarray, predicted: np.ndarray) -> float:

@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from phimap.bench.figures import panels, save
 
 LEVEL = 0.05
 
 
-def mean_ranks(errors: np.ndarray) -> np.ndarray:
-    """Mean ranks (k,) of the columns of errors (N, k): 1 is the least error of a row, equals share their mean."""
-    from scipy.stats import rankdata
-
-    return rankdata(errors, axis=1).mean(axis=0)
+def mean_ranks(errors: pd.DataFrame) -> pd.Series:
+    """Mean ranks of the columns of errors: 1 is the least error of a row, equals share their mean."""
+    return errors.rank(axis=1).mean()
 
 
 def critical_difference(n_methods: int, n_sets: int, level: float = LEVEL) -> float:
@@ -40,9 +39,9 @@ def friedman(errors: np.ndarray) -> float:
     return float(friedmanchisquare(*errors.T).pvalue)
 
 
-def alike(ranks: Mapping[str, float], difference: float) -> list[tuple[str, ...]]:
+def alike(ranks: Mapping[str, float] | pd.Series, difference: float) -> list[tuple[str, ...]]:
     """Largest groups of two or more methods whose mean ranks lie within `difference`, best first."""
-    names = sorted(ranks, key=lambda name: ranks[name])
+    names = sorted(ranks.keys(), key=lambda name: ranks[name])
     groups: list[tuple[str, ...]] = []
     for first, name in enumerate(names):
         group = tuple(other for other in names[first:] if ranks[other] - ranks[name] < difference)
@@ -51,9 +50,9 @@ def alike(ranks: Mapping[str, float], difference: float) -> list[tuple[str, ...]
     return groups
 
 
-def figure(ranks: Mapping[str, float], n_sets: int, title: str, path: Path) -> None:
+def figure(ranks: Mapping[str, float] | pd.Series, n_sets: int, title: str, path: Path) -> None:
     """The critical-difference picture: methods on an axis of mean ranks, bars over those that are not told apart."""
-    names = sorted(ranks, key=lambda name: ranks[name])
+    names = sorted(ranks.keys(), key=lambda name: ranks[name])
     difference = critical_difference(len(names), n_sets)
     groups = alike(ranks, difference)
     left = (len(names) + 1) // 2

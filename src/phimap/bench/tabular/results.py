@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from phimap._progress import Stages
-from phimap.bench.experiment import Report, Table, as_dicts, grouped, having, measured, values
+from phimap.bench.experiment import Report, Table, measured
 from phimap.bench.options import BenchOptions
 from phimap.bench.tabular import ranking
-from phimap.bench.tabular.measure import Failure, Measurement, Store, run
+from phimap.bench.tabular.measure import Fit, Store, run
 from phimap.bench.tabular.methods import METHODS
 from phimap.bench.tabular.tables import expand, load
 
 WIDTH, SPLITS = 4096, (0, 1, 2)
 OURS, PEERS = "phimap", ("lightgbm", "hgb")
 TASKS = ("regression", "classification")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Means over the splits of a table, of one method.
-
-    Attributes
-    ----------
-    error : float
-    seconds : float
-        Of the processor, added up over cores: what else the machine does meanwhile hardly changes them.
-    memory : float or None
-        The largest rise of the splits, in bytes.
-    floor : float
-        What an error counts as at least in a ratio: half a test row of all splits where errors are shares of rows,
-        which are 0 on some tables.
-    """
-
-    error: float
-    seconds: float
-    memory: float | None
-    floor: float
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One method beside another, on the splits that both were fitted to.
-
-    Attributes
-    ----------
-    n_sets, wins, losses : int
-        A win is a smaller mean error.
-    rank : float
-        Mean of the ranks 1 and 2; equal errors have 1.5.
-    ratio, worst, time : float
-        Geometric mean and largest of the ratios of errors; geometric mean of those of seconds.
-    worst_set : str
-    """
-
-    n_sets: int
-    wins: int
-    losses: int
-    rank: float
-    ratio: float
-    worst: float
-    worst_set: str
-    time: float
 
 
 class Summary:
@@ -76,196 +29,156 @@ class Summary:
 
     Parameters
     ----------
-    found : sequence of Measurement
+    found : DataFrame or sequence of fits
         Of one task.
 
     Attributes
     ----------
-    cells : dict of str to dict of str to Cell
-        By table, then by method.
-    methods : list of str
-        Those that count anywhere, in the order of `METHODS`.
+    sizes : DataFrame
+        Rows and columns of each table.
+    errors, seconds, memory : DataFrame
+        A row for each table, a column for each method that counts anywhere, in the order of `METHODS`: means of errors
+        and of processor seconds over the splits, and the largest rise of memory in bytes. NaN where it does not count.
     """
 
-    def __init__(self, found: Sequence[Measurement]):
-        self.sizes = {one.dataset: (one.n_rows + one.n_test, one.n_columns) for one in found}
-        self.cells: dict[str, dict[str, Cell]] = {}
-        self._fits: dict[str, dict[str, dict[int, Measurement]]] = {}
-        for (dataset,), fits in grouped(found, "dataset").items():
-            by_method = grouped(fits, "method")
-            self._fits[dataset] = {name: {one.split: one for one in some} for (name,), some in by_method.items()}
-            most = max(len(some) for some in by_method.values())
-            self.cells[dataset] = {name: _cell(some) for (name,), some in by_method.items() if len(some) == most}
-        seen = {method for cells in self.cells.values() for method in cells}
-        self.methods: list[str] = [name for name in METHODS if name in seen] + sorted(seen - set(METHODS))
-
-    def everywhere(self) -> list[str]:
-        """Methods that count on every table."""
-        return [name for name in self.methods if all(name in cells for cells in self.cells.values())]
-
-    def errors(self) -> np.ndarray:
-        """Errors (N, k) of the methods that count everywhere."""
-        names = self.everywhere()
-        return np.array([[cells[name].error for name in names] for cells in self.cells.values()])
-
-    def ranks(self) -> dict[str, float]:
-        """Mean ranks of the methods that count everywhere, if there are two of them."""
-        names = self.everywhere()
-        if len(names) < 2:
-            return {}
-        return dict(zip(names, ranking.mean_ranks(self.errors()).tolist(), strict=True))
-
-    def wins(self, method: str) -> int:
-        """Tables on which no other method errs less."""
-        return sum(
-            method in cells and cells[method].error == min(cell.error for cell in cells.values())
-            for cells in self.cells.values()
+    def __init__(self, found: pd.DataFrame | Sequence[Fit]):
+        self.found = pd.DataFrame(found)
+        by_set = self.found.groupby("dataset", sort=False)
+        first = by_set[["n_rows", "n_test", "n_columns"]].last()
+        self.sizes = pd.DataFrame({"rows": first["n_rows"] + first["n_test"], "columns": first["n_columns"]})
+        groups = self.found.astype({"memory": float}).groupby(["dataset", "method"], sort=False)
+        columns = {"error": "mean", "processor_seconds": "mean", "memory": "max", "split": "size"}
+        cells = groups.agg(columns).set_axis(["error", "seconds", "memory", "n"], axis=1)
+        cells = cells[cells["n"] == cells.groupby("dataset")["n"].transform("max")]
+        seen = set(cells.index.get_level_values("method"))
+        self.methods = [name for name in METHODS if name in seen] + sorted(seen - set(METHODS))
+        self.errors, self.seconds, self.memory = (
+            cells[name].unstack().reindex(index=self.sizes.index, columns=self.methods)
+            for name in ("error", "seconds", "memory")
         )
 
-    def ratios(self, method: str, other: str) -> dict[str, float]:
-        """Ratios of errors by table, with the floors of the cells."""
-        return {
-            dataset: max(mine.error, mine.floor) / max(theirs.error, theirs.floor)
-            for dataset, (mine, theirs) in self.pairs(method, other).items()
-        }
+    def complete(self) -> pd.DataFrame:
+        """Errors of the methods that count on every table."""
+        return self.errors.dropna(axis=1)
 
-    def pairs(self, method: str, other: str) -> dict[str, tuple[Cell, Cell]]:
-        """Both methods by table, as far as they have splits in common."""
-        found = {}
-        for dataset, by_method in self._fits.items():
-            mine, theirs = by_method.get(method, {}), by_method.get(other, {})
-            common = sorted(mine.keys() & theirs.keys())
-            if common:
-                found[dataset] = _cell([mine[split] for split in common]), _cell([theirs[split] for split in common])
-        return found
+    def ranks(self) -> pd.Series:
+        """Mean ranks of the methods that count on every table, if there are two of them."""
+        errors = self.complete()
+        return ranking.mean_ranks(errors) if errors.shape[1] > 1 else pd.Series(dtype=float)
 
-    def compare(self, method: str, other: str) -> Comparison | None:
-        """The method beside the other; None where they have no table in common."""
-        ratios = self.ratios(method, other)
-        if not ratios:
-            return None
-        pairs = list(self.pairs(method, other).values())
-        worst_set = max(ratios, key=lambda name: ratios[name])
-        wins = sum(mine.error < theirs.error for mine, theirs in pairs)
-        losses = sum(mine.error > theirs.error for mine, theirs in pairs)
-        return Comparison(
-            len(ratios),
-            wins,
-            losses,
-            1.5 + (losses - wins) / (2 * len(ratios)),
-            _geometric_mean(list(ratios.values())),
-            ratios[worst_set],
-            worst_set,
-            _geometric_mean([mine.seconds / theirs.seconds for mine, theirs in pairs]),
+    def pairs(self, method: str, other: str) -> pd.DataFrame:
+        """Both methods by table, means over the splits that they have in common.
+
+        Columns are `error` and `seconds` of the one, `other_error` and `other_seconds`, and the `ratio` of the errors:
+        each counts as half a test row of these splits at the least where it is a share of rows, for some are 0.
+        """
+        fits = self.found.set_index(["dataset", "split"]).drop(columns="seconds")
+        fits = fits.rename(columns={"processor_seconds": "seconds"})
+        mine, theirs = (fits.loc[fits["method"] == name] for name in (method, other))
+        both = mine[["error", "seconds", "n_test", "task"]].join(
+            theirs[["error", "seconds"]].add_prefix("other_"), how="inner"
         )
+        by_set = both.groupby("dataset", sort=False)
+        means = by_set[["error", "seconds", "other_error", "other_seconds"]].mean()
+        floor = 0.5 / by_set["n_test"].sum() * (by_set["task"].first() == "classification")
+        return means.assign(ratio=means["error"].clip(lower=floor) / means["other_error"].clip(lower=floor))
 
-    def beside(self, method: str) -> dict[str, Comparison]:
-        """The method beside each of the others that it has a table in common with, in the order of `METHODS`."""
-        found = {other: self.compare(method, other) for other in METHODS if other != method}
-        return {other: one for other, one in found.items() if one is not None}
+    def beside(self, method: str, others: Sequence[str] = tuple(METHODS)) -> pd.DataFrame:
+        """The method beside each of the others that it has a table in common with, a row for each.
+
+        `wins` and `losses` count tables of smaller and larger error; `rank` is the mean of the ranks 1 and 2, equal
+        errors having 1.5; `ratio` and `time` are geometric means of the ratios of errors and of seconds; `worst` is the
+        largest ratio of errors, that of the table `worst_set`.
+        """
+        rows = {}
+        for other in others:
+            pairs = self.pairs(method, other) if other != method else ()
+            if len(pairs):
+                wins, losses = ((sign * (pairs["error"] - pairs["other_error"]) < 0).sum() for sign in (1, -1))
+                rows[other] = {
+                    "n_sets": len(pairs),
+                    "wins": wins,
+                    "losses": losses,
+                    "rank": 1.5 + (losses - wins) / (2 * len(pairs)),
+                    "ratio": geometric_mean(pairs["ratio"]),
+                    "worst": pairs["ratio"].max(),
+                    "worst_set": pairs["ratio"].idxmax(),
+                    "time": geometric_mean(pairs["seconds"] / pairs["other_seconds"]),
+                }
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def overall(self) -> pd.DataFrame:
+        """A row for each method: `tables`, `best`, mean `rank`, ratio to each peer, `seconds`, and `GiB` at most."""
+        frame = pd.DataFrame({"tables": self.errors.notna().sum()})
+        frame["best"] = self.errors.eq(self.errors.min(axis=1), axis=0).sum()
+        frame["rank"] = self.ranks().reindex(frame.index)
+        for peer in PEERS:
+            frame[peer] = [geometric_mean(self.pairs(name, peer)["ratio"]) for name in self.methods]
+        return frame.assign(seconds=self.seconds.apply(geometric_mean), GiB=self.memory.max() / 2**30)
 
 
-def _cell(fits: Sequence[Measurement]) -> Cell:
-    rises = [one.memory for one in fits if one.memory is not None]
-    floor = 0.5 / float(values(fits, "n_test").sum()) if fits[0].task == "classification" else 0.0
-    return Cell(
-        float(values(fits, "error").mean()),
-        float(values(fits, "processor_seconds").mean()),
-        max(rises) if rises else None,
-        floor,
-    )
+def geometric_mean(values: pd.Series) -> float:
+    """The geometric mean of the values that are there."""
+    return float(np.exp(np.log(values.dropna()).mean()))
 
 
-def _geometric_mean(ratios: Sequence[float]) -> float:
-    return float(np.exp(np.log(ratios).mean()))
-
-
-def summaries(found: Sequence[Measurement]) -> dict[str, Summary]:
+def summaries(found: pd.DataFrame | Sequence[Fit]) -> dict[str, Summary]:
     """Summaries of the tasks that were measured."""
-    return {task: Summary(fits) for task in TASKS if (fits := having(found, task=task))}
+    frame = pd.DataFrame(found)
+    return {task: Summary(frame[frame["task"] == task]) for task in TASKS if (frame["task"] == task).any()}
 
 
 def report(options: BenchOptions, stages: Stages) -> Report:
     """Fit the methods asked for to the tables asked for; with ``--json``, only what the file does not hold."""
     methods, names = options.chosen(METHODS), expand(options.sets)
-    width, store = (options.widths or (WIDTH,))[0], Store(options.json)
-    splits = options.splits or SPLITS
-    found: list[Measurement] = []
-    failures: list[Failure] = []
+    width, store, splits = (options.widths or (WIDTH,))[0], Store(options.json), options.splits or SPLITS
+    failures: list[tuple[str, str, str]] = []
+    asked = {"width": width, "most_rows": options.rows, "failures": failures}
+    parts = []
     for name in names:
-        fits = run(
-            load(name, options.data), methods, splits, store, width=width, most_rows=options.rows, failures=failures
-        )
-        found += measured(stages, name, fits, len(methods) * len(splits))
-    by_task = summaries(found)
+        fits = run(load(name, options.data), methods, splits, store, **asked)
+        parts.append(measured(stages, name, fits, len(methods) * len(splits)))
+    found = pd.concat(parts, ignore_index=True)
+    by_task = summaries(found) if len(found) else {}
     tables = [table for task, summary in by_task.items() for table in tables_of(task, summary)]
+    if failures:
+        frame = pd.DataFrame(failures, columns=["method", "why", "tables"]).drop_duplicates()
+        frame = frame.groupby(["method", "why"], sort=False, as_index=False).agg(", ".join)
+        tables.append(Table("not fitted", frame))
     figures = {
-        f"tabular_{task}.png": partial(ranking.figure, summary.ranks(), len(summary.cells), f"{task}: mean ranks")
+        f"tabular_{task}.png": partial(ranking.figure, summary.ranks(), len(summary.sizes), f"{task}: mean ranks")
         for task, summary in by_task.items()
-        if summary.ranks()
+        if len(summary.ranks())
     }
-    return Report(as_dicts(found), [*tables, *_failed(failures)], figures)
+    return Report(found, tables, figures)
 
 
 def tables_of(task: str, summary: Summary) -> list[Table]:
     """Errors and seconds by table, the methods together, and ours beside each of the others."""
     measure = "RMSE over the targets' deviation" if task == "regression" else "share of wrong labels"
-    columns = ("table", "rows", "columns", *summary.methods)
-    return [
-        Table(f"{task}: {measure}", columns, _by_set(summary, "error", ".4f")),
-        Table(f"{task}: processor seconds of the fit", columns, _by_set(summary, "seconds", ".1f")),
-        _together(task, summary),
-        *_beside(task, summary),
-    ]
-
-
-def _by_set(summary: Summary, name: str, form: str) -> list[tuple[str, ...]]:
-    return [
-        (
-            dataset,
-            *(f"{size:,}" for size in summary.sizes[dataset]),
-            *(format(getattr(cells[m], name), form) if m in cells else "-" for m in summary.methods),
+    sizes = {"rows": ",", "columns": ","}
+    ratios = {peer: f"/ {peer}" for peer in PEERS}
+    overall = summary.overall().rename(columns={"rank": "mean rank", "GiB": "GiB at most"} | ratios)
+    formats = {"mean rank": ".2f", "seconds": ".1f", "GiB at most": ".2f"} | dict.fromkeys(ratios.values(), ".3f")
+    title = f"{task}: {len(summary.sizes)} tables; ratios of errors and seconds by geometric mean"
+    tables = [
+        Table(f"{task}: {name}", by_set(summary, frame), sizes | dict.fromkeys(summary.methods, form))
+        for name, frame, form in (
+            (measure, summary.errors, ".4f"),
+            ("processor seconds of the fit", summary.seconds, ".1f"),
         )
-        for dataset, cells in summary.cells.items()
     ]
+    tables.append(Table(title, overall.rename_axis("method").reset_index(), formats))
+    beside = summary.beside(OURS)
+    if OURS in summary.methods and len(beside):
+        beside["worst"] = beside["worst"].map("{:.2f} ".format) + beside["worst_set"]
+        frame = beside.reset_index()[["index", "n_sets", "wins", "losses", "ratio", "worst", "time"]]
+        columns = ["beside", "tables", "smaller", "larger", "ratio", "largest ratio", "time ratio"]
+        title = f"{task}: errors of {OURS} beside those of each"
+        tables.append(Table(title, frame.set_axis(columns, axis=1), {"ratio": ".3f", "time ratio": ".2f"}))
+    return tables
 
 
-def _together(task: str, summary: Summary) -> Table:
-    ranks, lines = summary.ranks(), []
-    for method in summary.methods:
-        cells = [cells[method] for cells in summary.cells.values() if method in cells]
-        beside = [summary.compare(method, peer) for peer in PEERS]
-        rises = [cell.memory for cell in cells if cell.memory is not None]
-        lines.append(
-            (
-                method,
-                str(len(cells)),
-                str(summary.wins(method)),
-                f"{ranks[method]:.2f}" if method in ranks else "-",
-                *(f"{one.ratio:.3f}" if one else "-" for one in beside),
-                f"{_geometric_mean([cell.seconds for cell in cells]):.1f}",
-                f"{max(rises) / 2**30:.2f}" if rises else "-",
-            )
-        )
-    columns = ("method", "tables", "best", "mean rank", *(f"/ {peer}" for peer in PEERS), "seconds", "GiB at most")
-    return Table(f"{task}: {len(summary.cells)} tables; ratios of errors and seconds by geometric mean", columns, lines)
-
-
-def _beside(task: str, summary: Summary) -> list[Table]:
-    if OURS not in summary.methods:
-        return []
-    lines = []
-    for other, one in summary.beside(OURS).items():
-        counts = (str(one.n_sets), str(one.wins), str(one.losses))
-        lines.append((other, *counts, f"{one.ratio:.3f}", f"{one.worst:.2f} {one.worst_set}", f"{one.time:.2f}"))
-    columns = ("beside", "tables", "smaller", "larger", "ratio", "largest ratio", "time ratio")
-    return [Table(f"{task}: errors of {OURS} beside those of each", columns, lines)] if lines else []
-
-
-def _failed(failures: Sequence[Failure]) -> list[Table]:
-    """One line for every method and reason."""
-    lines = [
-        (str(method), str(why), ", ".join(dict.fromkeys(one.dataset for one in some)))
-        for (method, why), some in grouped(failures, "method", "why").items()
-    ]
-    return [Table("not fitted", ("method", "why", "tables"), lines)] if lines else []
+def by_set(summary: Summary, frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame of a summary with the sizes of its tables before it."""
+    return summary.sizes.join(frame).rename_axis("table").reset_index()

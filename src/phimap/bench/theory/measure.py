@@ -11,7 +11,6 @@ What differs: the sources state bounds and test none of them. 12 rows, since the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,38 +43,36 @@ VARIANCES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Measurement:
+def _row(
+    name: str,
+    setting: str,
+    predicted: float,
+    measured: float,
+    n_components: int,
+    draws: int,
+    failures: int = 0,
+    printed: int | None = None,
+) -> dict[str, Any]:
     """One figure of theory, and its simulation.
 
-    Attributes
+    Parameters
     ----------
-    name : str
-        Of the variance's method or of the bound.
-    setting : str
-        The distance in length scales, or the rows.
+    name, setting : str
+        The method of a variance or the bound; the distance in length scales, or the rows.
     predicted, measured : float
-        Variances; of a bound epsilon, and the mean over draws of what it bounds.
-    n_components : int
-        Directions of a variance, or the number that a bound promises to be enough.
+        By the formula, or epsilon of a bound; the mean over draws.
+    n_components, draws : int
+        Directions of a variance, or the number of features that a bound promises to be enough.
     failures : int
         Draws that missed epsilon.
-    draws : int
     printed : int or None
         The number by the source's printed formula, where its proof gives another.
     """
-
-    name: str
-    setting: str
-    predicted: float
-    measured: float
-    n_components: int
-    failures: int
-    draws: int
-    printed: int | None = None
+    facts = {"name": name, "setting": setting, "predicted": predicted, "measured": measured}
+    return facts | {"n_components": n_components, "failures": failures, "draws": draws, "printed": printed}
 
 
-def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[Measurement]:
+def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[dict[str, Any]]:
     """Every variance at every distance, by the library's features."""
     for method, (_, options) in VARIANCES.items():
         for tau in TAUS:
@@ -90,10 +87,10 @@ def variances(draws: int = DRAWS, seed: int = 0) -> Iterator[Measurement]:
                 first, second = phi.fit_transform(rows)
                 found[draw] = first @ second
             predicted = pm.theory.estimator_variance(method, tau, DIRECTIONS, COLUMNS)
-            yield Measurement(method, f"{tau:g}", predicted, float(found.var(ddof=1)), DIRECTIONS, 0, draws)
+            yield _row(method, f"{tau:g}", predicted, float(found.var(ddof=1)), DIRECTIONS, draws)
 
 
-def biases(seed: int = 0) -> Iterator[Measurement]:
+def biases(seed: int = 0) -> Iterator[dict[str, Any]]:
     """The mean error of normalised features beside its leading order, and that of SORF below its bound."""
     rng = np.random.default_rng(seed)
     for tau in TAUS[:2]:
@@ -106,7 +103,7 @@ def biases(seed: int = 0) -> Iterator[Measurement]:
             errors.append(np.mean((f * g).sum(axis=1) / norms) - np.exp(-(tau**2) / 2))
         predicted = pm.theory.estimator_bias("gaussian-normalized", tau, DIRECTIONS)
         found = float(np.mean(errors))
-        yield Measurement("gaussian-normalized", f"{tau:g}", predicted, found, DIRECTIONS, 0, _BIAS_DRAWS)
+        yield _row("gaussian-normalized", f"{tau:g}", predicted, found, DIRECTIONS, _BIAS_DRAWS)
     for tau in SORF_TAUS:
         rows = np.zeros((2, SORF_COLUMNS))
         # Two columns: far from the Gaussian directions for which SORF has no bias.
@@ -119,7 +116,7 @@ def biases(seed: int = 0) -> Iterator[Measurement]:
             found[draw] = first @ second
         predicted = pm.theory.estimator_bias("sorf", tau, SORF_COLUMNS, SORF_COLUMNS)
         bias = abs(float(found.mean()) - np.exp(-(tau**2) / 2))
-        yield Measurement("sorf", f"{tau:g}", predicted, bias, SORF_COLUMNS, 0, _SORF_DRAWS)
+        yield _row("sorf", f"{tau:g}", predicted, bias, SORF_COLUMNS, _SORF_DRAWS)
 
 
 def _unit(X: np.ndarray) -> np.ndarray:
@@ -172,7 +169,7 @@ BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], An
 }
 
 
-def bounds(draws: int = _BOUND_DRAWS) -> Iterator[Measurement]:
+def bounds(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
     """The promised number of features of every bound, on every hard set."""
     for name, (_, features, kernel) in BOUNDS.items():
         for rows, X in hard_rows().items():
@@ -188,14 +185,14 @@ def bounds(draws: int = _BOUND_DRAWS) -> Iterator[Measurement]:
             yield _bound(name, rows, promised, found)
 
 
-def _bound(name: str, setting: str, promised: Any, found: Sequence[float]) -> Measurement:
+def _bound(name: str, setting: str, promised: Any, found: Sequence[float]) -> dict[str, Any]:
     """Draws of what is bounded by epsilon, with the promised number."""
     failures = sum(one > EPSILON for one in found)
     mean = float(np.mean(found))
-    return Measurement(name, setting, EPSILON, mean, promised.value, failures, len(found), promised.printed)
+    return _row(name, setting, EPSILON, mean, promised.value, len(found), failures, promised.printed)
 
 
-def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[Measurement]:
+def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
     """Sketches of products at a pair and as a matrix, and the largest error of the Taylor polynomials."""
     given: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
     promised = pm.theory.required_features("tensor-countsketch", **given)
@@ -220,7 +217,7 @@ def lemmas(draws: int = _BOUND_DRAWS) -> Iterator[Measurement]:
         for epsilon in epsilons:
             p = pm.theory.required_features(name, epsilon=epsilon).value
             error = remainder(p)
-            yield Measurement(name, f"{epsilon:g}", epsilon, error, p, int(error > epsilon), 1)
+            yield _row(name, f"{epsilon:g}", epsilon, error, p, 1, int(error > epsilon))
 
 
 def _squares(X: np.ndarray, m: int, seed: int) -> np.ndarray:

@@ -1,0 +1,423 @@
+"""What a fit will cost: seconds, memory and traffic, before it is begun.
+
+The learner's own code says which solver a fit takes, what that solver holds and how many rows a batch has. Operations
+are counted here, and the measured rates of a `Machine` turn them into seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import ceil, log2
+from typing import Any
+
+from phimap._validation import check_choice, check_integer, check_real
+from phimap.advice.workload import Workload
+from phimap.config import parse_bytes, size_text
+from phimap.learn.blocks.triangle import BLOCK, STRIP
+from phimap.learn.ridge.cost import HALF_SPEED, MAKING
+from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
+from phimap.learn.rows.validation import n_extreme, n_held_out
+from phimap.projections import WIDEST_DESIGN
+from phimap.theory.machine import REFERENCE, Machine
+
+# The rate of a machine that serves the map of a kernel. Nystroem features have none: their seconds are given.
+_MAPS = {
+    **dict.fromkeys(("auto", "gaussian", "laplacian", "matern", "cauchy", "arccosine", "dense"), "dense"),
+    "structured": "structured",
+    "ntk": "ntk",
+    "nngp": "ntk",
+}
+# Bytes that a pass moves for each number of the table (moments in float64), and for each feature (sums).
+_MOMENT_BYTES, _SUM_BYTES = 150, 12
+# Operations of drawing one feature; of a search of normal effort, and for each column; of corrections, for each number
+# of the table. Search and corrections depend on the data: real tables take between a half and twice of it.
+_DRAW, _SEARCH, _SEARCH_COLUMN, _CORRECTIONS = 1e7, 6e11, 1e10, 2e5
+# The choice of alpha: order of the eigenvalue problem that begins it, and operations over its cube; operations of
+# factorisations over ``m^3``, and with Lanczos steps over ``m^2``.
+EXACT_ORDER, _EIGENVECTORS = 768, 33.0
+_CUBE, _SQUARE = 5 / 6, 6000
+# Share of the passes of conjugate gradients that search for alpha with ten columns a target, and the rank of the
+# preconditioner.
+_SEARCHING, _COLUMNS, _RANK = 0.4, 10, 1024
+# Bytes of a search of normal effort, and of the reader of tables.
+_SEARCH_BYTES, _READER_BYTES = 1.5e8, 6e7
+# A cluster: tasks of a part of a table in a pass, and seconds in which a scheduler places a task.
+_TASKS, _TASK_SECONDS = 3, 1e-3
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """Predicted cost of a stage, which has the name that it has in ``stages_``.
+
+    Attributes
+    ----------
+    name : str
+    parts : dict of str to float
+        Seconds of what the stage does: reading, computing, sending, scheduling.
+    seconds : float
+        Of all parts together, some of which run at the same time.
+    operations : float
+        Multiplications and additions of products of features, on all workers.
+    bytes_read : float
+        Bytes of numbers that are read from files, as they stand in memory.
+    bytes_sent : float
+        Bytes between workers.
+    """
+
+    name: str
+    parts: dict[str, float]
+    seconds: float
+    operations: float = 0.0
+    bytes_read: float = 0.0
+    bytes_sent: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Predicted cost of a fit.
+
+    Attributes
+    ----------
+    workload : Workload
+    machine : Machine
+    stages : tuple of StageCost
+        In their order, with the names of ``stages_``.
+    worker_memory, driver_memory : float
+        Bytes of a process that reads rows, and of the one that solves; the same process where there is one worker.
+    """
+
+    workload: Workload
+    machine: Machine
+    stages: tuple[StageCost, ...]
+    worker_memory: float
+    driver_memory: float
+
+    @property
+    def seconds(self) -> float:
+        """Of all stages."""
+        return sum(stage.seconds for stage in self.stages)
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows of the table over `seconds`."""
+        return self.workload.n_rows / self.seconds
+
+    @property
+    def solver(self) -> str:
+        """``"cholesky"``, ``"cg"`` or ``"passes"``."""
+        return self.workload.solver
+
+    @property
+    def n_tasks(self) -> int:
+        """Parts of the table that a cluster works on, one after the other; 0 for one process."""
+        return self.workload.n_parts
+
+    @property
+    def bytes_read(self) -> float:
+        """Numbers read from files, in bytes of memory, all stages together."""
+        return sum(stage.bytes_read for stage in self.stages)
+
+    @property
+    def bytes_sent(self) -> float:
+        """Bytes between workers."""
+        return sum(stage.bytes_sent for stage in self.stages)
+
+    def seconds_of(self, part: str) -> float:
+        """Seconds of a part such as ``"reading"``, ``"features"`` or ``"sending"``, in all stages."""
+        return sum(stage.parts.get(part, 0.0) for stage in self.stages)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that is predicted, as plain numbers and texts."""
+        totals = ("solver", "seconds", "rows_per_second", "bytes_read", "bytes_sent", "n_tasks")
+        return asdict(self) | {name: getattr(self, name) for name in totals}
+
+    def __str__(self) -> str:
+        work = self.workload
+        head = (
+            f"{work.n_rows:,} rows x {work.n_columns:,} columns, {work.n_components:,} features, "
+            f"solver {self.solver}, {work.workers} x {work.threads} threads: {self.seconds:,.1f} s, "
+            f"{self.rows_per_second:,.0f} rows/s, {size_text(self.worker_memory)} a worker"
+        )
+        return "\n".join([head, *(f"  {stage.name}: {stage.seconds:,.2f} s" for stage in self.stages)])
+
+
+def cost(
+    n_rows: int,
+    n_columns: int,
+    n_components: int,
+    n_targets: int = 1,
+    *,
+    kernel: str | float = "gaussian",
+    dtype: str = "float32",
+    solver: str = "auto",
+    file_format: str = "memory",
+    search: bool | None = None,
+    holdout: float | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    memory: int | str | None = None,
+    passes: int | None = None,
+    file_columns: int | None = None,
+    machine: Machine = REFERENCE,
+) -> Cost:
+    """Predict what a fit costs, from sizes and a few measured rates of a machine.
+
+    Parameters
+    ----------
+    n_rows, n_columns, n_components : int
+        Rows n, columns d as numbers (after categories are encoded), and features m.
+    n_targets : int, default=1
+        Targets, or classes t.
+    kernel : str or float, default="gaussian"
+        Name of the kernel, or ``"dense"``, ``"structured"`` or ``"ntk"`` for the kind of its map; or the seconds in
+        which one core forms one feature of one row: of a map, `chosen.seconds` of ``pm.suggest(X, map, n_jobs=1)``
+        over its rows and features. ``"auto"`` searches.
+    dtype : {"float32", "float64"}, default="float32"
+    solver : {"auto", "cholesky", "cg", "passes"}, default="auto"
+        ``"passes"`` are the losses that are not squared errors. ``"auto"`` is what a learner takes.
+    file_format : {"memory", "csv", "parquet", "npy"}, default="memory"
+        Where the rows come from.
+    search : bool, optional
+        Whether kernel and metric are searched for; None is what `kernel` says.
+    holdout : float, optional
+        Share of the rows that ``phimap fit`` holds out; it checks the file in a pass of its own. None is a fit in
+        Python.
+    workers, threads : int, default=1
+        Processes, and threads of each.
+    memory : int or str, optional
+        Byte budget of each process, such as ``"4GB"``; None sets no limit.
+    passes : int, optional
+        Passes over the features of a solver that holds no Gram matrix, which its convergence decides; None is 20.
+    file_columns : int, optional
+        Numbers of a row in the file, where categories become more columns when they are encoded.
+    machine : Machine, optional
+        By default the machine of the documentation; ``pm.measure_machine()`` gives this one.
+
+    Returns
+    -------
+    Cost
+
+    Raises
+    ------
+    ValueError
+        If a size is not positive or a name is not known.
+
+    Notes
+    -----
+    The parts of a pass are decoding, ``c_f n d``; features, ``c_m n m``; the Gram matrix, ``n m^2`` operations in the
+    dtype of the features; sums, ``16 n m`` bytes. The choice of alpha takes ``5/6 m^3 + 6000 m^2`` operations in
+    float64. Conjugate gradients take ``4 n m (k + 12)`` operations in a pass with k columns, narrow products being
+    slower, and a sketch of 1,024 directions. Stages that go over rows are divided by the cores; one thread of a
+    process reads, while the others compute.
+
+    Bytes are those that the solver and the batches of a learner say they take, beside the rows, the validation rows,
+    and what a process holds before.
+
+    A cluster adds a tree: every worker sends its triangle of some ``4 m (m + 512)`` bytes once, on ``log2(workers)``
+    rungs, and a scheduler places three tasks for each part of 128 MB of the table, at a millisecond each.
+
+    **Error.** Fits by factorisation on one thread took 0.8 to 1.4 times the seconds that are predicted, and 0.8 to 1
+    times the bytes (``benchmarks/cost.py --scale 0.3``, a busy machine, 24 November 2026). Conjugate gradients took up
+    to 2.5 times the seconds where the preconditioner had to grow. A search is known within a factor of two. What a
+    cluster adds is arithmetic, not a measurement.
+
+    **Cost** none.
+
+    **Differs from the source in** nothing: these are counts.
+
+    References
+    ----------
+    None; the counts are derived in the documentation, page "From one machine to many".
+
+    Examples
+    --------
+    >>> import phimap as pm
+    >>> whole = pm.theory.cost(10**9, 28, 4096, file_format="parquet", workers=100)
+    >>> whole.solver, whole.seconds_of("Gram matrix") > whole.seconds_of("reading")
+    ('cholesky', True)
+    >>> pm.theory.cost(10**6, 28, 100_000, memory="16GB").solver
+    'cg'
+    """
+    if isinstance(kernel, str):
+        kind = _MAPS[check_choice("kernel", kernel, tuple(_MAPS))]
+        if kind == "dense" and kernel != "dense" and check_integer("n_columns", n_columns, least=1) > WIDEST_DESIGN:
+            kind = "structured"
+        feature_seconds, searches = getattr(machine, kind), kernel == "auto"
+    else:
+        feature_seconds, searches = check_real("kernel", kernel, above=0.0), False
+    work = Workload(
+        n_rows,
+        n_columns,
+        n_components,
+        n_targets,
+        dtype,
+        solver,
+        file_format,
+        searches if search is None else bool(search),
+        holdout,
+        workers,
+        threads,
+        None if memory is None else parse_bytes(memory),
+        passes,
+        file_columns,
+    )
+    return Cost(work, machine, tuple(_Clock(work, machine, feature_seconds).stages()), *_memory(work, machine))
+
+
+@dataclass(frozen=True)
+class _Clock:
+    """A workload on a machine whose cores form one feature of a row in `feature_seconds`."""
+
+    work: Workload
+    machine: Machine
+    feature_seconds: float
+
+    def stages(self) -> Iterator[StageCost]:
+        work = self.work
+        moments = self.machine.moves(_MOMENT_BYTES * float(work.n_columns))
+        if work.holdout is not None:
+            yield self._over_rows("checking the data", {"sums": work.n_rows * moments})
+        if work.holdout is None or work.workers > 1:
+            # In one process the learner makes its first pass while the command line checks the rows.
+            yield self._over_rows("scales", {"sums": work.n_train * moments})
+        yield self._feature_map()
+        if work.solver == "cholesky":
+            yield self._gram(moments)
+            yield self._regularisation()
+        else:
+            yield self._passes()
+        if work.corrects:
+            operations = _CORRECTIONS * work.n_train * work.n_columns
+            yield self._over_rows("corrections", {"regions": self.machine.products(operations, 4)})
+        if work.holdout:
+            n = float(work.n_rows - work.n_train)
+            scoring = {"features": self._features(n) + self._narrow(2 * n, work.n_targets)}
+            yield self._over_rows("held-out rows", scoring, readings=0.0 if work.held_out_bytes else 1.0)
+
+    def _features(self, n_rows: float) -> float:
+        """Seconds of one core for the features of so many rows."""
+        return n_rows * self.work.n_components * self.feature_seconds * self.work.itemsize / 4
+
+    def _narrow(self, operations_a_feature: float, columns: float) -> float:
+        """Seconds of products of features with few columns, which have half of their speed at 12."""
+        operations = operations_a_feature * self.work.n_components * (columns + HALF_SPEED)
+        return self.machine.products(operations, self.work.itemsize)
+
+    def _feature_map(self) -> StageCost:
+        """The draw of the map, and the search before it; one process does both."""
+        work = self.work
+        parts = {"drawing": self.machine.products(_DRAW * work.n_components, 4)}
+        if work.search:
+            parts["search"] = self.machine.products(_SEARCH + _SEARCH_COLUMN * work.n_columns, 4) / work.threads
+        return StageCost("feature map", parts, sum(parts.values()))
+
+    def _gram(self, moments: float) -> StageCost:
+        work, machine, n, m = self.work, self.machine, float(self.work.n_train), self.work.n_components
+        # Each batch reads and writes the sums, and the product that is added to them.
+        triangles = n / work.batch_rows * work.triangle_bytes * (2 + work.itemsize / 4)
+        parts = {
+            "features": self._features(n),
+            "Gram matrix": machine.products(n * m**2, work.itemsize) + machine.moves(triangles),
+            "sums": machine.moves(n * m * (work.itemsize + _SUM_BYTES))
+            + n * moments
+            + self._narrow(2 * n, work.n_targets),
+        }
+        if work.workers > 1:
+            # Every thread of a cluster has sums of its own, which are joined two by two: others then wait.
+            cores = work.workers * work.threads
+            parts["joining sums"] = cores * ceil(log2(cores)) * machine.moves(3.0 * work.triangle_bytes)
+        operations, tree = n * m**2 + 2 * n * m * work.n_targets, 8.0 * m * work.n_targets + work.triangle_bytes
+        return self._over_rows("features and Gram matrix", parts, operations=operations, tree=tree)
+
+    def _regularisation(self) -> StageCost:
+        """The search for alpha and the solution, which one process does."""
+        work, machine, m = self.work, self.machine, self.work.n_components
+        rows = n_held_out(work.n_train) + n_extreme(work.n_train)
+        factors = machine.products((_CUBE * m + _SQUARE) * float(m) ** 2, 8)
+        parts = {
+            "validation rows": (self._features(rows) + machine.products(rows * float(m) ** 2, work.itemsize))
+            / work.threads,
+            "factorisations": factors / work.threads,
+            # One thread finds eigenvectors.
+            "eigenvectors": machine.products(_EIGENVECTORS * min(m, EXACT_ORDER) ** 3, 8),
+        }
+        return StageCost("regularisation", parts, sum(parts.values()))
+
+    def _passes(self) -> StageCost:
+        """All passes of a solver that holds no Gram matrix, and its preconditioner."""
+        work, machine, n, m = self.work, self.machine, float(self.work.n_train), self.work.n_components
+        n_passes, rank = work.n_passes, min(m, _RANK)
+        searching = _SEARCHING if work.solver == "cg" else 0.0
+        columns = work.n_targets * (1 + searching * (_COLUMNS - 1))
+        sketched = n if n < SAMPLED_FROM else SKETCH_ROWS
+        formed = 1 - work.kept_bytes / (n * m * work.itemsize)
+        readings = 1 + (n_passes - 1) * formed
+        parts = {
+            "features": self._features(n * readings),
+            "products": machine.products(4.0 * sketched * m * rank, work.itemsize)
+            + self._narrow(4.0 * n * (n_passes - 1), columns),
+        }
+        tree = 16.0 * m * (rank + n_passes * columns)
+        stage = self._over_rows("passes over the features", parts, readings=readings, tree=tree, n_passes=n_passes)
+        alone = 2 * MAKING * m * float(rank) ** 2 * REFERENCE.double / machine.double / work.threads
+        parts = stage.parts | {"preconditioner": alone}
+        return StageCost(stage.name, parts, stage.seconds + alone, 0.0, stage.bytes_read, stage.bytes_sent)
+
+    def _over_rows(
+        self,
+        name: str,
+        core_seconds: dict[str, float],
+        *,
+        readings: float = 1.0,
+        operations: float = 0.0,
+        tree: float = 0.0,
+        n_passes: int = 1,
+    ) -> StageCost:
+        """A stage that goes over rows: reading and computing share the cores, one thread of a process reads.
+
+        `tree` are the bytes that every worker sends once, to another that joins them with its own.
+        """
+        work, machine, cores = self.work, self.machine, self.work.workers * self.work.threads
+        # Rows that are held out are read and passed over.
+        numbers = work.n_rows * ((work.file_columns or work.n_columns) + 1.0) * readings
+        reading, computing = machine.reads(numbers, work.file_format), sum(core_seconds.values())
+        readers = cores if work.workers > 1 else 1
+        parts = {"reading": reading / readers} if reading else {}
+        parts |= {part: seconds / cores for part, seconds in core_seconds.items() if seconds}
+        seconds = max(reading / readers, (reading + computing) / cores)
+        if work.workers > 1:
+            # Workers of one rung of the tree send at the same time; tasks are placed while others run.
+            parts["sending"] = ceil(log2(work.workers)) * tree / machine.network
+            parts["scheduling"] = work.n_parts * _TASKS * n_passes * _TASK_SECONDS
+            seconds = max(seconds, parts["scheduling"]) + parts["sending"]
+        read = numbers * work.itemsize if work.file_format != "memory" else 0.0
+        return StageCost(name, parts, seconds, operations, read, (work.workers - 1) * tree)
+
+
+def _memory(work: Workload, machine: Machine) -> tuple[float, float]:
+    """Bytes of a worker and of the driver at their highest."""
+    m, size = work.n_components, work.itemsize
+    in_memory, reader = work.file_format == "memory", work.file_format in ("csv", "parquet")
+    # A batch of rows, and the next that is being read.
+    rows = work.n_rows if in_memory and work.workers == 1 else 2 * work.batch_rows
+    process = machine.process + reader * _READER_BYTES + (work.held_out_bytes if work.holdout else 0)
+    process += rows * work.row_bytes
+    products = work.threads * size * min(m, BLOCK) * min(m, STRIP)
+    validation = n_held_out(work.n_train) + n_extreme(work.n_train)
+    searching = _SEARCH_BYTES if work.search else 0.0
+    solving = work.grown_bytes + validation * m * size
+    if work.solver == "cholesky":
+        # The search for alpha begins with eigenvectors of a smaller problem, beside two triangles, and their images.
+        order = min(m, EXACT_ORDER)
+        exact = 2 * work.triangle_bytes + 24 * order**2 + (8 + size) * order * validation + validation * m * size
+        solving, accumulating = max(solving, exact), work.triangle_bytes + work.batch_bytes + products
+        # Every thread of a worker has a batch and sums of its own, and one triangle more is being received.
+        worker = accumulating + (work.threads - 1) * (work.triangle_bytes + work.batch_bytes) + work.triangle_bytes
+    else:
+        accumulating = solving + work.kept_bytes / work.workers + work.batch_bytes
+        worker = work.kept_bytes / work.workers + work.threads * work.batch_bytes + 16 * m * min(m, _RANK)
+    if work.workers == 1:
+        own = process + max(accumulating, solving, searching)
+        return own, own
+    return process + worker, process - rows * work.row_bytes + max(solving, searching)

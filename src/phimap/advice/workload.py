@@ -1,0 +1,173 @@
+"""The sizes of a fit, and what the learner says of them: which solver, how many bytes, how many rows in a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from phimap._validation import check_choice, check_integer, check_real
+from phimap.learn.blocks.triangle import packed_entries
+from phimap.learn.registry import MEMBERS, choose
+from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
+from phimap.learn.ridge.solver import RidgeSolver
+from phimap.learn.rows.batches import RowShape, batch_rows, smallest_batch
+from phimap.theory.machine import FORMATS
+
+# The learners' solvers; "passes" stands for the losses that are not squared errors.
+SOLVERS = ("auto", "cholesky", "cg", "passes")
+# Passes of a solver in passes where nobody gives them: its convergence decides, and 4 to 24 were counted.
+_PASSES = 20
+# Rows below which a searched kernel gets no corrections, and bytes that these hold for each target of a row.
+_CORRECTED_ROWS, _CORRECTED_BYTES = 8000, 48
+# Bytes of a part of a table that is one task of a cluster: what Dask's readers take by themselves.
+_PART_BYTES = 128 * 2**20
+# A budget that limits nothing.
+_UNLIMITED = 2**62
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is to be fitted, where, and with what: the arguments of `cost`, checked.
+
+    Attributes
+    ----------
+    n_rows, n_columns, n_components, n_targets : int
+    dtype : {"float32", "float64"}
+    solver : {"cholesky", "cg", "passes"}
+    file_format : {"memory", "csv", "parquet", "npy"}
+    search : bool
+    holdout : float or None
+    workers, threads : int
+    memory : int or None
+        In bytes.
+    passes, file_columns : int or None
+    """
+
+    n_rows: int
+    n_columns: int
+    n_components: int
+    n_targets: int = 1
+    dtype: str = "float32"
+    solver: str = "auto"
+    file_format: str = "memory"
+    search: bool = False
+    holdout: float | None = None
+    workers: int = 1
+    threads: int = 1
+    memory: int | None = None
+    passes: int | None = None
+    file_columns: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("n_rows", self.n_rows, least=2)
+        for name in ("n_columns", "n_components", "n_targets", "workers", "threads"):
+            check_integer(name, getattr(self, name), least=1)
+        check_choice("dtype", self.dtype, ("float32", "float64"))
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("file_format", self.file_format, tuple(FORMATS))
+        if self.holdout is not None and not check_real("holdout", self.holdout, least=0.0) < 1:
+            raise ValueError(f"`holdout` must be below 1, got {self.holdout:g}. Use for example 0.1.")
+        for name in ("memory", "passes", "file_columns"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), least=1)
+        if self.solver == "auto":
+            object.__setattr__(self, "solver", self._chosen())
+
+    def _chosen(self) -> str:
+        """The solver that a learner takes."""
+        m = self.n_components
+        spare = self.budget - smallest_batch(m, self.itemsize)
+        # A product with a dense matrix; structured maps take fewer operations.
+        n_flops = 2 * self.n_columns * m
+        return choose("squared", "auto", self.n_train, m, spare, t=self.n_targets, n_flops=n_flops).name
+
+    @property
+    def budget(self) -> int:
+        """Bytes that a process may hold."""
+        return _UNLIMITED if self.memory is None else self.memory
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a feature."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def n_train(self) -> int:
+        """Rows to fit to."""
+        return max(2, round(self.n_rows * (1 - (self.holdout or 0.0))))
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row in memory, with one target."""
+        return self.n_columns * self.itemsize + 8
+
+    @property
+    def solver_bytes(self) -> int:
+        """Bytes that the solver says it holds."""
+        if self.solver == "cholesky":
+            return RidgeSolver.memory(self.n_train, self.n_components, self.n_targets)
+        member = MEMBERS[("squared", "cg") if self.solver == "cg" else ("logistic", "quasi-newton")]
+        return member.memory(self.n_train, self.n_components, self.n_targets)
+
+    @property
+    def triangle_bytes(self) -> int:
+        """Bytes of the sums of products of features, a triangle of blocks."""
+        return 8 * packed_entries(self.n_components)
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows whose features are held at a time."""
+        m, shape = self.n_components, RowShape(self.n_columns, self.itemsize, self.n_targets)
+        try:
+            rows = batch_rows(m, self.itemsize, self.budget, self.solver_bytes, shape)
+        except MemoryError:
+            rows = smallest_batch(m, self.itemsize) // (m * self.itemsize)
+        return min(rows, self.n_train)
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of the features of a batch."""
+        return self.batch_rows * self.n_components * self.itemsize
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over the features."""
+        return 1 if self.solver == "cholesky" else self.passes or _PASSES
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of features that all workers keep between passes: those that half of the spare budget holds."""
+        if self.solver == "cholesky":
+            return 0
+        spare = max(0, self.budget - self.solver_bytes - self.batch_bytes) // 2
+        return min(self.n_train * self.n_components * self.itemsize, self.workers * spare)
+
+    @property
+    def grown_bytes(self) -> int:
+        """Bytes of the solver once the preconditioner of conjugate gradients has grown into the spare budget."""
+        if self.solver != "cg":
+            return self.solver_bytes
+        most = ConjugateGradients().memory(self.n_train, self.n_components, self.n_targets)
+        return max(self.solver_bytes, min(most, self.budget - self.batch_bytes - self.kept_bytes // self.workers))
+
+    @property
+    def held_out_bytes(self) -> int:
+        """Bytes of the rows that the command line holds out, where a quarter of the spare budget holds them; else 0."""
+        n_bytes = (self.n_rows - self.n_train) * (self.row_bytes + 8)
+        return n_bytes if n_bytes <= (self.budget - self.solver_bytes - self.batch_bytes) // 4 else 0
+
+    @property
+    def corrects(self) -> bool:
+        """Whether corrections are tried: of a searched kernel, if enough rows fit a quarter of the budget."""
+        n_bytes = self.n_train * (8 * self.n_columns + _CORRECTED_BYTES * self.n_targets)
+        enough = self.n_train >= max(_CORRECTED_ROWS, 2 * self.n_components) and n_bytes <= self.budget // 4
+        return self.search and self.solver == "cholesky" and self.workers == 1 and enough
+
+    @property
+    def n_parts(self) -> int:
+        """Parts of the table that a cluster works on one by one; one process has none."""
+        if self.workers == 1:
+            return 0
+        return max(self.workers * self.threads, ceil(self.n_rows * self.row_bytes / _PART_BYTES))
