@@ -24,7 +24,7 @@ ARRAYS = ("ndarray", "Array")
 #: Classes of which no saved model here has one: learned corrections need thousands of rows, and others are not saved.
 UNSEEN = {"Corrections", "Partition", "HeldOutScores", "Squash", "RobustTargets", "Stage", "SearchLog", "Calibration"}
 # What checkpoints alone hold.
-UNSEEN |= {"FirstPass", "Moments", "ExtremeTargets", "Labels"}
+UNSEEN |= {"FirstPass", "ColumnMoments", "ExtremeTargets", "Labels"}
 
 
 def nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from phimap._dask import on_cluster
@@ -24,11 +23,6 @@ def check_scheduler(options: FitOptions) -> None:
         )
     if options.scheduler is not None and options.data == MARK:
         raise ValueError("--scheduler needs a file that the workers can read, got standard input. Store it first.")
-
-
-def seen_by_workers(options: FitOptions, path: str) -> str:
-    """The path of the data, absolute where processes with other folders read it."""
-    return path if options.scheduler is None else os.path.abspath(path)
 
 
 def fit_on_workers(model: Any, split: SplitRows, n_rows: int, address: str) -> None:

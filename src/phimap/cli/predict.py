@@ -22,7 +22,7 @@ from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import PredictOptions
 from phimap.cli.output import Fact, write
 from phimap.cli.outputs import check_writable
-from phimap.cli.rows import check_single, tell_of
+from phimap.cli.rows import check_single, note_reading
 from phimap.cli.scoring import Scores
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.uncertainty import Uncertainty
@@ -60,7 +60,7 @@ def run(options: PredictOptions) -> None:
             sys.stdout.flush()
         else:
             write_whole(output, lambda file: _write(file, batches))
-    tell_of(data, opened.table)
+    note_reading(data, opened.table)
     if far.message is not None:
         complain(f"{data}: {far.message}", "warning")
     if scores is not None and (unseen := scores.unseen()) is not None:

@@ -24,7 +24,7 @@ from phimap.cli.describe import (
 )
 from phimap.cli.encoded import HEAD, columns_of
 from phimap.cli.encoded_dependences import encoded_dependences
-from phimap.cli.first_pass import ColumnFacts
+from phimap.cli.first_pass import mean_and_deviation
 from phimap.cli.options import FitOptions
 from phimap.cli.result import Result
 from phimap.cli.rows import SplitRows
@@ -33,8 +33,8 @@ from phimap.config import size_text
 from phimap.learn.rows.batches import feature_rows
 from phimap.report import Dependences, Facts, dependences, error_curves, render
 
-# Feature columns described in the report; the file itself holds the rest.
-_LISTED = 40
+# Columns of wider tables, pixels mostly, are not described; of the others the report describes the first ones.
+_MOST_DESCRIBED, _LISTED = 200, 40
 # Columns with a bar for their relevance, those along which predictions are drawn, and rows of which these are a mean.
 _BARS = 15
 _DRAWN = 2
@@ -67,7 +67,6 @@ def page(result: Result) -> str:
     stages += timed.finished if found is not None else []
     solution = model.solution_
     true, predicted = result.scores.pairs() if result.scores else (None, None)
-    described = _described(overview.features)
     return render(
         Facts(
             data=_file_name(options.data),
@@ -87,7 +86,7 @@ def page(result: Result) -> str:
             search=model.search_,
             stages=stages,
             tables=[("Data", _data(result)), ("Model", _model(result)), ("Reproducibility", _reproducibility(result))],
-            columns=described if overview.encoder is None else [HEAD, *columns_of(overview.encoder)[:_LISTED]],
+            columns=_described(result) if overview.encoder is None else [HEAD, *columns_of(overview.encoder)[:_LISTED]],
             n_columns=result.table.n_features,
             command=_command(options),
         )
@@ -100,7 +99,7 @@ def _dependences(result: Result) -> Dependences | None:
     without = result.task == "classification" and result.model.calibration_ is None
     if result.table.is_image or not places or without:
         return None
-    rows = result.model._sample.first(_DRAWN_ROWS)[0]
+    rows = result.overview.summary.sample.first(_DRAWN_ROWS)[0]
     if result.overview.encoder is not None:
         return encoded_dependences(result.model, rows, _DRAWN)
     return dependences(result.model, rows, places, [name for name, _ in leading_columns(result.model, _DRAWN)])
@@ -113,8 +112,7 @@ def _headline(result: Result, true: np.ndarray | None) -> str:
         return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
     rows = f"On {scores.n:,} rows that took no part in training,"
     if result.task == "regression" and result.overview.target is not None:
-        deviation = float(result.overview.target.standard_deviation[0])  # pyright: ignore[reportOptionalSubscript]
-        by_mean = number_text(deviation, 3)
+        by_mean = number_text(result.overview.target["deviation"], 3)
         typical = f"its error is typically {number_text(scores.rmse, 3)}"
         if np.isnan(scores.r2):
             return f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {by_mean}."
@@ -180,11 +178,12 @@ def _data(result: Result) -> list[tuple[str, str]]:
     target = overview.target
     if result.task == "classification":
         rows.append(("classes", f"{len(result.model.classes_)}: {some(result.model.classes_)}"))
-    elif target is not None and target.mean is not None and target.standard_deviation is not None:
+    elif target is not None:
+        shown = {name: number_text(value, 4) for name, value in target.items()}
         rows += [
-            ("target mean", number_text(target.mean[0], 4)),
-            ("target deviation", number_text(target.standard_deviation[0], 4)),
-            ("target range", f"{number_text(target.low[0], 4)} to {number_text(target.high[0], 4)}"),
+            ("target mean", shown["mean"]),
+            ("target deviation", shown["deviation"]),
+            ("target range", f"{shown['low']} to {shown['high']}"),
         ]
     return rows
 
@@ -219,13 +218,13 @@ def _reproducibility(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def _described(columns: ColumnFacts) -> list[tuple[str, ...]]:
+def _described(result: Result) -> list[tuple[str, ...]]:
     """Rows of a table on the feature columns; empty for wide data such as images."""
-    if columns.mean is None or columns.standard_deviation is None:
+    if result.table.n_features > _MOST_DESCRIBED:
         return []
-    facts = (columns.mean, columns.standard_deviation, columns.low, columns.high)
-    rows = [(name, *(number_text(fact[j], 4) for fact in facts)) for j, name in enumerate(columns.names[:_LISTED])]
-    return [_HEAD, *rows]
+    summary, names = result.overview.summary, result.table.feature_names
+    facts = (*mean_and_deviation(summary.moments), summary.columns.low, summary.columns.high)
+    return [_HEAD, *((name, *(number_text(fact[j], 4) for fact in facts)) for j, name in enumerate(names[:_LISTED]))]
 
 
 def _command(options: FitOptions) -> str:

@@ -59,7 +59,7 @@ def facts(result: Result, report_seconds: float) -> list[Fact]:
     return found
 
 
-def summarise(result: Result, report_seconds: float) -> None:
+def print_summary(result: Result, report_seconds: float) -> None:
     """Show the result as a table, on standard error: standard output holds the plain lines."""
     from rich.console import Console
     from rich.markup import escape

@@ -1,4 +1,4 @@
-"""Files that store columns with their types, and their numbers as a table."""
+"""Files of named columns: the interface that every format implements."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError, NoRowsError, one_line
-from phimap.io.arrow import check_types, to_arrays
-from phimap.io.columns import select_columns
 from phimap.io.skipped import Skipped
-from phimap.io.source import TableSource
-from phimap.io.table import Table
 
 # Columns are decoded a few rows at a time: the block beside the batch stays small.
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
-# A damaged file raises Arrow's own errors, and those of the description that pandas leaves in it.
+# Errors of Arrow on damaged files, and of parsing the description that pandas leaves in them.
 _DAMAGES = (
     pa.ArrowException,
     ArithmeticError,
@@ -42,7 +37,7 @@ class ColumnFile(ABC):
     where : str
     schema : pyarrow.Schema
     n_rows : int or None
-        None where only reading tells.
+        None until the file has been read, where it does not store the number.
     hidden : tuple of str
         Columns that are used only if they are named, as the row index that pandas stores.
     """
@@ -57,7 +52,7 @@ class ColumnFile(ABC):
 
     @property
     def notes(self) -> list[str]:
-        """What was recognised, in words."""
+        """What was recognised of the file, such as its separator, in words."""
         return []
 
     @property
@@ -67,7 +62,7 @@ class ColumnFile(ABC):
 
     @property
     def types_by_look(self) -> bool:
-        """Whether the types of columns are those that their cells look like."""
+        """Whether the cells give the columns their types, because the file stores none."""
         return False
 
     def row_name(self, number: int) -> str:
@@ -76,11 +71,11 @@ class ColumnFile(ABC):
 
     @abstractmethod
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
-        """Give columns these types from now on, which hold their cells; a file that stores types has its own."""
+        """Read columns as these types from now on; a file that stores types keeps its own."""
 
     @abstractmethod
-    def settle(self, columns: Sequence[str], kinds: Mapping[str, str], target: str | None) -> pa.Schema:
-        """Types of `columns` that hold for every row; they may depend on the `kinds` that the user says they are."""
+    def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
+        """Types of `columns` that hold for every row, and in which they are read from now on."""
 
     @abstractmethod
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
@@ -101,11 +96,11 @@ class TypedFile(ColumnFile):
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
         pass
 
-    def settle(self, columns: Sequence[str], kinds: Mapping[str, str], target: str | None) -> pa.Schema:
+    def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in columns])
 
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        # Whatever is wanted: decoding fewer at a time costs up to twice as much a row.
+        # The number is the same for all batch sizes: decoding fewer rows at a time costs up to twice as much a row.
         return self._read(columns, max(1, min(_DECODED_ROWS, _DECODED_BYTES // (8 * len(columns)))))
 
     @staticmethod
@@ -117,7 +112,7 @@ class TypedFile(ColumnFile):
     @classmethod
     @contextmanager
     def _damage_told(cls, where: str) -> Iterator[None]:
-        """Tell in a line of what a damaged file raises."""
+        """Turn the errors of a damaged file into one line."""
         try:
             yield
         except DataError:
@@ -128,25 +123,3 @@ class TypedFile(ColumnFile):
     @abstractmethod
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Rows of `columns` in file order, at most `rows` at a time."""
-
-
-class ColumnTable(Table):
-    """Numbers in a file of typed columns."""
-
-    def __init__(self, source: TableSource, file: ColumnFile) -> None:
-        selection = select_columns(
-            file.where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden
-        )
-        check_types(file.where, file.schema, selection)
-        self._selection = selection
-        self._file = file
-        super().__init__(source, selection.features, selection.target_name, n_rows=file.n_rows)
-        self.notes = tuple(file.notes)
-
-    def row_name(self, number: int) -> str:
-        return self._file.row_name(number)
-
-    def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        chosen = [*self._selection.features, *self._selection.targets]
-        for block in self._file.blocks(chosen, rows, skipped):
-            yield to_arrays(block, self._selection)

@@ -6,20 +6,20 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from phimap._files import DataError, OverBudgetError
 from phimap.config import memory_budget, size_text
 
-# Bytes that a column takes beside its numbers: its name, its place among the others, and what a fit knows of it; of
-# 10^6 columns 446 MB were measured.
+# Bytes that a column takes beside its numbers: its name, its place among the others, and its statistics in a fit. A
+# table of 10^6 columns took 446 MB.
 _COLUMN_BYTES = 450
 # Long tables have thousands of columns; a message lists the closest few.
 _LISTED = 20
 
 
-class MixedTable(DataError):
-    """The table holds more than complete numbers under names, which `open_table` refuses and `open_frame` reads."""
+class SchemaError(DataError):
+    """A row does not fit the types that the rows at the top of the file gave the columns."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,14 @@ def select_columns(
     drop: Sequence[str | int] | None = None,
     *,
     hidden: Sequence[str] = (),
-    unnamed: Literal["error", "drop"] = "error",
 ) -> Selection:
     """Resolve `target`, `columns` and `drop` against the table's `names`; `hidden` columns are used only if named.
 
-    Columns that have no name are refused, or left out, unless they are dropped.
+    Several columns may lack a name, which is empty text.
     """
-    repeated = [name for name, count in Counter(names).items() if count > 1 and (name or unnamed == "error")]
+    repeated = [name for name, count in Counter(names).items() if count > 1 and name]
     if repeated:
-        kind = DataError if repeated[0] else MixedTable
-        raise kind(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
+        raise DataError(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
     for word, given in (("columns", columns), ("drop", drop)):
         if isinstance(given, str | int):
             raise TypeError(f"`{word}` must be a sequence of column names, got {given!r}. Use [{given!r}].")
@@ -97,25 +95,16 @@ def select_columns(
     dropped = {_resolve(where, names, known, one, "column to drop") for one in drop or ()}
     if both := dropped.intersection(targets):
         raise DataError(f"{where}: column {both.pop()!r} is the target. Leave it out of drop=...")
-    if unnamed == "drop":
-        dropped.add("")
     features = tuple(name for name in features if name not in dropped)
-    if columns is None and "" in features:
-        position = names.index("")
-        raise MixedTable(
-            f"{where}: column {position + 1} has no name (a saved row index?). Name it, or leave out position "
-            f"{position} with drop=..."
-        )
     for chosen, word in ((features, "columns"), (targets, "target")):
-        twice = [name for name, count in Counter(chosen).items() if count > 1]
+        twice = [name for name, count in Counter(chosen).items() if count > 1 and name]
         if twice:
             raise DataError(f"{where}: `{word}` names {twice[0]!r} more than once. Name each column once.")
     both = [name for name in targets if name in features]
     if both:
         raise DataError(f"{where}: column {both[0]!r} is both target and feature. Leave it out of columns=...")
     if not features:
-        nameless = " (those without a name are left out)" if unnamed == "drop" and "" in names else ""
-        raise DataError(f"{where}: no feature columns are left beside the target{nameless}. Name some with columns=...")
+        raise DataError(f"{where}: no feature columns are left beside the target. Name some with columns=...")
     return Selection(features, target_name)
 
 
@@ -144,6 +133,6 @@ def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | in
 
 def refuse_feature(where: str, name: str, kind: str) -> NoReturn:
     """Raise the error for a feature column whose type is not numeric."""
-    raise MixedTable(
+    raise DataError(
         f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with drop=..., or encode it as numbers."
     )

@@ -15,6 +15,7 @@ from phimap._files import DataError, NoRowsError, one_line
 from phimap._missing import MISSING_AMONG_NUMBERS
 from phimap.config import memory_budget, size_text
 from phimap.io.archive import explained_zip, open_member
+from phimap.io.columns import SchemaError
 from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
@@ -36,7 +37,7 @@ _BLANKS = re.compile(rb" {2,}")
 _EDGES = re.compile(rb"(?:^|(?<=\n)) +| +(?=\r?\n|$)")
 
 
-class CellError(DataError):
+class CellError(SchemaError):
     """A cell is not of its column's type.
 
     Attributes
@@ -51,7 +52,7 @@ class CellError(DataError):
         self.value = value
 
 
-class CharacterError(DataError):
+class CharacterError(SchemaError):
     """A text is not in the encoding that the head of the file is in."""
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError
-from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_column
+from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_column, value_type
 from phimap.io.column_file import ColumnFile
 from phimap.io.columns import select_columns
 from phimap.io.npy import ArrayTable
@@ -58,28 +57,33 @@ class ColumnFrame(Frame):
     def __init__(self, source: TableSource, file: ColumnFile) -> None:
         where = file.where
         selection = select_columns(
-            where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden, unnamed="drop"
+            where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden
         )
         kinds = _checked_kinds(where, source.types, file.schema.names)
-        features = tuple(name for name in selection.features if kinds.get(name) != "drop")
+        features = tuple(name for name in selection.features if name and kinds.get(name) != "drop")
         if not features:
-            raise DataError(f"{where}: no feature columns are left beside the target. Drop fewer.")
+            nameless = " (those without a name are left out)" if "" in selection.features else ""
+            raise DataError(
+                f"{where}: no feature columns are left beside the target{nameless}. Name some with columns=..."
+            )
         if selection.target_name is not None and not isinstance(selection.target_name, str):
             raise DataError(f"{where}: has several targets, and columns that are no numbers. Give one target.")
         self._file = file
-        self._kinds = kinds
         self._target = selection.target_name
         self._chosen = [*features, *selection.targets]
-        settled = file.settle(self._chosen, kinds, self._target)
+        settled = file.settle(self._chosen, self._target)
         schema = pa.schema([settled.field(name) for name in features])
         for field in schema:
             _check_feature(where, field)
         if self._target is not None:
-            self._whole, self._boolean = _check_target(where, settled.field(self._target))
+            self._target_kind = _checked_target(where, settled.field(self._target))
         super().__init__(source, schema, self._target, file.n_rows)
-        self.notes = tuple(file.notes)
-        if "" in file.schema.names and source.columns is None:
-            self.notes += (f"column {file.schema.names.index('') + 1} has no name and is left out",)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        names = self._file.schema.names
+        nameless = [f"column {names.index('') + 1} has no name and is left out"] if "" in names else []
+        return (*self._file.notes, *(nameless if self._source.columns is None else []))
 
     def row_name(self, number: int) -> str:
         return self._file.row_name(number)
@@ -88,16 +92,6 @@ class ColumnFrame(Frame):
         for block in self._file.blocks(self._chosen, rows, skipped):
             columns = pa.Table.from_batches([block]).select(list(self.feature_names))
             yield columns, None if self._target is None else target_column(block.column(self._target))
-
-    def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[Any, np.ndarray | None, np.ndarray]]:
-        for columns, y, numbers in super()._checked_blocks(rows, skipped):
-            # Missing targets make numbers of whole ones and of truth values; where they are gone, so is the reason.
-            if y is not None and y.dtype.kind == "f" and np.isfinite(y).all():
-                if self._boolean:
-                    y = y.astype(bool)
-                elif self._whole and np.array_equal(y, np.rint(y)):
-                    y = y.astype(np.int64)
-            yield columns, y, numbers
 
 
 class ArrayFrame(Frame):
@@ -135,11 +129,11 @@ def _check_feature(where: str, field: pa.Field) -> None:
         )
 
 
-def _check_target(where: str, field: pa.Field) -> tuple[bool, bool]:
-    """Whether targets are whole numbers, and whether they are truth values; dates and the like are refused."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+def _checked_target(where: str, field: pa.Field) -> str:
+    """Kind of the targets: ``"i"`` for whole numbers, ``"b"`` for Booleans, else empty; dates and lists are refused."""
+    kind = value_type(field.type)
     if pa.types.is_null(kind):
         raise DataError(f"{where}: target column {field.name!r} has no values. Choose another target.")
     if not is_numeric(kind) and not is_text(kind):
         refuse_target(where, field.name, kind)
-    return pa.types.is_integer(kind), pa.types.is_boolean(kind)
+    return "i" if pa.types.is_integer(kind) else "b" if pa.types.is_boolean(kind) else ""

@@ -6,13 +6,14 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from phimap._files import DataError, one_line
 from phimap.io.columns import check_row, numbered_names
-from phimap.io.folders import IMAGES, files_below
+from phimap.io.folders import files_below
+from phimap.io.formats import IMAGES
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
 from phimap.io.table import Table
@@ -67,6 +68,9 @@ class ImageTable(Table):
             row_names=names,
             dtype=np.uint8,
         )
+
+    def as_columns(self) -> NoReturn:
+        raise DataError(f"{self._where}: is a folder of images, which has no columns. Use open_table.")
 
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         n_block = max(1, min(rows, _BLOCK_BYTES // self.n_features))

@@ -22,13 +22,13 @@ _EXPANSION = 12
 class JsonColumns(TypedFile):
     """Columns of JSON records; a record that lacks a key has a missing value there, and lists and objects are text.
 
-    They stay in memory if they are `kept`, else they are read again in each pass.
+    They stay in memory, unless the file is a part of a table: those are read again in each pass.
     """
 
-    def __init__(self, source: TableSource, *, kept: bool = True) -> None:
+    def __init__(self, source: TableSource) -> None:
         self._path, columns = source.path, _read_columns(source.where, source.path)
         super().__init__(source.where, columns.schema, len(columns))
-        self._columns = columns if kept else None
+        self._columns = None if source.is_part else columns
 
     @property
     def types_by_look(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lzma import LZMAError
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from phimap.io.columns import check_row, closest_first, numbered_names, select_c
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource, check_file
 from phimap.io.table import Table
+
+if TYPE_CHECKING:
+    from phimap.io.frame import Frame
 
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -75,25 +78,28 @@ class StoredArray:
 
     def blocks(self, rows: int) -> Iterator[np.ndarray]:
         """Consecutive blocks (rows, ...) of the array, the last one shorter."""
-        if self.fortran:
+        starts = range(0, self.shape[0], rows)
+        if self.member is None:
+            for start in starts:
+                # Each block has a map of its own, so that its pages are given back with it.
+                with _explained(self.where):
+                    mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
+                yield np.asarray(mapped[start : start + rows])
+        elif self.fortran:
             whole = self._whole()
-            for start in range(0, self.shape[0], rows):
-                yield whole[start : start + rows]
-            return
-        with _explained(self.where), _opened(self.path, self.member) as stream:
-            _read_header(self.where, stream)
-            for start in range(0, self.shape[0], rows):
-                shape = (min(rows, self.shape[0] - start), *self.shape[1:])
-                content = np.empty(prod(shape) * self.dtype.itemsize, dtype=np.uint8)
-                if stream.readinto(content.data) != content.size:
-                    raise DataError(f"{self.where}: ends before row {start + shape[0]}. Write it again.")
-                yield content.view(self.dtype).reshape(shape)
+            yield from (whole[start : start + rows] for start in starts)
+        else:
+            with _explained(self.where), _opened(self.path, self.member) as stream:
+                _read_header(self.where, stream)
+                for start in starts:
+                    shape = (min(rows, self.shape[0] - start), *self.shape[1:])
+                    content = np.empty(prod(shape) * self.dtype.itemsize, dtype=np.uint8)
+                    if stream.readinto(content.data) != content.size:
+                        raise DataError(f"{self.where}: ends before row {start + shape[0]}. Write it again.")
+                    yield content.view(self.dtype).reshape(shape)
 
     def _whole(self) -> np.ndarray:
-        """Array in Fortran order: its rows lie scattered, so it is mapped, or loaded if it is compressed."""
-        if self.member is None:
-            with _explained(self.where):
-                return np.load(self.path, mmap_mode="r", allow_pickle=False)
+        """A member in Fortran order, whose rows lie scattered: loaded within the byte budget."""
         n_bytes, budget = prod(self.shape) * self.dtype.itemsize, memory_budget()
         if n_bytes > budget:
             raise DataError(
@@ -147,6 +153,11 @@ class ArrayTable(Table):
             dtype=np.uint8 if image and self._features is None and data.dtype == np.uint8 else np.float32,
         )
 
+    def as_columns(self) -> Frame:
+        from phimap.io.frame import ArrayFrame
+
+        return ArrayFrame(self._source)
+
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         row_bytes = prod(self._data.shape[1:]) * self._data.dtype.itemsize
         n_block = max(1, min(rows, _BLOCK_BYTES // row_bytes))
@@ -156,7 +167,8 @@ class ArrayTable(Table):
             if labels is not None:
                 y = self._label_block(next(labels))
             elif isinstance(self._selection.target_name, str):
-                y = _numeric_or_label(X[:, self._targets[0]], self._where)
+                # A copy, which does not keep the whole block.
+                y = _numeric_or_label(X[:, self._targets[0]].copy(), self._where)
             else:
                 y = X[:, self._targets].astype(np.float64) if self._targets else None
             yield (X if self._features is None else X[:, self._features]), y
@@ -165,7 +177,7 @@ class ArrayTable(Table):
         """Rows of a stored target: (r,), or (r, t) in float64."""
         if block.ndim == 2 and block.shape[1] > 1:
             return block.astype(np.float64)
-        return _numeric_or_label(block.reshape(len(block)), self._where)
+        return _numeric_or_label(block.reshape(len(block)).copy(), self._where)
 
 
 def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArray | None:

@@ -1,4 +1,4 @@
-"""What every reader does with the rows of a file: numbers them, leaves out the bad ones, gives exact batches."""
+"""What is common to all readers: rows are numbered, bad ones are left out, and batches have an exact length."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULT_BATCH_ROWS = 2**16
 
 
 class Rows(ABC):
-    """Rows of a file as batches ``(X, y)``, read in bounded memory as often as wanted.
+    """Rows of a file as batches ``(X, y)``, read in bounded memory in any number of passes.
 
     Attributes
     ----------
@@ -48,6 +48,9 @@ class Rows(ABC):
 
     #: Why `_finish_block` leaves rows out, in words.
     _unusable = "a missing feature"
+    #: What the file stores as targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn both into
+    #: floats; batches without any have the stored kind again.
+    _target_kind = ""
 
     def __init__(
         self,
@@ -65,12 +68,16 @@ class Rows(ABC):
         self.n_rows = n_rows
         self.row_bytes = row_bytes
         self.batch_rows: int = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
-        self.notes: tuple[str, ...] = ()
         self.skipped = Skipped()
         self.row_names = row_names
         self.sample_shape = sample_shape or (len(feature_names),)
         self._source = source
         self._where = source.where
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was recognised about the file, such as its separator, in words."""
+        return ()
 
     @property
     def where(self) -> str:
@@ -129,7 +136,7 @@ class Rows(ABC):
 
     @abstractmethod
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """Blocks in file order: features and targets of any r rows, `rows` is wanted. Other rows go to `skipped`."""
+        """Blocks of features and targets in file order, of about `rows` rows; unreadable rows go to `skipped`."""
 
     def _finish_block(self, X: Any, numbers: np.ndarray) -> tuple[Any, np.ndarray | None]:
         """Features of the rows `numbers` as batches give them, and the mask (r,) of usable rows if not all are."""
@@ -137,7 +144,8 @@ class Rows(ABC):
 
     def _rebatched(self, rows: int) -> Iterator[Block]:
         skipped = self.skipped = Skipped(self.row_name)
-        yield from in_batches(self._checked_blocks(rows, skipped), rows)
+        for X, y, numbers in in_batches(self._checked_blocks(rows, skipped), rows):
+            yield X, _as_stored(y, self._target_kind), numbers
         skipped.finish(self._where)
         if skipped.seen == skipped.count:
             raise DataError(f"{self._where}: there are no rows{skipped.excuse}. Check the file.")
@@ -146,7 +154,6 @@ class Rows(ABC):
         self.n_rows = skipped.seen
 
     def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[Block]:
-        # Numbers are labels where the user says so.
         labels = self._source.types.get(str(self.target_name)) in LABELS
         policy = self._source.bad_rows.target
         targets = TargetCheck(self._where, self.target_name, policy, labels=labels, row_name=self.row_name)
@@ -158,6 +165,15 @@ class Rows(ABC):
                 skipped.drop(numbers[~usable], self._unusable)
             yield _kept(X, y, numbers, usable)
         targets.finish()
+
+
+def _as_stored(y: np.ndarray | None, kind: str) -> np.ndarray | None:
+    """Targets (r,) without missing ones as whole numbers or Booleans, where that is the `kind` stored in the file."""
+    if y is None or y.dtype.kind != "f" or not kind or not np.isfinite(y).all():
+        return y
+    if kind == "b":
+        return y.astype(bool)
+    return y.astype(np.int64) if np.array_equal(y, np.rint(y)) else y
 
 
 def _kept(X: Any, y: np.ndarray | None, numbers: np.ndarray, mask: np.ndarray | None) -> Block:

@@ -66,8 +66,9 @@ class Skipped:
         return self._reasons.total()
 
     def ragged(self, number: int) -> None:
-        """Leave out row `number`, which the parser passes over."""
-        self._ragged.append(number)
+        """Leave out row `number`, which the parser passes over; a parser that begins anew reports it once more."""
+        if not self._ragged or number > self._ragged[-1]:
+            self._ragged.append(number)
 
     def place(self, n: int) -> np.ndarray:
         """Numbers (n,) of the next `n` rows that the parser gives."""

@@ -33,6 +33,8 @@ class TableSource:
     channels: int | None = None
     bad_rows: BadRows = field(default_factory=BadRows)
     types: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the file is one of several that are a table.
+    is_part: bool = False
 
     @property
     def where(self) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from phimap._files import DataError
-from phimap.io.columns import MixedTable
+from phimap.io.columns import SchemaError
 from phimap.io.rows import Rows
 from phimap.io.source import TableSource
 from phimap.io.target import refuse_value
+
+if TYPE_CHECKING:
+    from phimap.io.frame import Frame
 
 
 class Table(Rows):
@@ -67,6 +71,10 @@ class Table(Rows):
             sample_shape=sample_shape,
         )
 
+    @abstractmethod
+    def as_columns(self) -> Frame:
+        """The same rows as columns of any kind, in which cells may be missing."""
+
     def _finish_block(self, X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Copy of the rows `X` (r, d) as samples in the table's dtype."""
         raw = X
@@ -83,7 +91,7 @@ class Table(Rows):
 
     def _refuse_feature(self, value: Any, row: str, name: str) -> NoReturn:
         if not np.isfinite(value):
-            refuse_value(self._where, value, row, name, MixedTable if np.isnan(value) else DataError)
+            refuse_value(self._where, value, row, name, SchemaError if np.isnan(value) else DataError)
         raise DataError(
             f"{self._where}: data row {row}, column {name!r} is {value}, too large for {self._dtype}. "
             "Use dtype=float64 or rescale the column."
