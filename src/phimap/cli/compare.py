@@ -23,7 +23,7 @@ from phimap.config import config
 from phimap.io import Rows, read_through
 from phimap.io.batching import chosen, joined
 
-# Rows, their targets, and the random numbers that decide whether they are kept.
+# Rows, their targets, and the random keys by which rows are sampled.
 _Keyed = tuple[Any, np.ndarray, np.ndarray]
 
 
@@ -62,7 +62,7 @@ def run(options: CompareOptions) -> None:
 
 
 def _read(options: CompareOptions, path: str, most: int | None) -> tuple[Any, np.ndarray, Rows, int]:
-    """Random rows, at most so many, their targets, the table, and how many rows it has."""
+    """At most `most` random rows, their targets, the table, and its number of rows."""
     chosen_columns = {name: getattr(options, name) for name in ("target", "columns", "drop", "types", "strict")}
     table, (X, y, n_rows) = read_through(
         open_selected(path, **chosen_columns), lambda rows: _sample(options.data, rows, most, options.seed)
@@ -71,7 +71,10 @@ def _read(options: CompareOptions, path: str, most: int | None) -> tuple[Any, np
 
 
 def _sample(path: str, table: Rows, most: int | None, seed: int) -> tuple[Any, np.ndarray, int]:
-    """Random rows of a table, at most so many and in their order, and the number of all; twice as many are held."""
+    """At most `most` random rows of a table in file order, their targets, and the number of all rows.
+
+    Up to twice as many rows are in memory.
+    """
     rng = np.random.default_rng(seed)
     kept: list[_Keyed] = []
     n_rows = n_kept = 0
@@ -99,7 +102,7 @@ def _smallest(parts: list[_Keyed], n_rows: int) -> _Keyed:
 
 
 def _show(found: Comparison) -> None:
-    """The table and the verdict, on standard output."""
+    """Print the table and the verdict on standard output."""
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
     head, *lines = found.table()
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")

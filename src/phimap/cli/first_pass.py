@@ -70,7 +70,7 @@ class Overview:
 
     @property
     def target(self) -> dict[str, float] | None:
-        """Mean, deviation and range of a numeric target; None for labels, and for numbers that are refused in the fit."""
+        """Mean, deviation and range of a numeric target; None for labels, and for numbers that the fit refuses."""
         if not self.summary.targets_are_numbers or self.summary.low is None:
             return None
         mean, deviation = mean_and_deviation(self.summary.extremes.moments)
@@ -79,13 +79,7 @@ class Overview:
 
 
 def first_pass(
-    table: Rows,
-    options: FitOptions,
-    learner: Any,
-    *,
-    batch_rows: int,
-    most_kept: int,
-    advance: Callable[[int], None],
+    table: Rows, options: FitOptions, learner: Any, *, batch_rows: int, most_kept: int, advance: Callable[[int], None]
 ) -> Overview:
     """Read a table once: rows are counted and checked, numbers are summarised, and a frame fits its encoder.
 

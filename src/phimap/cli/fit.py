@@ -89,8 +89,6 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     table = selected(drop=options.drop)
     with stages.stage("checking the data", table.n_rows, "rows") as advance:
         table, overview = read_through(table, look)
-    if checkpoint is not None:
-        checkpoint.agree("data", data_facts(table, overview))
     if not options.quiet:
         note_reading(options.data, table)
         _note_left_out(options.data, [f"{one.name!r} ({one.note})" for one in overview.left_out])
@@ -106,6 +104,8 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     if overview.encoder is not None:
         with stages.stage("scales", overview.n_train, "rows") as advance:
             overview = overview.with_summary(probe.new_summary(), Watched(training, advance))
+    if checkpoint is not None:
+        checkpoint.agree("data", data_facts(table, overview))
     task, why = choose_task(options.task, options.data, overview)
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
     learner = _learner(options, task, standardize)
@@ -145,7 +145,7 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     scores = None
     if overview.n_held_out:
         with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
-            scores = score(learner, task, held_out, advance, sample=overview.summary.sample)
+            scores = score(learner, task, held_out, advance, overview.summary.sample)
         _warn(f"{options.data}: held out", scores.unseen(), ", ")
     # Timings belong to this run: without them a seed gives the same model file each time.
     finished = [stages.finished[0], *vars(learner).pop("stages_"), *stages.finished[1:]]

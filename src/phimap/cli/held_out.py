@@ -33,7 +33,6 @@ def score(
     task: str,
     rows: Iterable[tuple[np.ndarray, np.ndarray]],
     advance: Callable[[int], None],
-    *,
     sample: Any = None,
 ) -> Scores:
     """Scores of a model on held-out rows, beside those of a linear model of a `sample` of the training rows, if any."""

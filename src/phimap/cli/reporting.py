@@ -1,4 +1,4 @@
-"""From a finished fit to the facts of its report."""
+"""The facts of a finished fit that its report shows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from phimap.report import Dependences, Facts, dependences, error_curves, render
 
 # Columns of wider tables, pixels mostly, are not described; of the others the report describes the first ones.
 _MOST_DESCRIBED, _LISTED = 200, 40
-# Columns with a bar for their relevance, those along which predictions are drawn, and rows of which these are a mean.
+# Columns with a bar for their relevance, columns along which predictions are drawn, and rows that are averaged there.
 _BARS = 15
 _DRAWN = 2
 _DRAWN_ROWS = 200
@@ -50,7 +50,7 @@ _HEAD = ("column", "mean", "deviation", "lowest", "highest")
 
 
 def page(result: Result) -> str:
-    """The report of `result` as HTML; measures the error curves on the way."""
+    """The report of `result` as HTML, with error curves, which are measured here."""
     options, overview, model = result.options, result.overview, result.model
     stages = list(result.stages)
     curves = None
@@ -94,7 +94,7 @@ def page(result: Result) -> str:
 
 
 def _dependences(result: Result) -> Dependences | None:
-    """Predictions along the leading columns of a table; None without a metric, probabilities, and for images."""
+    """Predictions along the most relevant columns; None without a metric, without probabilities, and for images."""
     places = leading_places(result.model, _DRAWN)
     without = result.task == "classification" and result.model.calibration_ is None
     if result.table.is_image or not places or without:
@@ -106,7 +106,7 @@ def _dependences(result: Result) -> Dependences | None:
 
 
 def _headline(result: Result, true: np.ndarray | None) -> str:
-    """The result in a sentence, beside what one gets without a model."""
+    """The score in a sentence, beside that of a constant prediction."""
     scores, target = result.scores, result.table.target_name
     if scores is None or true is None:
         return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
@@ -144,7 +144,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
 
 
 def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
-    """The score, and what one gets without a kernel."""
+    """The score, beside those of a constant and of a linear model."""
     linear = scores.linear
     if scores.task == "regression":
         beside = "" if linear is None else f"a linear model: {number_text(linear.rmse, 3)}"
@@ -219,7 +219,7 @@ def _reproducibility(result: Result) -> list[tuple[str, str]]:
 
 
 def _described(result: Result) -> list[tuple[str, ...]]:
-    """Rows of a table on the feature columns; empty for wide data such as images."""
+    """Mean, deviation and range of the feature columns, as rows; empty for wide tables."""
     if result.table.n_features > _MOST_DESCRIBED:
         return []
     summary, names = result.overview.summary, result.table.feature_names
@@ -228,7 +228,7 @@ def _described(result: Result) -> list[tuple[str, ...]]:
 
 
 def _command(options: FitOptions) -> str:
-    """The command that was run, its files without their folders."""
+    """The command line, with file names in place of paths."""
     files = {Path(file) for file in (options.data, options.model, options.report) if file is not None}
     words = []
     for word in sys.argv[1:]:

@@ -81,10 +81,7 @@ class Checkpoint(CheckpointStore):
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        every: float | str = "5min",
-        tell: Callable[[str], None] | None = None,
+        self, folder: str | os.PathLike[str], every: float | str = "5min", tell: Callable[[str], None] | None = None
     ):
         self._folder = CheckpointFolder(Path(folder))
         self._every, self._teller = parse_seconds("`every`", every), tell

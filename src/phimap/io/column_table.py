@@ -87,16 +87,16 @@ def _target_type(file: ColumnFile, name: str, are_labels: bool, *, several: bool
     """The type in which a target is read; one that is neither numbers nor labels is refused."""
     kind = file.schema.field(name).type
     plain = value_type(kind)
-    if is_number(kind, file) or (is_text(plain) and not several):
-        if are_labels or is_text(plain):
-            return pa.string()
-        return plain if pa.types.is_boolean(plain) else pa.float64()
-    if several:
+    if not is_number(kind, file) and several:
         raise DataError(
             f"{file.where}: target column {name!r} holds {in_words(kind)}, not numbers, as several targets must. "
             "Convert it."
         )
-    refuse_target(file.where, name, kind)
+    if not is_number(kind, file) and not is_text(plain):
+        refuse_target(file.where, name, kind)
+    if are_labels or is_text(plain):
+        return pa.string()
+    return plain if pa.types.is_boolean(plain) else pa.float64()
 
 
 def _refuse(file: ColumnFile, name: str) -> NoReturn:

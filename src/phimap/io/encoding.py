@@ -78,12 +78,7 @@ class Encoder:
         if value.dtype.kind in "OUS":
             if not all(isinstance(item, str | int | float | bool) for item in value.ravel().tolist()):
                 raise TypeError(f"a model file cannot hold {path}, an array of objects that are not text or numbers.")
-            return {
-                "kind": "texts",
-                "items": value.ravel().tolist(),
-                "shape": value.shape,
-                "dtype": value.dtype.str,
-            }
+            return {"kind": "texts", "items": value.ravel().tolist(), "shape": value.shape, "dtype": value.dtype.str}
         # A scalar stays one: `ascontiguousarray` would make it a vector.
         self._arrays[path] = np.asarray(value, order="C")
         return {"kind": "array", "key": path, "dtype": value.dtype.str}

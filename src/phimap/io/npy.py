@@ -30,12 +30,7 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-_KINDS = {
-    "O": "pickled objects, which are never loaded",
-    "V": "records",
-    "c": "complex numbers",
-    "M": "dates",
-}
+_KINDS = {"O": "pickled objects, which are never loaded", "V": "records", "c": "complex numbers", "M": "dates"}
 # What NumPy, which reads a header as Python, and zipfile raise on damaged files. RuntimeError and NotImplementedError
 # are how zipfile reports encryption and unknown compression.
 _DAMAGES = (

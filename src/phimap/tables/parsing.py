@@ -13,10 +13,7 @@ pc: Any = pyarrow.compute
 # Digits in one run or in threes, between which stands a separator, never that of decimals.
 _WHOLE = r"\d+|[1-9]\d{{0,2}}([{thousands} '\x{{a0}}\x{{202f}}]\d{{3}})+"
 _NUMBER = rf"^[+-]?(({_WHOLE})({{decimal}}\d*)?|{{decimal}}\d+)([eE][+-]?\d+)?$"
-_PATTERNS = {
-    ".": _NUMBER.format(thousands=",", decimal=r"\."),
-    ",": _NUMBER.format(thousands=".", decimal=","),
-}
+_PATTERNS = {".": _NUMBER.format(thousands=",", decimal=r"\."), ",": _NUMBER.format(thousands=".", decimal=",")}
 _SEPARATORS = {".": ",", ",": "."}
 # A fraction of a second and a time zone, which the forms leave out.
 _TAIL = r"(:\d{2})(\.\d+)?(Z|[+-]\d{2}:?\d{2})?$"
