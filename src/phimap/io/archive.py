@@ -13,12 +13,12 @@ from typing import IO
 
 from phimap._files import DataError, one_line
 
-# Folders of this name are added by the archiver of macOS, and hold no data.
+# The archiver of macOS adds folders of this name, which hold no data.
 _SIDE_FILES = "__MACOSX/"
 
 
 def stored_name(path: Path) -> str:
-    """Name, in small letters, that tells the format of `path`: that of the file in an archive, or without ``.gz``."""
+    """The name of the uncompressed file in small letters: that in a zip archive, or without ``.gz``."""
     name = path.name.lower()
     if name.endswith(".zip"):
         with explained_zip(str(path)), zipfile.ZipFile(path) as archive:
@@ -28,14 +28,14 @@ def stored_name(path: Path) -> str:
 
 @contextmanager
 def open_member(path: Path) -> Iterator[IO[bytes]]:
-    """Stream of bytes of the one file in a zip archive."""
+    """Open the only file in a zip archive, as a stream of bytes."""
     with zipfile.ZipFile(path) as archive, archive.open(_only_member(path, archive)) as stream:
         yield stream
 
 
 @contextmanager
 def explained_zip(where: str) -> Iterator[None]:
-    """Turn what a bad archive raises into one line."""
+    """Turn exceptions of a bad archive into an error of one line."""
     try:
         yield
     except (

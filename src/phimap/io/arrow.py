@@ -1,4 +1,4 @@
-"""Arrow record batches as NumPy arrays, and what the types of Arrow are in words."""
+"""Arrow record batches as NumPy arrays, and types of Arrow in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def in_words(kind: pa.DataType) -> str:
-    """What a column of type `kind` holds, in a user's words."""
+    """The content of a column of type `kind`, in a user's words."""
     types = pa.types
     named = (
         (is_text, "text"),
@@ -42,7 +42,7 @@ def refuse_target(where: str, name: str, kind: pa.DataType) -> NoReturn:
 
 
 def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return X (r, d) and y (r,) or (r, t) of `block`; missing numbers become NaN, missing labels empty."""
+    """Return X (r, d) and y (r,) or (r, t) of `block`; missing numbers become NaN, missing labels empty text."""
     features = [_tensor_column(block.column(name)) for name in selection.features]
     table = pa.RecordBatch.from_arrays(features, names=list(selection.features))
     X = table.to_tensor(null_to_nan=True, row_major=True).to_numpy()
@@ -55,7 +55,7 @@ def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, 
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Type of the cells of a column, of a dictionary that of its values."""
+    """Type of the cells of a column; of a dictionary the type of its values."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -65,7 +65,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _tensor_column(column: Any) -> Any:
-    """`column` in a type that Arrow's tensors take."""
+    """`column` in a type that can be part of an Arrow tensor."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
@@ -81,7 +81,7 @@ def _tensor_column(column: Any) -> Any:
 
 
 def target_column(column: Any) -> np.ndarray:
-    """Target values (r,): float64, or integers, booleans and strings as stored, without blanks around them."""
+    """Target values (r,): float64, or integers, Booleans and strings as stored; strings without blanks around them."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if is_text(column.type):

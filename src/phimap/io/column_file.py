@@ -12,7 +12,7 @@ import pyarrow as pa
 from phimap._files import DataError, NoRowsError, one_line
 from phimap.io.skipped import Skipped
 
-# Columns are decoded a few rows at a time: the block beside the batch stays small.
+# Rows and bytes that are decoded at a time: the block beside the batch stays small.
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
 # Errors of Arrow on damaged files, and of parsing the description that pandas leaves in them.
@@ -39,7 +39,7 @@ class ColumnFile(ABC):
     n_rows : int or None
         None until the file has been read, where it does not store the number.
     hidden : tuple of str
-        Columns that are used only if they are named, as the row index that pandas stores.
+        Columns that are used only if they are named, such as the row index that pandas stores.
     """
 
     def __init__(self, where: str, schema: pa.Schema, n_rows: int | None, hidden: Sequence[str] = ()) -> None:
@@ -66,7 +66,7 @@ class ColumnFile(ABC):
         return False
 
     def row_name(self, number: int) -> str:
-        """What messages call the row of a number, counted from 1."""
+        """The name of row `number`, counted from 1, in messages."""
         return str(number)
 
     @abstractmethod
@@ -79,7 +79,7 @@ class ColumnFile(ABC):
 
     @abstractmethod
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        """Rows of the chosen `columns` in file order, `rows` are wanted; those that cannot be read go to `skipped`."""
+        """Blocks of about `rows` rows of the chosen `columns`, in file order; unreadable rows go to `skipped`."""
 
 
 class TypedFile(ColumnFile):
@@ -88,7 +88,7 @@ class TypedFile(ColumnFile):
     Attributes
     ----------
     kind : str
-        What messages call such a file.
+        The name of such a file in messages.
     """
 
     kind: ClassVar[str]

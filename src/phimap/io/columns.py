@@ -14,17 +14,17 @@ from phimap.config import memory_budget, size_text
 # Bytes that a column takes beside its numbers: its name, its place among the others, and its statistics in a fit. A
 # table of 10^6 columns took 446 MB.
 _COLUMN_BYTES = 450
-# Long tables have thousands of columns; a message lists the closest few.
+# Columns that a message lists: wide tables have thousands.
 _LISTED = 20
 
 
 class SchemaError(DataError):
-    """A row does not fit the types that the rows at the top of the file gave the columns."""
+    """A row does not fit the types of the columns, which the first rows of the file gave."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Columns by name, in the order they are wanted.
+    """Chosen columns by name, in the order of the arrays.
 
     `target_name` is None without a target, a name for one target, a tuple of names for several.
     """
@@ -41,7 +41,7 @@ class Selection:
 
 
 def check_row(where: str, width: int, itemsize: int, remedy: str) -> None:
-    """Refuse rows of so many numbers that the budget does not hold one of them and their names."""
+    """Refuse a table if the byte budget cannot hold one of its rows and the names of its columns."""
     budget = memory_budget()
     if width * max(itemsize, _COLUMN_BYTES) > budget:
         raise OverBudgetError(
@@ -109,7 +109,7 @@ def select_columns(
 
 
 def closest_first(wanted: str, names: Sequence[str]) -> str:
-    """`names` as text, those most like `wanted` first, cut after a few."""
+    """The `names` that are most like `wanted`, as text."""
     likeness = {name: difflib.SequenceMatcher(None, wanted.lower(), name.lower()).ratio() for name in names}
     ordered = sorted(enumerate(names), key=lambda place_and_name: -likeness[place_and_name[1]])
     shown = [repr(name) if name else f"position {place} (without a name)" for place, name in ordered[:_LISTED]]
@@ -118,7 +118,7 @@ def closest_first(wanted: str, names: Sequence[str]) -> str:
 
 
 def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:
-    """Return the column called `wanted`, or at that position when no column has the name."""
+    """The name of the column called `wanted`, or of the one at this position if no column has the name."""
     text = str(wanted)
     if text in known:
         return text

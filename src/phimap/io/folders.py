@@ -1,4 +1,4 @@
-"""What a path stands for: one file, a folder of images, or the parts of a table in a folder or behind a pattern."""
+"""The files that a path names: one file, a folder of images, or the parts of a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phimap.io.archive import stored_name
 from phimap.io.formats import ARRAYS, IMAGES, TABLES, Format, format_of, unpacked
 from phimap.io.source import check_file
 
-# Notes and licences have these names more often than tables in a folder of other files have.
+# In a folder of other tables, files with these suffixes are notes and licences.
 _PROSE = (".txt", ".dat", ".data")
 _WILD = "*?["
 
@@ -33,12 +33,12 @@ def checked_format(file: Path) -> Format:
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path names files by wildcards: ``*``, ``?``, ``[...]`` and ``**``; a file of that very name is none."""
+    """Whether a path has wildcards, ``*``, ``?``, ``[...]`` or ``**``, and is not the name of a file."""
     return any(mark in str(path) for mark in _WILD) and not path.exists()
 
 
 def is_image_folder(path: Path) -> bool:
-    """Whether a path is a folder to be read as images: one that holds some, or no tables."""
+    """Whether a path is a folder to be read as images: one that holds images, or at least no tables."""
     if not path.is_dir():
         return False
     names = files_below(path)
@@ -48,14 +48,14 @@ def is_image_folder(path: Path) -> bool:
         raise DataError(
             f"{path}: holds images ({images}) and tables ({table}). Give a folder of one kind, or the path of a file."
         )
-    # A folder that is named like a table was written by a program that splits tables, and may be empty.
+    # A folder that is named like a table holds the parts of one; it may be empty.
     return table is None and not path.name.lower().endswith(TABLES)
 
 
 def parts_of(path: Path) -> tuple[Path, ...] | None:
-    """Files, of one format and sorted, that are the parts of a table; None where `path` is one file.
+    """The files of one format, sorted, that are the parts of a table; None if `path` is one file.
 
-    Below a folder, names that begin with a dot or an underscore are passed over: other programs keep notes there.
+    In folders, names that begin with a dot or an underscore are ignored: they belong to other programs.
     """
     if path.is_dir():
         files = [path / name for name in _tables_among(files_below(path))]
@@ -82,7 +82,7 @@ def parts_of(path: Path) -> tuple[Path, ...] | None:
 
 
 def fixed_folder(path: Path) -> Path:
-    """The folder below which the parts of a table lie: `path` itself, or of a pattern what stands before wildcards."""
+    """The folder that holds all parts of a table: `path` itself, or of a pattern the folders before its wildcards."""
     if path.is_dir():
         return path
     plain: list[str] = []
@@ -94,9 +94,9 @@ def fixed_folder(path: Path) -> Path:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Paths of all files below a folder, relative and sorted part by part; hidden ones are passed over.
+    """Relative paths of all files below a folder, sorted folder by folder, without hidden ones.
 
-    Links to folders, which may lead in circles, are refused.
+    Links to folders are refused, since they may lead in circles.
     """
     found: list[tuple[str, ...]] = []
     for place, folders, files in os.walk(folder, onerror=_refuse_folder):
@@ -111,7 +111,7 @@ def files_below(folder: Path) -> list[str]:
 
 
 def _tables_among(names: list[str]) -> list[str]:
-    """Names of tables; prose only where there is nothing else."""
+    """Names of tables; text files with the suffixes of prose only if there are no others."""
     tables = [
         name
         for name in names

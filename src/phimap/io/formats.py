@@ -14,7 +14,7 @@ class Format:
     Attributes
     ----------
     name : str
-        What messages call several of them.
+        The name of several such files in messages.
     suffixes : tuple of str
     reader : str
         Module and class: a `ColumnFile` that is made of a `TableSource`. It is loaded when first needed.
@@ -33,7 +33,7 @@ class Format:
         return getattr(import_module(f"phimap.io.{module}"), name)(source)
 
 
-#: Arrays have no columns of their own; the rows of an array are read as they are.
+#: Arrays are read as rows, not as columns with names and types.
 ARRAYS = Format("arrays", (".npy", ".npz"), "npy:ArrayTable")
 FORMATS = (
     Format("text tables", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data"), "text_columns:TextColumns", is_text=True),
@@ -43,7 +43,7 @@ FORMATS = (
     Format("JSON files", (".json", ".jsonl", ".ndjson"), "json_file:JsonColumns", is_text=True),
     Format("libsvm files", (".libsvm", ".svmlight", ".svm"), "libsvm:LibsvmColumns"),
 )
-#: Suffixes of all of them.
+#: Suffixes of all formats.
 TABLES = tuple(suffix for one in FORMATS for suffix in one.suffixes)
 #: Suffixes of images, whatever they hold.
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
@@ -51,7 +51,7 @@ _PACKED = (".gz", ".zip")
 
 
 def format_of(name: str) -> Format | None:
-    """The format of a file by its name in small letters, which is not packed; None where it is not a table."""
+    """The format of an uncompressed file by its name in small letters; None if it is not a table."""
     return next((one for one in FORMATS if name.endswith(one.suffixes)), None)
 
 

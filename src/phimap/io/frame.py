@@ -1,4 +1,4 @@
-"""Rows of a file as Arrow tables of the columns as they are: numbers, texts, dates, missing values."""
+"""Rows of a file as Arrow tables, with columns of any kind and missing cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phimap.io.skipped import BadRows, Skipped
 from phimap.io.source import KINDS, TableSource
 from phimap.io.target import refuse_value
 
-# A cell takes so many bytes of memory, texts included, in the mean of usual tables.
+# Bytes of memory of a cell in usual tables, on average.
 _CELL_BYTES = 32
 
 
@@ -41,7 +41,7 @@ class Frame(Rows):
         self.schema = schema
 
     def _finish_block(self, X: pa.Table, numbers: np.ndarray) -> tuple[pa.Table, np.ndarray | None]:
-        """The columns as they are; infinite numbers are refused."""
+        """The columns unchanged; infinite numbers are refused."""
         for field in X.schema:
             if pa.types.is_floating(field.type):
                 cells = X.column(field.name).to_numpy()
@@ -95,7 +95,7 @@ class ColumnFrame(Frame):
 
 
 class ArrayFrame(Frame):
-    """Rows of an array in which values are missing."""
+    """Rows of an array with missing values."""
 
     def __init__(self, source: TableSource) -> None:
         kept = replace(source, dtype=np.dtype(np.float64), bad_rows=BadRows(target="keep", features="keep"))
@@ -111,7 +111,7 @@ class ArrayFrame(Frame):
 
 
 def _checked_kinds(where: str, kinds: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """What the user says of columns, by their names."""
+    """The kinds that the user gives to columns, checked."""
     for name, kind in kinds.items():
         if name not in names:
             raise DataError(f"{where}: `types` names a column {name!r}, which there is not. Check its spelling.")
@@ -121,7 +121,7 @@ def _checked_kinds(where: str, kinds: Mapping[str, str], names: Sequence[str]) -
 
 
 def _check_feature(where: str, field: pa.Field) -> None:
-    """Refuse columns of lists and records, which are no cells."""
+    """Refuse columns of lists and records."""
     if pa.types.is_nested(field.type):
         raise DataError(
             f"{where}: column {field.name!r} holds {in_words(field.type)}, not single values. Leave it out with "

@@ -1,4 +1,4 @@
-"""Feather and Arrow files, read batch by batch as they were written."""
+"""Feather and Arrow files, read in the batches in which they were written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ArrowColumns(TypedFile):
 
     @contextmanager
     def _opened(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """A reader of the file, or of the stream, of the chosen columns."""
+        """A reader of the chosen columns of the file or stream."""
         with pa.memory_map(str(self._path)) as stored:
             try:
                 reader = pa.ipc.open_file(stored)
@@ -46,7 +46,7 @@ class ArrowColumns(TypedFile):
                 stored.seek(0)
                 reader = pa.ipc.open_stream(stored)
             if columns is not None and isinstance(reader, pa.RecordBatchFileReader):
-                # Other columns are not even unpacked.
+                # Other columns are not decompressed.
                 wanted = [reader.schema.get_field_index(name) for name in columns]
                 reader = pa.ipc.open_file(stored, options=pa.ipc.IpcReadOptions(included_fields=sorted(wanted)))
             yield reader

@@ -1,4 +1,4 @@
-"""NPY files and the members of NPZ archives, streamed in blocks of rows."""
+"""NPY files, mapped into memory, and members of NPZ archives, streamed in blocks of rows."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 _KINDS = {"O": "pickled objects, which are never loaded", "V": "records", "c": "complex numbers", "M": "dates"}
-# What NumPy, which reads a header as Python, and zipfile raise on damaged files. RuntimeError and NotImplementedError
-# are how zipfile reports encryption and unknown compression.
+# Exceptions of NumPy, which parses a header as Python, and of zipfile on damaged files. For encryption and unknown
+# compression zipfile raises RuntimeError and NotImplementedError.
 _DAMAGES = (
     ArithmeticError,
     EOFError,
@@ -49,13 +49,13 @@ _DAMAGES = (
     zipfile.BadZipFile,
     zlib.error,
 )
-# Rows decoded at a time when a batch is larger: the block beside the batch stays small.
+# Bytes that are decoded at a time: the block beside the batch stays small.
 _BLOCK_BYTES = 2**24
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array on disk: its header, and how to open the bytes again.
+    """An array on disk: its file and its header.
 
     `member` is its name inside an archive, None for an NPY file; `shape` is (n, ...).
     """
@@ -76,7 +76,7 @@ class StoredArray:
         starts = range(0, self.shape[0], rows)
         if self.member is None:
             for start in starts:
-                # Each block has a map of its own, so that its pages are given back with it.
+                # Each block has a memory map of its own, so that its pages are released with it.
                 with _explained(self.where):
                     mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
                 yield np.asarray(mapped[start : start + rows])
@@ -94,7 +94,7 @@ class StoredArray:
                     yield content.view(self.dtype).reshape(shape)
 
     def _whole(self) -> np.ndarray:
-        """A member in Fortran order, whose rows lie scattered: loaded within the byte budget."""
+        """A member of an archive in Fortran order, loaded whole because its rows are scattered."""
         n_bytes, budget = prod(self.shape) * self.dtype.itemsize, memory_budget()
         if n_bytes > budget:
             raise DataError(
@@ -162,7 +162,7 @@ class ArrayTable(Table):
             if labels is not None:
                 y = self._label_block(next(labels))
             elif isinstance(self._selection.target_name, str):
-                # A copy, which does not keep the whole block.
+                # A copy, so that the target does not keep the whole block in memory.
                 y = _numeric_or_label(X[:, self._targets[0]].copy(), self._where)
             else:
                 y = X[:, self._targets].astype(np.float64) if self._targets else None
@@ -176,7 +176,7 @@ class ArrayTable(Table):
 
 
 def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArray | None:
-    """Return the array that `target` names, in the same archive or another file; None if it is a column."""
+    """The array called `target`, in the same archive or in another file; None if `target` is a column."""
     if not isinstance(target, str):
         return None
     if target in keys:
@@ -220,7 +220,7 @@ def _keys(path: Path) -> tuple[str, ...]:
 
 
 def _default_key(path: Path, member: str | None, keys: tuple[str, ...]) -> str:
-    """Key to read: the one asked for, else X, else the only array with two or more dimensions."""
+    """The key `member` if it is given, else X, else that of the only array with two or more dimensions."""
     if member is not None:
         if member not in keys:
             raise DataError(f"{path}: no array {member!r}. Choose from {closest_first(member, keys)}.")
@@ -245,12 +245,12 @@ def _describe(path: Path, member: str | None) -> StoredArray:
     with _explained(where), _opened(path, member) as stream:
         shape, fortran, dtype = _read_header(where, stream)
         _check_size(where, shape, dtype, _stored_bytes(path, member) - stream.tell())
-    # A vector has no order, whatever its header says.
+    # The order of a vector is irrelevant.
     return StoredArray(path, member, shape, dtype, fortran and len(shape) > 1)
 
 
 def _stored_bytes(path: Path, member: str | None) -> int:
-    """Bytes of an NPY file, or of an archive's member as the archive says it is long."""
+    """Size of an NPY file, or of a member by the directory of its archive."""
     if member is None:
         return path.stat().st_size
     with zipfile.ZipFile(path) as archive:
@@ -258,7 +258,7 @@ def _stored_bytes(path: Path, member: str | None) -> int:
 
 
 def _check_size(where: str, shape: tuple[int, ...], dtype: np.dtype, stored: int) -> None:
-    """Refuse an array that its file cannot hold, or of which the budget does not hold a row: before it is allocated."""
+    """Refuse an array that is larger than its file, and one with rows over the byte budget, before it is allocated."""
     if any(length < 0 for length in shape) or prod(shape) * dtype.itemsize > stored:
         raise DataError(
             f"{where}: damaged or no NumPy file (of {stored} bytes, too few for {dtype} of shape {shape}). "
@@ -288,7 +288,7 @@ def _opened(path: Path, member: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _explained(where: str) -> Iterator[None]:
-    """Turn what NumPy and zipfile raise on damaged files into one line."""
+    """Turn exceptions on damaged files into an error of one line."""
     try:
         yield
     except DataError:
@@ -298,7 +298,7 @@ def _explained(where: str) -> Iterator[None]:
 
 
 def _numeric_or_label(values: np.ndarray, where: str) -> np.ndarray:
-    """Target `values` as learners take them: floats in float64, everything else as it is."""
+    """Target `values` for learners: floats as float64, bytes as text, others unchanged."""
     if values.dtype.kind == "f":
         return values.astype(np.float64)
     if values.dtype.kind == "S":

@@ -12,12 +12,11 @@ from phimap.config import memory_budget, size_text
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
-# Column chunks are read through buffers instead of whole: of this size together, but none is larger or smaller than.
+# Column chunks are read through buffers: the size of all together, and bounds on the size of one.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
-# A page of each column is there as it is stored and as it is decoded, and the dictionary of its values. Writers end
-# pages at a megabyte.
+# Of each column one page is in memory, compressed and decoded, and its dictionary. Writers end pages at a megabyte.
 _PAGE_BYTES = 2**20
-# Pages may take this share of the byte budget. The rest is for the rows that are made of them.
+# Share of the byte budget for pages; the rest is for the decoded rows.
 _SHARE = 0.8
 
 
@@ -40,12 +39,12 @@ class ParquetColumns(TypedFile):
             self._damage_told(self.where),
             parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file,
         ):
-            # Arrow's own threads would take half as much time again of the cores that the solver works on.
+            # Arrow's own threads would take time from the cores on which the solver works, half as much again.
             yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
     def _require_memory(self, columns: Sequence[str]) -> None:
-        """Refuse to read columns whose pages are over the budget: a block of rows needs one of each."""
-        # Fewer pages than this are within any budget.
+        """Refuse columns whose pages exceed the byte budget, since a block of rows needs a page of each column."""
+        # So few pages are within the budget without a look at the file.
         if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
             return
         with self._damage_told(self.where), parquet.ParquetFile(self._path) as file:

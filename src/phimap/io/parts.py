@@ -26,9 +26,9 @@ class Parts(ColumnFile):
     ----------
     where : str
     folder : Path
-        What the files are named relative to.
+        Names of files are relative to it.
     files : sequence of Path
-        Sorted: the rows of the table are in this order.
+        Files in the order of the rows.
     opened : callable
         ``opened(file)`` gives the columns of one file.
     """
@@ -49,7 +49,7 @@ class Parts(ColumnFile):
         self._empty = n_empty
         self._partition = _partition_columns(where, self._names, self._parts[0].schema.names)
         self._types: dict[str, pa.DataType] = {}
-        # Rows of the table before each part, as far as passes have come.
+        # Number of rows before each part that a pass has reached.
         self._first: list[int] = []
         counts = [part.n_rows for part in self._parts]
         schema = self._with_partition(self._joint([part.schema for part in self._parts]))
@@ -109,9 +109,9 @@ class Parts(ColumnFile):
         return pa.schema([*schema, *((name, values.type) for name, values in self._partition.items())])
 
     def _joint(self, schemas: Sequence[pa.Schema]) -> pa.Schema:
-        """One schema for the files, whose columns have `schemas`; they must agree."""
+        """One schema for all files; raise unless their `schemas` have the same columns with compatible types."""
         names, types = schemas[0].names, dict(zip(schemas[0].names, schemas[0].types, strict=True))
-        # The file that each type is from.
+        # The file that gave each type.
         sources = dict.fromkeys(names, self._parts[0].where)
         for part, schema in zip(self._parts[1:], schemas[1:], strict=True):
             if schema == schemas[0]:
@@ -132,7 +132,7 @@ class Parts(ColumnFile):
                 if pa.types.is_null(types[name]) and not pa.types.is_null(joint):
                     sources[name] = part.where
                 types[name] = joint
-        # Names that occur twice are refused by whoever selects columns.
+        # `select_columns` refuses names that occur twice.
         return pa.schema([(name, types[name]) for name in names])
 
 

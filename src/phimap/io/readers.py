@@ -1,4 +1,4 @@
-"""Files of every kind opened for reading: as numbers, as columns, or as what their schema says they hold."""
+"""Opens files of all formats: as numbers, as columns, or as either of them by the schema."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def open_table(
         ``{target: "category"}`` takes the numbers of a text column for labels. ``{column: "number"}`` counts cells of a
         text file that are not numbers as missing, where bad rows are skipped.
     bad_rows : {"error", "skip"}
-        What becomes of rows without a target, and of rows of text files with too many or too few values. Those that
-        are skipped are counted in ``skipped``.
+        Whether rows without a target, and rows of text files with too many or too few values, are an error. Skipped
+        rows are counted in ``skipped``.
 
     Returns
     -------
@@ -149,17 +149,17 @@ def open_frame(
     Parameters
     ----------
     path : str or Path
-        A file as `open_table` takes it, but for folders of images.
+        As of `open_table`, without folders of images.
     target : str or int, optional
         Target column by name, or by position where no column has that name. None reads no target.
     columns, drop : sequence of str or int, optional
-        Feature columns in the order wanted, and columns that are none. A column without a name is left out.
+        Feature columns in the order wanted, and columns to leave out. Columns without a name are left out.
     types : mapping of str to str, optional
-        What columns are: ``"number"``, ``"category"``, ``"date"``, ``"text"`` or ``"drop"``. Text files are read so
+        Kinds of columns: ``"number"``, ``"category"``, ``"date"``, ``"text"`` or ``"drop"``. Text files are read so
         that categories and texts stay as they are written (``"007"``); else pass it to `TableEncoder`.
     bad_rows : {"error", "skip"}
-        What becomes of rows without a target, and of rows of text files with too many or too few values. Those that
-        are skipped are counted in ``skipped``.
+        Whether rows without a target, and rows of text files with too many or too few values, are an error. Skipped
+        rows are counted in ``skipped``.
     batch_rows : int, optional
         Rows per batch where `Frame.batches` is not told.
 
@@ -327,7 +327,7 @@ def _source(
 
 
 def _need_pyarrow(source: TableSource) -> None:
-    """Say in one line what reads such files, where it is not installed."""
+    """Raise an error of one line if pyarrow is not installed."""
     if find_spec("pyarrow") is None:
         raise ImportError(
             f"{source.where}: files of tables are read by pyarrow. Install it: pip install 'phimap[cli]'."

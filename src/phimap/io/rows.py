@@ -15,8 +15,8 @@ from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource, positive_integer
 from phimap.io.target import TargetCheck
 
-# A default batch is large enough to hide the cost per batch and small beside any memory; it depends on
-# the width alone, so the partition of a file into default batches is the same on every machine.
+# A default batch is large enough to hide the cost of a batch, and small beside the memory of any machine. Its size
+# depends on the width of the table alone, so that a file is cut into the same batches on every machine.
 _DEFAULT_BATCH_BYTES = 2**25
 _DEFAULT_BATCH_ROWS = 2**16
 
@@ -35,7 +35,7 @@ class Rows(ABC):
     batch_rows : int
         Rows of a batch of the default size.
     row_bytes : int
-        Bytes of a row in a batch, about.
+        Approximate bytes of a row in a batch.
     notes : tuple of str
         What was recognised about the file, such as its separator, in words.
     skipped : Skipped
@@ -46,10 +46,10 @@ class Rows(ABC):
         ``(n_features,)``, or ``(height, width, channels)`` for images.
     """
 
-    #: Why `_finish_block` leaves rows out, in words.
+    #: The reason for which `_finish_block` leaves rows out.
     _unusable = "a missing feature"
-    #: What the file stores as targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn both into
-    #: floats; batches without any have the stored kind again.
+    #: Kind of the stored targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn a block into
+    #: floats; batches without missing ones get the stored kind.
     _target_kind = ""
 
     def __init__(
@@ -81,7 +81,7 @@ class Rows(ABC):
 
     @property
     def where(self) -> str:
-        """The file, as messages call it."""
+        """The name of the file in messages."""
         return self._where
 
     @property
@@ -95,7 +95,7 @@ class Rows(ABC):
         return len(self.sample_shape) > 1
 
     def row_name(self, number: int) -> str:
-        """What messages call the row of a number, counted from 1: with its file, where there are several."""
+        """The name of row `number`, counted from 1, in messages; with its file if there are several."""
         return str(number)
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
@@ -139,7 +139,7 @@ class Rows(ABC):
         """Blocks of features and targets in file order, of about `rows` rows; unreadable rows go to `skipped`."""
 
     def _finish_block(self, X: Any, numbers: np.ndarray) -> tuple[Any, np.ndarray | None]:
-        """Features of the rows `numbers` as batches give them, and the mask (r,) of usable rows if not all are."""
+        """Features of the rows `numbers` in their final form, and the mask (r,) of usable rows, None if all are."""
         return X, None
 
     def _rebatched(self, rows: int) -> Iterator[Block]:
@@ -177,7 +177,7 @@ def _as_stored(y: np.ndarray | None, kind: str) -> np.ndarray | None:
 
 
 def _kept(X: Any, y: np.ndarray | None, numbers: np.ndarray, mask: np.ndarray | None) -> Block:
-    """The rows that `mask` (r,) is true for; all of them without one."""
+    """The rows for which `mask` (r,) is true; all rows if it is None."""
     if mask is None:
         return X, y, numbers
     return chosen(X, mask), None if y is None else y[mask], numbers[mask]

@@ -1,10 +1,10 @@
 """Real tables as numbers: columns of data frames, encoded for kernels.
 
 - ``frames``, ``cells``, ``parsing``: data frames of any library become Arrow columns. The last two alone need pyarrow.
-- ``targets``, ``tallies``, ``tally``: one pass over a column keeps these of it, in bounded memory.
-- ``bad_cell``: the error that names a cell.
-- ``encoding``: what an encoding is. ``numbers``, ``levels``, ``dates`` and ``text`` hold one each.
-- ``kinds``: which kind a column is, by what was kept of it.
+- ``targets``, ``tallies``, ``tally``: statistics of a column that one pass collects in bounded memory.
+- ``bad_cell``: the error for a cell that cannot be encoded.
+- ``encoding``: the base class of encodings; ``numbers``, ``levels``, ``dates`` and ``text`` hold one each.
+- ``kinds``: the kind of a column, chosen by its statistics.
 - ``table_pass``, ``encoder``: the pass over all columns, and the transformer. Start with the latter.
 """
 

@@ -1,4 +1,4 @@
-"""What an encoder has made of the columns of a table."""
+"""The encoded columns of a fitted encoder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phimap.tables.encoding import EncodedColumn
 
 
 class ColumnSummary(NamedTuple):
-    """What became of a column."""
+    """How a column is encoded, for people to read."""
 
     name: str
     kind: str
@@ -22,13 +22,13 @@ class ColumnSummary(NamedTuple):
 
 
 class EncodedColumns:
-    """The fitted half of an encoder: its columns, and what the output columns stand for."""
+    """The fitted half of an encoder: its columns, and the meaning of the output columns."""
 
     _columns: tuple[EncodedColumn, ...]
     n_features_in_: int
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """What must be true of an encoder from a file: see `Record.requirements`."""
+        """Conditions that an encoder from a file must meet: see `Record.requirements`."""
         names = [column.name for column in self._columns]
         yield len(names) == self.n_features_in_ == len(set(names)), "a name of its own for each column"
         given = getattr(self, "feature_names_in_", None)
@@ -36,7 +36,7 @@ class EncodedColumns:
 
     @property
     def columns_(self) -> tuple[EncodedColumn, ...]:
-        """What became of each column."""
+        """How each column is encoded."""
         check_is_fitted(self)
         return self._columns
 
@@ -50,7 +50,7 @@ class EncodedColumns:
 
     @property
     def n_columns_out_(self) -> int:
-        """Output columns."""
+        """Number of output columns."""
         return self.groups_.size
 
     @property
@@ -60,7 +60,7 @@ class EncodedColumns:
 
     @property
     def parts_(self) -> np.ndarray:
-        """Numbers of the parts of columns that share a scale and a weight."""
+        """For each output column the number of its part; columns of one part share a scale and a weight."""
         parts: list[np.ndarray] = []
         for column in self.columns_:
             if column.encoding is not None:
@@ -84,7 +84,7 @@ class EncodedColumns:
         return any(column.encoding is not None and column.encoding.is_sparse for column in self._columns)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the output columns: that of the input column, and what of it a column says.
+        """Names of the output columns: the name of the input column and a suffix.
 
         Parameters
         ----------

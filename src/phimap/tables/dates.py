@@ -1,4 +1,4 @@
-"""Columns of times: the trend, and the cycles of day, week and year as points on circles."""
+"""Columns of times: a trend, and the cycles of day, week and year as points on circles."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _DAY = 86400.0
 _YEAR = 365.2425 * _DAY
-# A cycle is told where the times go round it so often: where they do not, the trend tells what there is of it.
+# Encode a cycle only if the data span 1.5 periods; the trend covers shorter spans.
 _ROUNDS = 1.5
 _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the year": _YEAR}
-# A circle of a smaller variance is one point.
+# Points on a circle with a smaller variance coincide.
 _LEAST_VARIANCE = 1e-6
-# The first day of a week is a Monday, and the epoch began on a Thursday.
+# Weeks begin on Monday, and the epoch began on a Thursday.
 _FIRST_WEEKDAY = 3
-# Times have nanoseconds, and the years of four digits ten times these seconds.
+# Times are stored to a nanosecond; years of four digits end at 3.2e11 seconds, a tenth of the bound.
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 3e12
 
 
@@ -35,13 +35,13 @@ class DateEncoding(Encoding):
     Attributes
     ----------
     form : str
-        The form of times that are text.
+        Format of times that are text.
     median, mean, deviation : float
-        Of the seconds since the epoch; missing ones are at the median.
+        Of the seconds since the epoch; missing times take the median.
     cycles : tuple of str
-        Those that vary.
+        Cycles that vary in the training rows.
     factors : ndarray of shape (1 + len(cycles),)
-        Of the trend and of the cycles: each has the same variance, and all together have 1.
+        Factors of the trend and of the cycles, which give them equal variances with the sum 1.
     has_indicator : bool
     variances : ndarray of shape (k,)
     """
@@ -63,7 +63,7 @@ class DateEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, form: str) -> DateEncoding:
-        """For the seconds of the training rows, and the number of those that were missing."""
+        """The encoding for the seconds of the training rows, `n_missing` of which were missing."""
         seconds = tally.sample
         extent = tally.high - tally.low
         circles = {cycle: _circle(seconds, cycle) for cycle, period in _CYCLES.items() if extent >= _ROUNDS * period}
@@ -101,7 +101,7 @@ class DateEncoding(Encoding):
 
 
 def _circle(seconds: np.ndarray, cycle: str) -> np.ndarray:
-    """Sine and cosine (n, 2) of where in a cycle times (n,) lie."""
+    """Sine and cosine (n, 2) of the phase of times (n,) in a cycle."""
     days = np.floor(seconds / _DAY)
     if cycle == "hour of the day":
         phase = seconds / _DAY - days

@@ -1,4 +1,4 @@
-"""Tables as they are: data frames of any columns as numbers for kernels."""
+"""The encoder: data frames with columns of any kind as numbers for kernels."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from phimap.tables.table_pass import PassOptions, TablePass, checked_types, foun
 
 
 class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
-    r"""Columns of a data frame as numbers in which kernels see what is alike.
+    r"""Encodes the columns of a data frame as numbers whose distances are meaningful to kernels.
 
-    A kernel looks at distances, so the scale of a column is part of its encoding: the columns that stand for one column
-    of the table have a variance of 1 together,
+    A kernel depends on distances, so the scale of a column is part of its encoding: the output columns of one column of
+    the table have a total variance of 1,
 
     .. math:: \sum_{j \in \text{column}} \operatorname{var}(z_j) = 1,
 
-    but for the indicators of missing cells.
+    not counting the indicators of missing cells.
 
     Parameters
     ----------
     types : dict of str to {"number", "category", "date", "text", "drop"}, optional
-        What columns are, by their names, where that is not to be recognised.
+        Kinds of columns by name; the kinds of the others are recognised.
     max_levels : int, default=40
         A category of more levels than this is encoded by the mean of the target, or, without a target, by columns for
         its 32 most frequent levels and 8 among which a hash divides the others.
@@ -43,12 +43,12 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         True keeps text as CSR rows of hashed n-grams and gives a CSR matrix. ``"auto"`` does so where all columns that
         are encoded are text.
     target_type : {"auto", "continuous", "classes"}, default="auto"
-        What targets are. ``"auto"`` takes text, Booleans and up to 20 distinct whole numbers for classes.
+        The kind of the targets. ``"auto"`` takes text, Booleans and up to 20 distinct whole numbers for classes.
 
     Attributes
     ----------
     columns_ : tuple of EncodedColumn
-        What became of each column.
+        How each column is encoded.
     summary_ : tuple of ColumnSummary
         Name, kind, number of output columns, missing cells and a note for each column.
     groups_ : ndarray of shape (n_columns_out,)
@@ -128,13 +128,13 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     # Fitting ---------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what the columns are from rows in memory.
+        """Learn kinds and encodings of the columns from rows in memory.
 
         Parameters
         ----------
         X : data frame of n rows
-            Of pandas, polars, Arrow or what else exports Arrow; or an array of two dimensions; or a Dask collection,
-            whose blocks are gone through one after the other, each where it is.
+            Of pandas, polars, Arrow or any library that exports Arrow; or an array of two dimensions; or a Dask
+            collection, whose blocks are read one after the other by the workers that hold them.
         y : array-like of shape (n,) or (n, t), optional
             Targets, by which categories of many levels are encoded.
 
@@ -145,8 +145,8 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, rows or columns are none, two columns have one name, a number is infinite,
-            or all columns are to be left out.
+            If a parameter is out of range, there are no rows or no columns, two columns have one name, a number is
+            infinite, or all columns would be left out.
         ImportError
             If pyarrow is not installed.
         """
@@ -156,12 +156,12 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self.fit_batches([(X, y)])
 
     def fit_batches(self, batches: Iterable[Any]) -> Self:
-        """Learn what the columns are from one pass over batches.
+        """Learn kinds and encodings of the columns from one pass over batches.
 
         Parameters
         ----------
         batches : iterable of (X, y) or data frames
-            As for `fit`. A one-shot iterator does.
+            As for `fit`. A one-shot iterator is enough.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def _fit_parts(self, parts: list[tuple[Any, ...]], read: Callable[..., Iterable[Any]]) -> Self:
-        """Learn from parts of rows, tasks, in their order; ``read(*part)`` gives batches (X, y)."""
+        """Learn from parts of the rows in their order, as tasks; ``read(*part)`` gives the batches (X, y) of a part."""
         self._pass = chained(partial(_passed, read), TablePass(self._options()), parts)
         self._finish()
         return self
@@ -200,13 +200,13 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, ImportError
-            As `fit`, or if the batch lacks a column of the first one, or nothing is kept of the rows seen, as in
-            encoders from files.
+            As `fit`, or if the batch lacks a column of the first one, or the statistics of the rows seen were dropped,
+            as in encoders from files.
 
         Notes
         -----
-        Every call decides anew what the columns are, so that the numbers of output columns may change. `fit_batches`
-        decides once.
+        Every call chooses the kinds of columns anew, so the number of output columns may change. `fit_batches` chooses
+        them once.
         """
         if not hasattr(self, "_pass"):
             if hasattr(self, "_columns"):
@@ -219,7 +219,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_rows(self) -> Self:
-        """Drop what is kept of the training rows, some 100 kB a column, without which `partial_fit` cannot go on.
+        """Drop the statistics of the training rows, some 100 kB a column, which `partial_fit` needs.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_folds(self) -> Self:
-        """Drop what encodes training rows by the targets of others: `transform_training` is `transform` from now on.
+        """Drop the encodings of training rows by the targets of other rows; `transform_training` becomes `transform`.
 
         Returns
         -------
@@ -297,8 +297,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : data frame of n rows
-            With the columns that are encoded, in any order; others are passed over. A Dask collection gives a Dask
-            array.
+            With the encoded columns in any order; other columns are ignored. A Dask collection gives a Dask array.
 
         Returns
         -------
@@ -363,12 +362,12 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
 
 
 def _whole_block(X: Any, y: Any = None) -> list[tuple[Any, Any]]:
-    """The one batch of a block."""
+    """The rows of a block as one batch."""
     return [(X, None if y is None else np.asarray(y))] if n_rows_of(X) else []
 
 
 def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) -> TablePass:
-    """What a pass keeps that goes on with one more part; what it was stays, others may ask for it again."""
+    """The pass `begun`, continued with one more part; a copy, because Dask may use `begun` again."""
     table = deepcopy(begun)
     for X, y in read(*part):
         table.update(_checked(X, len(table.names) or None), y)
@@ -376,7 +375,7 @@ def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) ->
 
 
 def _checked(X: Any, n_columns: int | None = None) -> Any:
-    """A frame as it is, and all else as an array of two dimensions."""
+    """A frame unchanged, other input as an array of two dimensions."""
     if sparse.issparse(X):
         raise TypeError("`X` must be a data frame or a dense array, got a sparse matrix. Use X.toarray().")
     check_frame(X)

@@ -1,4 +1,4 @@
-"""What an encoding of one column is, and the record of what became of a column."""
+"""The base class of encodings, and the record of an encoded column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
 
-#: Encoded numbers are float32, and so are their squares: a larger one comes from no table.
+#: Largest encoded number: its square must fit float32.
 LARGEST = 1e18
 
 
@@ -34,31 +34,31 @@ class Encoding(Record):
 
     @abstractmethod
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
-        """Numbers (n, k) of the cells of a column whose first one is in row `first_row`, for messages.
+        """Numbers (n, k) of the cells of a column; the first cell is in row `first_row`, which messages name.
 
-        `folds` (n,) are given for training rows, which must not see their own targets.
+        `folds` (n,) are the folds of training rows, whose encoding must not depend on their own targets.
         """
 
     @abstractmethod
     def names(self) -> list[str]:
-        """What is appended to the name of the column for each of the k numbers."""
+        """For each of the k numbers the suffix of its name."""
 
     def amounts(self) -> np.ndarray:
         """Whether each of the k numbers is an amount, which may have a heavy tail."""
         return np.zeros(self.variances.size, dtype=bool)
 
     def without_folds(self) -> Self:
-        """The encoding without what encodes training rows by the targets of others."""
+        """The encoding without its tables for training rows."""
         return self
 
     def parts(self) -> np.ndarray:
-        """For each of the k numbers the part that it belongs to: those of one part share a scale and a weight."""
+        """For each of the k numbers the number of its part; numbers of one part share a scale and a weight."""
         return np.zeros(self.variances.size, dtype=np.intp)
 
 
 @dataclass(frozen=True)
 class EncodedColumn(Record):
-    """What became of a column.
+    """A column of the table and its encoding.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class EncodedColumn(Record):
     n_missing : int
         Cells of the training rows that were missing.
     note : str
-        Why it was left out, or what else is worth to be known.
+        Why it was left out, or a remark on its encoding.
     encoding : Encoding or None
         None where it was left out.
     """
@@ -79,7 +79,7 @@ class EncodedColumn(Record):
     encoding: Encoding | None = None
 
     def without_folds(self) -> EncodedColumn:
-        """The column without what encodes training rows by the targets of others."""
+        """The column without its tables for training rows."""
         return self if self.encoding is None else replace(self, encoding=self.encoding.without_folds())
 
     def names(self) -> list[str]:

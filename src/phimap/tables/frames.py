@@ -1,4 +1,4 @@
-"""Data frames of any library: what they are, and whether they are numbers already."""
+"""Data frames of any library: recognised, checked, and cut into parts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Rows of a frame that are looked at together, so that what is made on the way stays small.
+#: Rows of a frame that are encoded at a time, which bounds the scratch memory.
 SLICE_ROWS = 2**16
 
 
 def is_frame(X: Any) -> bool:
-    """Whether `X` is a data frame: pandas, polars, Arrow, or what else exports its columns to Arrow."""
+    """Whether `X` is a data frame of pandas, polars, Arrow or another library that exports columns to Arrow."""
     return any(hasattr(X, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "iloc")) and (
         hasattr(X, "columns") or hasattr(X, "schema")
     )
 
 
 def check_frame(X: Any) -> None:
-    """Refuse frames without columns, and those that do not hold their rows yet."""
+    """Refuse frames without columns, and lazy frames."""
     if hasattr(X, "collect_schema") and not hasattr(X, "__arrow_c_stream__"):
         raise TypeError(f"`X` must hold its rows, got a {type(X).__name__}. Use X.collect().")
     if is_frame(X) and not getattr(X, "shape", (0, 1))[1]:
@@ -36,9 +36,9 @@ def n_rows_of(X: Any) -> int:
 
 
 def is_numbers(X: Any) -> bool:
-    """Whether every cell of a frame is a number or a Boolean, none of them missing.
+    """Whether every cell of a frame is a number or a Boolean, and present.
 
-    Without pyarrow frames are taken for numbers, as arrays are, unless the types of pandas say that cells are missing.
+    Without pyarrow all frames are taken for numbers, but for frames of pandas with missing cells.
     """
     if hasattr(X, "iloc") and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
         return not np.asarray(X.isna()).any()
@@ -75,14 +75,14 @@ def cells_of(X: Any) -> dict[str, Cells]:
 
 
 def rows_at(X: Any, places: np.ndarray) -> Any:
-    """The rows of a frame or an array at some places (r,)."""
+    """The rows of a frame or an array at the indices `places` (r,)."""
     if hasattr(X, "iloc"):
         return X.iloc[places]
     return X.take(places) if hasattr(X, "num_rows") else X[places]
 
 
 def slices(X: Any) -> Iterator[tuple[slice, Any]]:
-    """Consecutive parts of a frame or an array, with their places."""
+    """Consecutive parts of a frame or an array, with their slices."""
     n_rows = n_rows_of(X)
     for start in range(0, n_rows, SLICE_ROWS):
         part = slice(start, min(start + SLICE_ROWS, n_rows))

@@ -1,4 +1,4 @@
-"""What a column is, by what one pass kept of it, and how it is encoded."""
+"""The kind of a column, by the statistics of one pass, and its encoding."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from phimap.tables.tally import ColumnTally
 from phimap.tables.targets import Targets
 from phimap.tables.text import TextEncoding
 
-#: What a user may say that a column is.
+#: Kinds that a user may give to a column.
 KINDS = ("number", "category", "date", "text", "drop")
-# The share of the cells that must be numbers, or times, for a column of text to be one of them.
+# A column of text is one of numbers, or of times, if this share of its cells can be read as such.
 _LEAST_SHARE = 0.95
-# A text has so many words on average; with so few only where most texts are distinct.
+# Cells of at least 5 words on average are texts; of at least 2 if 30 % of them are distinct.
 _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
-# Distinct integers number the rows if there are so many of them, and few are left out.
+# Distinct integers are row numbers only if there are at least so many, with few gaps.
 _LEAST_NUMBERED = 20
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the user's parameters say of all columns.
+    """Rules for all columns.
 
     Attributes
     ----------
     max_levels : int
-        Levels that are a column each.
+        Most levels that get a column each.
     n_text_components : int
-        Dense columns of a text.
+        Dense columns for a column of text.
     sparse_text : bool
-        Whether texts stay CSR rows.
+        Whether texts become CSR rows.
     targets : Targets
-        What is known of the targets.
+        Statistics of the targets.
     """
 
     max_levels: int
@@ -50,7 +50,7 @@ class Rules:
 
 
 def kind_of(tally: ColumnTally, max_levels: int) -> str:
-    """The kind of a column: one of those of `EncodedColumn`, or why it is left out."""
+    """The kind of a column, one of those of `EncodedColumn`, or ``"left out: "`` and the reason."""
     if tally.wanted == "drop":
         return "left out: as asked"
     levels = tally.levels
@@ -73,7 +73,7 @@ def _readings(tally: ColumnTally) -> list[NumberTally]:
 
 
 def _best(readings: dict[str, NumberTally]) -> tuple[str, NumberTally]:
-    """The reading of text that makes the most of it, the first of equal ones."""
+    """The reading with the most cells, by name; of equal ones the first."""
     name = max(readings, key=lambda one: readings[one].n)
     return name, readings[name]
 
@@ -105,10 +105,10 @@ def _kind_of_numbers(tally: ColumnTally) -> str:
 
 
 def _numbers_rows(tally: NumberTally) -> bool:
-    """Whether distinct integers from 0 or 1 on leave out few: also those of a part of the rows do, in any order."""
+    """Whether the numbers are distinct integers from 0 or 1 on with few gaps, in any order."""
     n = tally.n
     few = tally.is_whole and n >= _LEAST_NUMBERED and 0 <= tally.low <= 1 + n // 50 and tally.high <= 2 * n + 1
-    # Among random ones of the numbers, repeated ones would meet.
+    # A random sample of numbers with repetitions would hold some of them.
     return few and np.unique(tally.sample).size == tally.sample.size
 
 
@@ -129,7 +129,7 @@ def _kind_of_texts(levels: LevelTally, is_dictionary: bool, max_levels: int) -> 
 
 
 def encoded_column(tally: ColumnTally, kind: str, rules: Rules) -> EncodedColumn:
-    """How a column of this kind is encoded."""
+    """A column of this `kind` with its encoding."""
     kind, _, why = kind.partition(": ")
     if kind == "left out":
         return EncodedColumn(tally.name, kind, _n_missing(tally), why)

@@ -1,4 +1,4 @@
-"""Columns of levels: one column for each of a few, means of the target for many."""
+"""Columns of levels: an indicator for each of a few levels, means of the target for many."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from phimap.tables.targets import FOLDS, Targets, padded
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Levels of fewer rows share one column, but no level of more than half the rows of an average one.
+# Levels with fewer than 5 rows share one column, unless they have half as many rows as the average level.
 _FEW_ROWS = 5
 _LEAST_ROWS = 2
-# Columns for levels by frequency, and for what is left of them by a hash, where there is no target to go by.
+# Without a target: columns for the most frequent levels, and columns among which a hash divides the others.
 _FREQUENT, _HASHED = 32, 8
-# The prior of a level's mean counts like so many rows at least and at most.
+# Bounds on the weight, in rows, of the overall mean in the mean of a level.
 _LEAST_PRIOR, _MOST_PRIOR = 1.0, 1000.0
 MISSING, OTHER = "(missing)", "(other)"
 
@@ -34,14 +34,14 @@ class LevelEncoding(Encoding):
     Attributes
     ----------
     levels : tuple of str
-        L levels that are known.
+        The L levels that have numbers of their own.
     table : ndarray of shape (L + 1 + B, k)
-        Numbers of the levels, of missing cells, and of levels that are not known, which are divided among B rows.
+        Numbers of the levels, of missing cells, and of unknown levels, which a hash divides among B rows.
     labels : tuple of str
-        What is appended to the column's name for the k numbers.
+        Suffixes of the names of the k numbers.
     variances : ndarray of shape (k,)
     held_out : ndarray of shape (FOLDS, L + 2, k) or None
-        The table for each fold of the training rows, made without it; not saved, as those rows come no more.
+        For each fold of the training rows a table made from the other folds; only the fit needs it, so it is not saved.
     """
 
     levels: tuple[str, ...]
@@ -90,23 +90,23 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     rest = np.zeros(n_buckets)
     for name in counts.keys() - set(levels):
         rest[crc32(name.encode()) % n_buckets] += counts[name]
-    # The rows of forgotten levels are spread evenly.
+    # Rows of levels that were dropped from the counts are spread evenly.
     rest += (tally.n - sum(known) - rest.sum()) / max(n_buckets, 1)
     rows = np.array([*known, tally.n_missing, *rest])
     labels = [*levels, MISSING, *([OTHER] if n_buckets == 1 else [f"{OTHER} {b}" for b in range(n_buckets)])]
     table = np.eye(rows.size)
     if not n_buckets:
-        # A level that is not known is like none of the others.
+        # An unknown level differs from all others.
         table = np.vstack([table, np.zeros(rows.size)])
     kept = np.flatnonzero(rows > 0)
     shares = rows[kept] / rows.sum()
     if not tally.n_missing and n_buckets:
-        # A cell that is missing at prediction alone is as unknown as a new level.
+        # No training cell was missing: a missing cell is treated as an unknown level.
         table[n_levels] = table[-1]
     table, labels = table[:, kept], [labels[place] for place in kept]
     variances = shares * (1 - shares)
     if kept.size == 2:
-        # One column says it; a level that is neither lies between.
+        # Two levels need one column; other levels lie between them.
         table, labels, variances, shares = table[:, 1:], labels[1:], variances[1:], shares[1:]
         unknown = ~np.isin(np.arange(len(table)), kept)
         table[unknown] = shares
@@ -120,13 +120,13 @@ def _counts(tally: LevelTally) -> dict[str, int]:
 
 
 def target_means(tally: LevelTally, targets: Targets) -> LevelEncoding:
-    """The mean target of each level, drawn to the mean of all rows; training rows see the means of the other folds.
+    """The mean target of each level, shrunk to the mean of all rows; training rows get the means of the other folds.
 
     Notes
     -----
-    A level of n rows with the mean y has ``(n y + m y_0) / (n + m)`` with y_0 the mean of all rows and m the variance
-    within levels over that between them: what the means of a normal model with random levels are, known variances
-    taken for granted.
+    A level of n rows with the mean y gets ``(n y + m y_0) / (n + m)``, where y_0 is the mean of all rows and m the
+    variance within levels divided by that between levels: the posterior means of a normal model with random levels and
+    these variances.
 
     References
     ----------
@@ -162,7 +162,7 @@ def target_means(tally: LevelTally, targets: Targets) -> LevelEncoding:
 
 
 def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Rows (k,) that the mean of all counts for in that of a level: variance within levels over that between them."""
+    """The weight (k,) of the overall mean in rows: the variance within levels divided by that between levels."""
     seen = counts > 0
     counts, sums = counts[seen][:, None], sums[seen]
     n, n_levels = counts.sum(), len(counts)

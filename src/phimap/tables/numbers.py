@@ -1,4 +1,4 @@
-"""Columns of numbers: standardised, missing ones at the median, with an indicator of those."""
+"""Columns of numbers: standardised, with missing ones at the median and an indicator for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phimap.tables.tallies import NumberTally, check_range
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Numbers of so many standard deviations have squares that float32 holds.
+# The square of so many standard deviations still fits float32.
 _LARGEST = 1e18
 
 
@@ -27,12 +27,12 @@ class NumberEncoding(Encoding):
     Attributes
     ----------
     decimal : str
-        The decimal mark where cells are text.
+        The decimal mark of cells that are text.
     from_text : bool
-        Whether the training cells were text, so that what is no number is missing.
+        Whether the training cells were text; then cells that are not numbers are missing.
     median, mean, deviation : float
-        Mean and deviation of the training cells, missing ones at the median; a deviation of 0 stands for a constant
-        column, of which the indicator alone is left.
+        Statistics of the training cells, with missing ones at the median. The deviation of a constant column is 0;
+        it is encoded by the indicator alone.
     has_indicator : bool
     variances : ndarray of shape (k,)
     """
@@ -52,7 +52,7 @@ class NumberEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, decimal: str, *, from_text: bool) -> NumberEncoding:
-        """For the numbers of the training rows, and the number of those that were missing."""
+        """The encoding for the numbers of the training rows, `n_missing` of which were missing."""
         median, n = float(np.median(tally.sample)), tally.n + n_missing
         share = n_missing / n
         mean = tally.mean + share * (median - tally.mean)
@@ -63,7 +63,7 @@ class NumberEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
-        # A number that float32 does not hold once it is standardised would be infinite for the kernel.
+        # A larger number would overflow float32 once it is standardised.
         check_range(cells.name, values, first_row, _LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:
@@ -86,7 +86,7 @@ class NumberEncoding(Encoding):
 
 
 def check_text(cells: Cells, unread: np.ndarray, first_row: int) -> None:
-    """Raise where a cell of a column of numbers is text that is no number."""
+    """Raise if a cell of a column of numbers is text that is not a number."""
     bad = np.flatnonzero(unread & ~cells.missing)
     if bad.size:
         text = cells.texts[cells.codes[bad[0]]]

@@ -14,7 +14,7 @@ from phimap.tables.tallies import sample_keys
 from phimap.tables.tally import ColumnTally
 from phimap.tables.targets import Targets
 
-# Columns that a message names.
+# Number of columns that a message lists.
 _LISTED = 20
 
 
@@ -30,7 +30,7 @@ class PassOptions:
 
 
 class TablePass:
-    """What is kept of the rows of a table.
+    """Statistics of the rows of a table.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class TablePass:
     names : tuple of str
         Columns, in the order of the first batch.
     has_names : bool
-        Whether they come from a data frame.
+        Whether the names come from a data frame.
     """
 
     def __init__(self, options: PassOptions):
@@ -78,7 +78,7 @@ class TablePass:
         self._tallies = {name: ColumnTally(name, self._options.types.get(name)) for name in columns}
 
     def finish(self) -> tuple[EncodedColumn, ...]:
-        """What becomes of each column, all rows seen."""
+        """The encoded columns, by the statistics of all rows."""
         options = self._options
         kinds = [kind_of(tally, options.max_levels) for tally in self._tallies.values()]
         used = {kind for kind in kinds if not kind.startswith("left out")}
@@ -98,7 +98,7 @@ class TablePass:
 
 
 def found_in(columns: Mapping[str, Any], name: str) -> Any:
-    """The column of this name, or an error that names it."""
+    """The column of this `name`; raise if there is none."""
     if name not in columns:
         raise ValueError(
             f"X must have the columns seen in fit, got none called {name!r} among "
@@ -112,7 +112,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def checked_types(types: Any) -> dict[str, str]:
-    """The kinds that the user names, by column."""
+    """The kinds that the user gives, by column."""
     if types is None:
         return {}
     if not isinstance(types, Mapping):

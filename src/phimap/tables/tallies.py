@@ -1,4 +1,4 @@
-"""What one pass over a column keeps of it: sums, samples and counts of bounded size."""
+"""Statistics of a column from one pass: sums, samples and counts of bounded size."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from phimap._random import row_uniforms
 from phimap.tables.bad_cell import BadCell
 from phimap.tables.targets import TargetSums
 
-#: Distinct levels that are counted; beyond them the rarest are forgotten.
+#: Distinct levels that are counted; of more levels the rarest are dropped.
 MOST_LEVELS = 20_000
-# Characters that the levels may have together.
+# Most characters of all levels together.
 _MOST_CHARACTERS = 2**24
-# Numbers that are kept for the median: its rank is known to half a percent.
+# Size of the sample for the median, whose rank is then accurate to half a percent.
 _NUMBERS = 2**14
-# Texts that are kept, and characters of each.
+# Size of the sample of texts.
 _TEXTS = 5000
-#: Characters of a text that count.
+#: Texts are cut to so many characters.
 TEXT_LENGTH = 2000
-# Larger numbers have squares whose sum float64 does not hold.
+# The sum of squares of larger numbers may overflow float64.
 _LARGEST = 1e150
-# The streams of numbers by which rows are sampled and divided into folds.
+# Seeds of the random keys that sample rows and divide them into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
 
 
 def sample_keys(first_row: int, n_rows: int) -> np.ndarray:
-    """Random keys (n_rows,) of the rows of a batch, fixed by the rows' numbers."""
+    """Random keys (n_rows,) of the rows of a batch, which depend on the rows' numbers alone."""
     return row_uniforms(first_row, n_rows, _SAMPLE_SEED)
 
 
 def folds_of(first_row: int, n_rows: int, n_folds: int) -> np.ndarray:
-    """Folds (n_rows,) of the rows of a batch, fixed by the rows' numbers."""
+    """Random folds (n_rows,) of the rows of a batch, which depend on the rows' numbers alone."""
     return (row_uniforms(first_row, n_rows, _FOLD_SEED) * n_folds).astype(np.intp)
 
 
 class CellSample:
-    """A random sample of the cells of a stream: those whose rows have the smallest keys.
+    """A random sample of the cells of a stream: the cells whose rows have the smallest keys.
 
     Attributes
     ----------
     values : ndarray
-        The cells kept, in random order.
+        The sampled cells, in random order.
     """
 
     def __init__(self, most: int):
@@ -49,7 +49,7 @@ class CellSample:
         self.values = np.empty(0)
 
     def update(self, values: np.ndarray, keys: np.ndarray) -> None:
-        """Add cells `values` (r,) of rows that have `keys` (r,)."""
+        """Add the cells `values` (r,) of rows with these `keys` (r,)."""
         if self._keys.size == self._most:
             few = np.flatnonzero(keys < self._keys[-1])
             keys, values = keys[few], values[few]
@@ -65,12 +65,12 @@ class NumberTally:
     Attributes
     ----------
     n : int
-        Numbers seen.
+        Number of cells that are numbers.
     mean, low, high : float
     is_whole : bool
-        Whether all were integers.
+        Whether all are integers.
     sample : ndarray
-        Up to 16,384 of them, at random.
+        Up to 16,384 random ones.
     """
 
     def __init__(self, name: str):
@@ -81,7 +81,7 @@ class NumberTally:
         self._sample = CellSample(_NUMBERS)
 
     def update(self, values: np.ndarray, keys: np.ndarray, first_row: int) -> None:
-        """Add the numbers (r,) of a batch, NaN where they are missing, whose rows have `keys` (r,)."""
+        """Add the numbers (r,) of a batch, NaN where they are missing; `keys` (r,) are those of the rows."""
         check_range(self._name, values, first_row)
         rows = np.flatnonzero(~np.isnan(values))
         found = values[rows]
@@ -98,7 +98,7 @@ class NumberTally:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation; 0 where it is below the rounding of the mean."""
+        """Standard deviation; 0 if it is below the rounding error of the mean."""
         spread = float(np.sqrt(self._squares / max(self.n, 1)))
         return spread if spread > 8 * np.finfo(np.float64).eps * abs(self.mean) else 0.0
 
@@ -108,7 +108,7 @@ class NumberTally:
 
 
 def check_range(name: str, values: np.ndarray, first_row: int, largest: float = _LARGEST) -> None:
-    """Raise unless all numbers (r,) of a column are NaN or at most `largest`, whose squares can be added up."""
+    """Raise unless all numbers (r,) of a column are NaN or at most `largest` in absolute value."""
     bad = np.flatnonzero(np.abs(values) > largest)
     if bad.size:
         value, row = values[bad[0]], first_row + int(bad[0])
@@ -123,11 +123,11 @@ class LevelTally:
     Attributes
     ----------
     n : int
-        Cells that were not missing.
+        Number of cells that are not missing.
     is_complete : bool
-        Whether no level was forgotten.
+        Whether all levels are counted.
     places : dict of str to int
-        Rows of `sums` that belong to the levels; row 0 is that of missing cells.
+        The row of each level in `sums`; row 0 is for missing cells.
     sums : TargetSums
     """
 
@@ -141,10 +141,10 @@ class LevelTally:
     def update(
         self, codes: np.ndarray, texts: list[str], keys: np.ndarray, folds: np.ndarray, targets: np.ndarray | None
     ) -> None:
-        """Add a batch: places `codes` (r,) in `texts`, -1 where missing; keys (r,), folds (r,), targets (r, t)."""
+        """Add a batch: indices `codes` (r,) into `texts`, -1 where missing; keys (r,), folds (r,), targets (r, t)."""
         rows = np.flatnonzero(codes >= 0)
         places = np.zeros(len(texts) + 1, dtype=np.intp)
-        # A dictionary may hold texts that no row has.
+        # A dictionary may hold texts that do not occur.
         for used in np.unique(codes[rows]).tolist():
             places[used] = self.places.setdefault(texts[used], len(self.places) + 1)
         self.sums.update(places[codes], len(self.places) + 1, folds, targets)
@@ -166,20 +166,20 @@ class LevelTally:
 
     @property
     def counts(self) -> np.ndarray:
-        """Cells of each level, in the order of `places`."""
+        """Number of cells of each level, in the order of `places`."""
         return self.sums.counts[1:].sum(axis=1)
 
     @property
     def n_missing(self) -> int:
-        """Cells that were missing."""
+        """Number of missing cells."""
         return int(self.sums.counts[0].sum())
 
     @property
     def sample(self) -> list[str]:
-        """Up to 5,000 cells, at random, cut to 2,000 characters."""
+        """Up to 5,000 random cells, cut to 2,000 characters."""
         return [str(text) for text in self._sample.values]
 
     def ranked(self) -> list[str]:
-        """The levels, the most frequent first, at equal counts in the order of the texts."""
+        """The levels by descending frequency; levels of equal frequency are in alphabetical order."""
         counts = dict(zip(self.places, self.counts.tolist(), strict=True))
         return sorted(counts, key=lambda name: (-counts[name], name))[:MOST_LEVELS]

@@ -1,4 +1,4 @@
-"""One pass over one column: every way in which its cells can be taken stays open until all are seen."""
+"""Statistics of one column in one pass, for all kinds that the column may turn out to be."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.tables.tallies import LevelTally, NumberTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Decimal marks that are tried; of those that read as many cells the first is taken.
+#: Decimal marks that are tried; the first of those that read the most cells is taken.
 DECIMALS = (".", ",")
-#: Forms of times that are tried, likewise.
+#: Formats of times that are tried, likewise.
 TIME_FORMS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -29,32 +29,32 @@ TIME_FORMS = (
     "%b %d %Y",
     "%d %b %Y",
 )
-# After so many cells a reading that most of them refuse is given up.
+# After 1,000 cells a reading is dropped unless it reads half of them.
 _CELLS_TO_JUDGE = 1000
 _LEAST_SHARE = 0.5
 
 
 class ColumnTally:
-    """What is kept of a column.
+    """Statistics of a column.
 
     Parameters
     ----------
     name : str
     wanted : str or None
-        The kind that the user names.
+        The kind that the user gives.
 
     Attributes
     ----------
     form : str or None
-        The form of the cells: ``"number"``, ``"boolean"``, ``"time"``, ``"levels"`` or ``"text"``; None while none had
-        a value.
+        The form of the cells: ``"number"``, ``"boolean"``, ``"time"``, ``"levels"`` or ``"text"``; None until a cell
+        has a value.
     n_rows : int
     numbers : dict of str to NumberTally
         Cells as numbers, by decimal mark.
     seconds : dict of str to NumberTally
-        Cells as times, by their form as text.
+        Cells as times, by format.
     levels : LevelTally or None
-        Cells as text; None where they are taken for numbers or times alone.
+        Cells as text; None if the column can only be numbers or times.
     has_codes : bool
         Whether some cells are digits that begin with a zero.
     """
@@ -90,7 +90,7 @@ class ColumnTally:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 
     def _start(self, form: str) -> None:
-        """Open the ways in which cells of this form may be taken."""
+        """Choose the readings that cells of this form may have."""
         self.form = form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):

@@ -17,23 +17,23 @@ from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Hashed n-grams: few enough to save dense directions over them, and many where they are kept as they are.
+# Numbers of hashed n-grams: fewer for dense directions, which are saved for each n-gram, more for CSR rows.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
 _LENGTHS = (3, 4)
-# Texts whose n-grams are counted at a time: those of a text take some 50 kB on the way to a few numbers.
+# Texts that are encoded at a time; the n-grams of a text take some 50 kB.
 _TEXTS = 512
 
 
 @dataclass(frozen=True)
 class TextEncoding(Encoding):
-    """Weights of n-grams that fall with their frequency, times directions.
+    """Counts of hashed n-grams, weighted by inverse document frequency and projected on a few directions.
 
     Attributes
     ----------
     weights : ndarray of shape (n_hashed,)
         Inverse document frequencies of the hashed n-grams.
     directions : ndarray of shape (n_hashed, k) or None
-        Leading right singular vectors of the training rows, scaled; None where rows stay CSR.
+        Leading right singular vectors of the training rows, scaled; None for CSR rows.
     centre : ndarray of shape (k,)
     variances : ndarray of shape (k,)
     """
@@ -48,12 +48,12 @@ class TextEncoding(Encoding):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether rows stay CSR."""
+        """Whether encoded rows are CSR."""
         return self.directions is None
 
     @classmethod
     def of_tally(cls, tally: LevelTally, n_components: int) -> TextEncoding | None:
-        """`n_components` dense columns for the texts of the training rows; None where all texts are one."""
+        """`n_components` dense columns for the texts of the training rows; None if the texts do not differ."""
         from sklearn.utils.extmath import randomized_svd
 
         weights = _weights(tally.sample, _HASHED)
@@ -62,7 +62,7 @@ class TextEncoding(Encoding):
         if rank < 1:
             return None
         with single_threaded_blas():
-            # The signs are those that make the largest entry of each direction positive.
+            # scikit-learn chooses the signs so that the largest entry of each direction is positive.
             _, values, right = randomized_svd(rows, rank, random_state=0)
             scores = rows @ right.T
         variances = scores.var(axis=0)
@@ -75,7 +75,7 @@ class TextEncoding(Encoding):
 
     @classmethod
     def sparse_of_tally(cls, tally: LevelTally) -> TextEncoding:
-        """CSR rows of n-grams for the texts of the training rows."""
+        """The encoding that gives CSR rows of n-grams, for the texts of the training rows."""
         weights = _weights(tally.sample, _HASHED_SPARSE)
         rows = _weighted(tally.sample, weights)
         mean = np.asarray(rows.mean(axis=0)).ravel()
