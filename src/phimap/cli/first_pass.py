@@ -10,7 +10,7 @@ import numpy as np
 
 from phimap._progress import Watched
 from phimap.cli.options import FitOptions
-from phimap.cli.rows import check_single, in_terms_of
+from phimap.cli.rows import check_single, in_terms_of, rows_read
 from phimap.io import DataError, Rows, holdout_mask
 from phimap.io.batching import Block, chosen
 from phimap.io.frame import Frame
@@ -79,7 +79,13 @@ class Overview:
 
 
 def first_pass(
-    table: Rows, options: FitOptions, learner: Any, *, batch_rows: int, most_kept: int, advance: Callable[[int], None]
+    table: Rows,
+    *,
+    options: FitOptions,
+    learner: Any,
+    most_rows: int,
+    most_kept: int,
+    advance: Callable[[int], None],
 ) -> Overview:
     """Read a table once: rows are counted and checked, numbers are summarised, and a frame fits its encoder.
 
@@ -89,13 +95,15 @@ def first_pass(
     options : FitOptions
     learner : KernelRegressor
         It makes the summary.
-    batch_rows : int
+    most_rows : int
+        Most rows of a batch.
     most_kept : int
         Bytes up to which the held-out rows are kept, so that they need not be read again.
     advance : callable
         ``advance(rows)`` is called when rows are done.
     """
-    seen = _SeenRows(table, options, batch_rows, most_kept, advance)
+    batches = read_ahead(table.numbered_batches(rows_read(table, most_rows, options.memory)))
+    seen = _SeenRows(table, options, Watched(batches, advance), most_kept)
     summary, encoder = learner.new_summary(), None
     if isinstance(table, Frame):
         types = {name: kind for name, kind in (options.types or {}).items() if name in table.feature_names}
@@ -121,10 +129,8 @@ def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
 class _SeenRows:
     """The rows of a table in its first pass, and the facts that need all rows or their places in the file."""
 
-    def __init__(
-        self, table: Rows, options: FitOptions, batch_rows: int, most_kept: int, advance: Callable[[int], None]
-    ) -> None:
-        self._table, self._options, self._batch_rows, self._advance = table, options, batch_rows, advance
+    def __init__(self, table: Rows, options: FitOptions, batches: Iterable[Block], most_kept: int) -> None:
+        self._table, self._options, self._batches = table, options, batches
         self.n_rows = self.n_held_out = 0
         self.whole = True
         self.extremes = ExtremeTargets()
@@ -134,8 +140,7 @@ class _SeenRows:
 
     def training_rows(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Batches of the rows that are not held out."""
-        batches = read_ahead(self._table.numbered_batches(self._batch_rows))
-        for X, y, numbers in Watched(batches, self._advance):
+        for X, y, numbers in self._batches:
             y = np.asarray(y)
             check_single(self._options.data, self._table, y)
             if y.dtype.kind in "fiu":
@@ -170,8 +175,10 @@ def constant_columns(table: Rows, summary: Any) -> list[str]:
     return [table.feature_names[j] for j in constant]
 
 
-def coarse_columns(names: tuple[str, ...], summary: Any, dtype: str) -> str | None:
-    """A line on columns of which rounding to `dtype` leaves few values, such as times in seconds; None without any."""
+def coarse_columns(table: Rows, summary: Any, dtype: str) -> str | None:
+    """A line on columns with few values after rounding to `dtype`, such as times in seconds; None if there are none."""
+    if np.dtype(dtype) == np.float64:
+        return None
     low, high = summary.columns.low, summary.columns.high
     steps = (high - low) / np.spacing(np.maximum(np.abs(low), np.abs(high)).astype(dtype))
     coarse = np.flatnonzero((steps > 0) & (steps < _FEW_STEPS))
@@ -180,8 +187,8 @@ def coarse_columns(names: tuple[str, ...], summary: Any, dtype: str) -> str | No
     first = coarse[0]
     others = f" (and {coarse.size - 1} more)" if coarse.size > 1 else ""
     return (
-        f"column {names[first]!r}{others} lies between {low[first]:.9g} and {high[first]:.9g}, {steps[first]:.0f} "
-        f"steps of {dtype}: its digits may be lost. Use --dtype float64, or subtract an offset."
+        f"column {table.feature_names[first]!r}{others} lies between {low[first]:.9g} and {high[first]:.9g}, "
+        f"{steps[first]:.0f} steps of {dtype}: its digits may be lost. Use --dtype float64, or subtract an offset."
     )
 
 

@@ -19,18 +19,18 @@ from phimap._progress import Stages, Watched
 from phimap.cli.describe import some
 from phimap.cli.distributed import check_scheduler, fit_on_workers
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
+from phimap.cli.first_pass import coarse_columns, constant_columns, first_pass
 from phimap.cli.held_out import score
 from phimap.cli.noted import checkpoint_of, data_facts
 from phimap.cli.options import FitOptions
 from phimap.cli.output import write
 from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
 from phimap.cli.result import Result, facts, print_summary
-from phimap.cli.rows import SplitRows, note_reading, open_selected
+from phimap.cli.rows import SplitRows, note_reading, open_selected, rows_read
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config, memory_budget
-from phimap.io import Rows, read_through
+from phimap.io import read_through
 from phimap.io.checkpoint import Checkpoint
 from phimap.io.model import is_model_file, save
 from phimap.io.npy import ArrayTable
@@ -38,7 +38,7 @@ from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
-from phimap.learn.rows.batches import batch_rows, rows_within
+from phimap.learn.rows.batches import batch_rows
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.names import kernel_name
 from phimap.learn.search.width import most_components
@@ -79,16 +79,16 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     # Workers may run in other folders.
     path = os.path.abspath(path) if options.scheduler is not None else path
     selected = partial(open_selected, path, **{name: getattr(options, name) for name in _SELECTED})
+    # It makes summaries of rows before the task is known.
     probe = _learner(options, "regression", options.standardize)
 
-    def look(table: Rows) -> Overview:
-        rows = _rows_read(most_rows, table, options.memory)
-        return first_pass(table, options, probe, batch_rows=rows, most_kept=room, advance=advance)
-
-    # Which rows are held out, and what the columns hold.
+    # The table: rows to train on and rows to hold out, numbers or columns for an encoder.
     table = selected(drop=options.drop)
     with stages.stage("checking the data", table.n_rows, "rows") as advance:
-        table, overview = read_through(table, look)
+        facts_of = partial(
+            first_pass, options=options, learner=probe, most_rows=most_rows, most_kept=room, advance=advance
+        )
+        table, overview = read_through(table, facts_of)
     if not options.quiet:
         note_reading(options.data, table)
         _note_left_out(options.data, [f"{one.name!r} ({one.note})" for one in overview.left_out])
@@ -98,8 +98,8 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
             "2. Give more rows, or a smaller --holdout."
         )
 
-    # The training rows as the learner takes them, and what to learn of them.
-    rows = _rows_read(most_rows, table, options.memory)
+    # The summary of the training rows as numbers, and the task.
+    rows = rows_read(table, most_rows, options.memory)
     training = SplitRows(table, options.holdout, options.seed, rows, False, overview.encoder, overview.n_train)
     if overview.encoder is not None:
         with stages.stage("scales", overview.n_train, "rows") as advance:
@@ -109,31 +109,29 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     task, why = choose_task(options.task, options.data, overview)
     standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
     learner = _learner(options, task, standardize)
-    are_named_numbers = overview.encoder is None and not table.is_image
-    if are_named_numbers and not isinstance(table, ArrayTable) and standardize in ("auto", "columns"):
+    if overview.encoder is None and standardize in ("auto", "columns"):
         constant = constant_columns(table, overview.summary)
-        if constant:
+        # The columns of arrays go by their places, so they all stay.
+        if constant and not table.is_image and not isinstance(table, ArrayTable):
             if not options.quiet:
                 _note_left_out(options.data, [f"{name!r} (constant)" for name in constant])
             table = selected(drop=[*(options.drop or ()), *constant])
             training = replace(training, table=table)
             summary = learner.new_summary(labels=task == "classification")
             overview = replace(overview.with_summary(summary, training), held_out=None)
-    if overview.encoder is None and options.dtype == "float32":
-        _warn(options.data, coarse_columns(table.feature_names, overview.summary, options.dtype))
-    if task == "regression":
-        _warn(options.data, overview.extreme)
+    coarse = coarse_columns(table, overview.summary, options.dtype) if overview.encoder is None else None
+    for doubt in filter(None, (coarse, overview.extreme if task == "regression" else None)):
+        complain(f"{options.data}: {doubt}", "warning")
 
-    # The fit. The command has warned of an extreme target, by its row in the file.
+    # The fit. The warning of an extreme target has been given, with its row in the file.
+    n_before = len(stages.finished)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtremeTargetWarning)
         if options.scheduler is not None:
             fit_on_workers(learner, training, overview.n_train, options.scheduler)
         else:
-            learner.fit_batches(
-                training, overview.encoder, checkpoint=checkpoint, summary=None if table.is_image else overview.summary
-            )
-    if are_named_numbers:
+            learner.fit_batches(training, overview.encoder, checkpoint=checkpoint, summary=overview.summary)
+    if overview.encoder is None and not table.is_image:
         learner.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
     learner.target_name_ = str(table.target_name)
     learner.sample_shape_ = table.sample_shape
@@ -146,9 +144,10 @@ def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> 
     if overview.n_held_out:
         with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
             scores = score(learner, task, held_out, advance, overview.summary.sample)
-        _warn(f"{options.data}: held out", scores.unseen(), ", ")
+        if (unseen := scores.unseen()) is not None:
+            complain(f"{options.data}: held out, {unseen}", "warning")
     # Timings belong to this run: without them a seed gives the same model file each time.
-    finished = [stages.finished[0], *vars(learner).pop("stages_"), *stages.finished[1:]]
+    finished = [*stages.finished[:n_before], *vars(learner).pop("stages_"), *stages.finished[n_before:]]
     return Result(options, table, overview, task, why, learner, scores, finished, time.perf_counter() - start)
 
 
@@ -204,21 +203,10 @@ def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
     return rows, (memory_budget() - kept - rows * most * itemsize) // _SHARE_KEPT
 
 
-def _rows_read(most_rows: int, table: Rows, memory: str | None) -> int:
-    """Rows of a batch: those of which features are formed, or fewer where the table is wide."""
-    return rows_within(min(most_rows, table.batch_rows), table.row_bytes, memory)
-
-
 def _note_left_out(data: str, columns: list[str]) -> None:
     """Write a note on columns that are left out, with the reason for each."""
     if columns:
         complain(f"{data}: left out as columns: {some(columns)}.", "note")
-
-
-def _warn(data: str, text: str | None, separator: str = ": ") -> None:
-    """Write a warning about the data; None is none."""
-    if text is not None:
-        complain(f"{data}{separator}{text}", "warning")
 
 
 def _learner(options: FitOptions, task: str, standardize: str) -> Any:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from phimap.cli.describe import inputs_text, times
-from phimap.cli.rows import in_terms_of
+from phimap.cli.rows import in_terms_of, rows_read
 from phimap.io import BadRows, DataError, Rows, open_frame, open_table
 from phimap.io.batching import Block
 from phimap.io.folders import is_image_folder
-from phimap.learn.rows.batches import rows_within
 from phimap.tables import EncodedColumn, TableEncoder
 
 
@@ -60,8 +59,7 @@ class ModelRows:
 
     def batches(self, rows: int) -> Iterator[Block]:
         """Inputs (r, d) of the model, targets (r,) or None, and numbers (r,) of the rows in the file."""
-        rows = rows_within(min(rows, self.table.batch_rows), self.table.row_bytes, None)
-        for X, y, numbers in self.table.numbered_batches(rows):
+        for X, y, numbers in self.table.numbered_batches(rows_read(self.table, rows, None)):
             if self._encoder is None:
                 yield X, y, numbers
             else:

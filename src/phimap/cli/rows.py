@@ -18,6 +18,7 @@ from phimap.io.folders import is_image_folder, parts_of
 from phimap.io.images import LABEL
 from phimap.io.prefetch import read_ahead
 from phimap.io.source import check_file
+from phimap.learn.rows.batches import rows_within
 from phimap.tables import TableEncoder
 from phimap.tables.bad_cell import BadCell
 
@@ -78,6 +79,11 @@ def open_selected(path: str, target: str | None, *, strict: bool, **chosen_colum
             raise DataError(f"{path}: which column is to be predicted? Name it with --target.")
         target = LABEL
     return open_rows(path, target, bad_rows="error" if strict else "skip", **chosen_columns)
+
+
+def rows_read(table: Rows, most_rows: int, memory: str | None) -> int:
+    """Rows of a batch of a table: at most `most_rows`, and fewer where the table is wide."""
+    return rows_within(min(most_rows, table.batch_rows), table.row_bytes, memory)
 
 
 @contextmanager
