@@ -204,23 +204,14 @@ def open_frame(
 def open_rows(
     path: str | Path,
     target: str | int | Sequence[str | int] | None = None,
-    *,
-    columns: Sequence[str | int] | None = None,
-    drop: Sequence[str | int] | None = None,
-    dtype: Any = None,
-    size: tuple[int, int] | None = None,
-    channels: int | None = None,
-    types: Mapping[str, str] | None = None,
-    bad_rows: Literal["error", "skip"] | BadRows = "error",
+    **options: Any,
 ) -> Rows:
     """Open a data file as numbers if its schema says that all features are numbers, else as columns.
 
     Parameters
     ----------
-    path, target, columns, drop, dtype, size, channels, bad_rows
-        As of `open_table`.
-    types : mapping of str to str, optional
-        As of `open_frame`. A table whose columns the user describes is opened as columns.
+    path, target, **options
+        As of `open_table`; `types` as of `open_frame`. A table whose columns the user describes is opened as columns.
 
     Returns
     -------
@@ -236,7 +227,7 @@ def open_rows(
     The schema of a text file is that of its first block. `read_through` reads a table of numbers in which a row further
     down holds text or a missing value.
     """
-    source = _source(path, target, columns, drop, types, None, bad_rows, dtype, size, channels)
+    source = _source(path, target, **options)
     opened = _opened(source)
     if isinstance(opened, Table):
         return opened.as_columns() if source.types else opened
@@ -288,11 +279,11 @@ def _opened(source: TableSource) -> Table | ColumnFile:
 def _source(
     path: str | Path,
     target: Any,
-    columns: Sequence[str | int] | None,
-    drop: Sequence[str | int] | None,
-    types: Mapping[str, str] | None,
-    batch_rows: int | None,
-    bad_rows: Any,
+    columns: Sequence[str | int] | None = None,
+    drop: Sequence[str | int] | None = None,
+    types: Mapping[str, str] | None = None,
+    batch_rows: int | None = None,
+    bad_rows: Any = "error",
     dtype: Any = None,
     size: tuple[int, int] | None = None,
     channels: int | None = None,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from phimap.tables.encoding import EncodedColumn
+from phimap.tables.encoding import EncodedColumn, Encoding
 
 
 class ColumnSummary(NamedTuple):
@@ -41,6 +41,10 @@ class EncodedColumns:
         return self._columns
 
     @property
+    def _encodings(self) -> list[Encoding]:
+        return [column.encoding for column in self.columns_ if column.encoding is not None]
+
+    @property
     def summary_(self) -> tuple[ColumnSummary, ...]:
         """Name, kind, number of output columns, missing cells and a note for each column."""
         return tuple(
@@ -62,26 +66,24 @@ class EncodedColumns:
     def parts_(self) -> np.ndarray:
         """For each output column the number of its part; columns of one part share a scale and a weight."""
         parts: list[np.ndarray] = []
-        for column in self.columns_:
-            if column.encoding is not None:
-                first = parts[-1].max() + 1 if parts else 0
-                parts.append(first + column.encoding.parts())
+        for encoding in self._encodings:
+            parts.append(encoding.parts() + (parts[-1].max() + 1 if parts else 0))
         return np.concatenate(parts)
 
     @property
     def variances_(self) -> np.ndarray:
         """Variances of the output columns on the training rows."""
-        return np.concatenate([column.encoding.variances for column in self.columns_ if column.encoding is not None])
+        return np.concatenate([encoding.variances for encoding in self._encodings])
 
     @property
     def amounts_(self) -> np.ndarray:
         """Whether each output column (n_columns_out,) is an amount, which may have a heavy tail."""
-        return np.concatenate([column.encoding.amounts() for column in self.columns_ if column.encoding is not None])
+        return np.concatenate([encoding.amounts() for encoding in self._encodings])
 
     @property
     def is_sparse_(self) -> bool:
         """Whether encoded rows are CSR."""
-        return any(column.encoding is not None and column.encoding.is_sparse for column in self._columns)
+        return any(encoding.is_sparse for encoding in self._encodings)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the output columns: the name of the input column and a suffix.

@@ -33,8 +33,6 @@ class Rules:
 
     Attributes
     ----------
-    max_levels : int
-        Most levels that get a column each.
     n_text_components : int
         Dense columns for a column of text.
     sparse_text : bool
@@ -43,7 +41,6 @@ class Rules:
         Statistics of the targets.
     """
 
-    max_levels: int
     n_text_components: int
     sparse_text: bool
     targets: Targets
@@ -155,21 +152,24 @@ _Made = tuple[Encoding | None, str, int]
 def _number(tally: ColumnTally, rules: Rules) -> _Made:
     decimal, found = _best(tally.numbers)
     from_text = tally.form in ("text", "levels")
+    how = "read from text" + (" with decimal commas" if decimal == "," else "") if from_text else ""
     n_missing = tally.n_rows - found.n
-    notes = ["read from text" + (" with decimal commas" if decimal == "," else "")] if from_text else []
-    if tally.levels is not None and (unread := tally.levels.n - found.n):
-        notes.append(f"{_counted(unread, 'cell')} not read as numbers, taken for missing")
     encoding = NumberEncoding.of_tally(found, n_missing, decimal, from_text=from_text)
-    return encoding, ", ".join(notes), n_missing
+    return encoding, _reading_note(tally, found, how, "numbers"), n_missing
 
 
 def _date(tally: ColumnTally, rules: Rules) -> _Made:
     form, found = _best(tally.seconds)
     n_missing = tally.n_rows - found.n
-    notes = [f"read from text as {form}"] if form else []
-    if tally.levels is not None and (unread := tally.levels.n - found.n):
-        notes.append(f"{_counted(unread, 'cell')} not read as dates, taken for missing")
-    return DateEncoding.of_tally(found, n_missing, form), ", ".join(notes), n_missing
+    note = _reading_note(tally, found, f"read from text as {form}" if form else "", "dates")
+    return DateEncoding.of_tally(found, n_missing, form), note, n_missing
+
+
+def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str) -> str:
+    """How a column was read, and how many of its cells could not be read."""
+    n_unread = 0 if tally.levels is None else tally.levels.n - found.n
+    unread = f"{_counted(n_unread, 'cell')} not read as {what}, taken for missing" if n_unread else ""
+    return ", ".join(filter(None, (how, unread)))
 
 
 def _category(tally: ColumnTally, rules: Rules) -> _Made:
@@ -187,13 +187,10 @@ def _many_levels(tally: ColumnTally, rules: Rules) -> _Made:
 
 def _text(tally: ColumnTally, rules: Rules) -> _Made:
     levels = _texts(tally)
+    ngrams = "hashed n-grams of characters"
     if rules.sparse_text:
-        return TextEncoding.sparse_of_tally(levels), "hashed n-grams of characters", levels.n_missing
-    return (
-        TextEncoding.of_tally(levels, rules.n_text_components),
-        "leading directions of hashed n-grams of characters",
-        levels.n_missing,
-    )
+        return TextEncoding.sparse_of_tally(levels), ngrams, levels.n_missing
+    return TextEncoding.of_tally(levels, rules.n_text_components), f"leading directions of {ngrams}", levels.n_missing
 
 
 def _texts(tally: ColumnTally) -> LevelTally:

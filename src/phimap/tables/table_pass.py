@@ -83,7 +83,7 @@ class TablePass:
         kinds = [kind_of(tally, options.max_levels) for tally in self._tallies.values()]
         used = {kind for kind in kinds if not kind.startswith("left out")}
         sparse_text = options.sparse_output is True or (options.sparse_output == "auto" and used == {"text"})
-        rules = Rules(options.max_levels, options.n_text_components, sparse_text, self._targets)
+        rules = Rules(options.n_text_components, sparse_text, self._targets)
         encoded = (
             encoded_column(tally, kind, rules) for tally, kind in zip(self._tallies.values(), kinds, strict=True)
         )
