@@ -59,6 +59,11 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def target_kind(kind: pa.DataType) -> str:
+    """``"i"`` for whole numbers, ``"b"`` for Booleans, else empty."""
+    return "i" if pa.types.is_integer(kind) else "b" if pa.types.is_boolean(kind) else ""
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column of type `kind` holds text."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

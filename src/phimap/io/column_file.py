@@ -10,7 +10,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from phimap._files import DataError, NoRowsError, one_line
+from phimap.io.columns import Selection, select_columns
 from phimap.io.skipped import Skipped
+from phimap.io.source import TableSource
 
 # Rows and bytes that are decoded at a time: the block beside the batch stays small.
 _DECODED_ROWS = 2**14
@@ -68,6 +70,12 @@ class ColumnFile(ABC):
     def row_name(self, number: int) -> str:
         """The name of row `number`, counted from 1, in messages."""
         return str(number)
+
+    def selected(self, source: TableSource) -> Selection:
+        """The columns that `source` asks for."""
+        return select_columns(
+            self.where, self.schema.names, source.target, source.columns, source.drop, hidden=self.hidden
+        )
 
     @abstractmethod
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:

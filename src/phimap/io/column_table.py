@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError, one_line
-from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, to_arrays, value_type
+from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_kind, to_arrays, value_type
 from phimap.io.column_file import ColumnFile
-from phimap.io.columns import refuse_feature, select_columns
+from phimap.io.columns import refuse_feature
 from phimap.io.frame import ColumnFrame, Frame
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
@@ -26,9 +26,7 @@ class ColumnTable(Table):
     """
 
     def __init__(self, source: TableSource, file: ColumnFile) -> None:
-        selection = select_columns(
-            file.where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden
-        )
+        selection = file.selected(source)
         if "" in selection.features:
             position = file.schema.names.index("")
             raise DataError(
@@ -51,7 +49,7 @@ class ColumnTable(Table):
         self._file, self._selection = file, selection
         super().__init__(source, selection.features, selection.target_name, n_rows=file.n_rows)
         if len(stored) == 1 and not several:
-            self._target_kind = "i" if pa.types.is_integer(stored[0]) else "b" if pa.types.is_boolean(stored[0]) else ""
+            self._target_kind = target_kind(stored[0])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -70,12 +68,8 @@ class ColumnTable(Table):
 
 def holds_numbers(source: TableSource, file: ColumnFile) -> bool:
     """Whether the chosen feature columns are numbers by the schema, and the user does not say what columns are."""
-    selection = select_columns(
-        file.where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden
-    )
-    return not source.types and all(
-        name != "" and is_number(file.schema.field(name).type, file) for name in selection.features
-    )
+    names = file.selected(source).features
+    return not source.types and all(name and is_number(file.schema.field(name).type, file) for name in names)
 
 
 def is_number(kind: pa.DataType, file: ColumnFile) -> bool:

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError
-from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_column, value_type
+from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_column, target_kind, value_type
 from phimap.io.column_file import ColumnFile
-from phimap.io.columns import select_columns
 from phimap.io.npy import ArrayTable
 from phimap.io.rows import Rows
 from phimap.io.skipped import BadRows, Skipped
@@ -56,9 +55,7 @@ class ColumnFrame(Frame):
 
     def __init__(self, source: TableSource, file: ColumnFile) -> None:
         where = file.where
-        selection = select_columns(
-            where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden
-        )
+        selection = file.selected(source)
         kinds = _checked_kinds(where, source.types, file.schema.names)
         features = tuple(name for name in selection.features if name and kinds.get(name) != "drop")
         if not features:
@@ -136,4 +133,4 @@ def _checked_target(where: str, field: pa.Field) -> str:
         raise DataError(f"{where}: target column {field.name!r} has no values. Choose another target.")
     if not is_numeric(kind) and not is_text(kind):
         refuse_target(where, field.name, kind)
-    return "i" if pa.types.is_integer(kind) else "b" if pa.types.is_boolean(kind) else ""
+    return target_kind(kind)

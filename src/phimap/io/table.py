@@ -54,22 +54,12 @@ class Table(Rows):
         feature_names: tuple[str, ...],
         target_name: str | tuple[str, ...] | None,
         *,
-        n_rows: int | None,
-        sample_shape: tuple[int, ...] | None = None,
-        row_names: tuple[str, ...] | None = None,
         dtype: Any = np.float32,
+        **described: Any,
     ) -> None:
         self._dtype = source.dtype or np.dtype(dtype)
         row_bytes = self._dtype.itemsize * len(feature_names)
-        super().__init__(
-            source,
-            feature_names,
-            target_name,
-            n_rows=n_rows,
-            row_bytes=row_bytes,
-            row_names=row_names,
-            sample_shape=sample_shape,
-        )
+        super().__init__(source, feature_names, target_name, row_bytes=row_bytes, **described)
 
     @abstractmethod
     def as_columns(self) -> Frame:
