@@ -16,12 +16,12 @@ import numpy as np
 
 import phimap.cli._adapters  # noqa: F401
 from phimap._progress import Stages, Watched
+from phimap.cli.checkpoint import checkpoint_of, data_facts
 from phimap.cli.describe import some
 from phimap.cli.distributed import check_scheduler, fit_on_workers
 from phimap.cli.errors import complain
 from phimap.cli.first_pass import coarse_columns, constant_columns, first_pass
 from phimap.cli.held_out import score
-from phimap.cli.noted import checkpoint_of, data_facts
 from phimap.cli.options import FitOptions
 from phimap.cli.output import write
 from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
@@ -48,7 +48,7 @@ from phimap.learn.targets.extreme_targets import ExtremeTargetWarning
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
 # Options that choose the columns of the table and their form; `--drop` grows by the columns that are constant.
 _SELECTED = ("target", "columns", "types", "strict", "dtype", "size", "channels")
-# Held-out rows are kept where they take at most this part of the memory beside the solver's.
+# Held-out rows stay in memory if they take at most a quarter of what solver and batches leave.
 _SHARE_KEPT = 4
 
 
@@ -165,7 +165,7 @@ def _outputs(result: Result, stages: Stages) -> Iterator[Output]:
 
 
 def _check(options: FitOptions) -> None:
-    """Refuse what can be refused before the data are read."""
+    """Check the options that do not depend on the data."""
     if not isinstance(options.features, str) and options.features < 2:
         raise ValueError(f"--features must be at least 2, got {options.features}. Use for example 4096.")
     _, shaping = _NETWORKS.get(options.kernel, (None, ()))

@@ -33,7 +33,7 @@ from phimap.config import size_text
 from phimap.learn.rows.batches import feature_rows
 from phimap.report import Dependences, Facts, dependences, error_curves, render
 
-# Columns of wider tables, pixels mostly, are not described; of the others the report describes the first ones.
+# Most columns of a table that is described column by column, and the number of columns that are shown.
 _MOST_DESCRIBED, _LISTED = 200, 40
 # Columns with a bar for their relevance, columns along which predictions are drawn, and rows that are averaged there.
 _BARS = 15

@@ -249,14 +249,14 @@ class Checkpoint(CheckpointStore):
         if self._stop is not None:
             self._write_and_raise(self._stop)
 
-    def note(self, index: int, fold: Any, n_batches: int) -> None:
-        self._going_on = index, fold, n_batches
+    def note(self, index: int, accumulator: Any, n_batches: int) -> None:
+        self._going_on = index, accumulator, n_batches
         if self._is_time:
             self._write()
 
-    def finish(self, index: int, fold: Any, n_batches: int) -> None:
+    def finish(self, index: int, accumulator: Any, n_batches: int) -> None:
         self._going_on = None
-        state = PassState.of(index, n_batches, fold.state)
+        state = PassState.of(index, n_batches, accumulator.state)
         # The accumulator goes on changing its sums, so they are copied, or written at once.
         if self._is_time or sum(one.n_bytes for one in (*self._pending, state)) > _MOST_PENDING:
             self._pending.append(state)
@@ -293,8 +293,8 @@ class Checkpoint(CheckpointStore):
             self._folder.current.unlink(missing_ok=True)
             self._pending = []
         if self._going_on is not None:
-            index, fold, n_batches = self._going_on
-            write_states(self._folder.current, [PassState.of(index, n_batches, fold.state)], about)
+            index, accumulator, n_batches = self._going_on
+            write_states(self._folder.current, [PassState.of(index, n_batches, accumulator.state)], about)
         self._written = time.monotonic()
 
 

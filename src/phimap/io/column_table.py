@@ -35,7 +35,7 @@ class ColumnTable(Table):
             )
         types = {name: file.schema.field(name).type for name in (*selection.features, *selection.targets)}
         for name in selection.features:
-            # Of text that the user calls numbers, the cells are read one by one.
+            # The user may call a column of text numbers: its other cells are missing.
             are_read = source.types.get(name) == "number" and is_text(value_type(types[name]))
             if not is_number(types[name], file) and not are_read:
                 _refuse(file, name)
