@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,13 @@ from phimap._files import DataError, one_line
 
 # The archiver of macOS adds folders of this name, which hold no data.
 _SIDE_FILES = "__MACOSX/"
+_BAD_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, LZMAError)
+# Exceptions on damaged files: of NumPy, which parses a header as Python, and of zipfile, which raises RuntimeError
+# for encryption and unknown compression.
+_DAMAGES = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError),
+    *(TypeError, ValueError, tokenize.TokenError, *_BAD_ZIP),
+)
 
 
 def stored_name(path: Path) -> str:
@@ -38,17 +46,19 @@ def explained_zip(where: str) -> Iterator[None]:
     """Turn exceptions of a bad archive into an error of one line."""
     try:
         yield
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        LZMAError,
-        EOFError,
-        LookupError,
-        RuntimeError,
-        UnicodeError,
-    ) as error:
+    except (*_BAD_ZIP, EOFError, LookupError, RuntimeError, UnicodeError) as error:
         raise DataError(f"{where}: damaged or locked zip archive ({one_line(error)}). Unpack it first.") from None
+
+
+@contextmanager
+def explained_damage(where: str, kind: str, *more: type[Exception]) -> Iterator[None]:
+    """Turn exceptions on a damaged file of this `kind`, and those in `more`, into an error of one line."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (*_DAMAGES, *more) as error:
+        raise DataError(f"{where}: damaged or no {kind} file ({one_line(error)}). Write it again.") from None
 
 
 def _only_member(path: Path, archive: zipfile.ZipFile) -> str:

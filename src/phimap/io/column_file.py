@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import ClassVar
 
 import pyarrow as pa
 
-from phimap._files import DataError, NoRowsError, one_line
+from phimap._files import NoRowsError
 from phimap.io.columns import Selection, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
@@ -17,18 +16,6 @@ from phimap.io.source import TableSource
 # Rows and bytes that are decoded at a time: the block beside the batch stays small.
 _DECODED_ROWS = 2**14
 _DECODED_BYTES = 2**24
-# Errors of Arrow on damaged files, and of parsing the description that pandas leaves in them.
-_DAMAGES = (
-    pa.ArrowException,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 
 
 class ColumnFile(ABC):
@@ -116,17 +103,6 @@ class TypedFile(ColumnFile):
         """The columns in which pandas stored its row index."""
         described = schema.pandas_metadata or {}
         return [name for name in described.get("index_columns", ()) if name in schema.names]
-
-    @classmethod
-    @contextmanager
-    def _damage_told(cls, where: str) -> Iterator[None]:
-        """Turn the errors of a damaged file into one line."""
-        try:
-            yield
-        except DataError:
-            raise
-        except _DAMAGES as error:
-            raise DataError(f"{where}: damaged or no {cls.kind} file ({one_line(error)}). Write it again.") from None
 
     @abstractmethod
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from sklearn.datasets import load_svmlight_file
 
 from phimap._files import OverBudgetError
 from phimap.config import memory_budget, size_text
+from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.columns import check_row
 from phimap.io.source import TableSource
@@ -37,7 +38,7 @@ class LibsvmColumns(TypedFile):
         self._path, self._where = source.path, source.where
         _check_lines(source)
         low, high, n_rows, whole = 1, 0, 0, True
-        with self._damage_told(source.where):
+        with explained_damage(source.where, self.kind):
             for X, y in self._ranges():
                 n_rows += len(y)
                 whole &= bool((y == np.rint(y)).all())
@@ -53,7 +54,7 @@ class LibsvmColumns(TypedFile):
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([self.schema.field(name) for name in columns])
         places = np.array([int(name[1:]) for name in columns if name != _LABEL], dtype=np.intp)
-        with self._damage_told(self.where):
+        with explained_damage(self.where, self.kind):
             for X, y in self._ranges():
                 for start in range(0, len(y), rows):
                     dense = iter(_columns(X[start : start + rows], places))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from lzma import LZMAError
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +14,7 @@ import numpy as np
 
 from phimap._files import DataError, one_line
 from phimap.config import memory_budget
+from phimap.io.archive import explained_damage
 from phimap.io.columns import check_row, closest_first, numbered_names, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource, check_file
@@ -31,24 +28,7 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 _KINDS = {"O": "pickled objects, which are never loaded", "V": "records", "c": "complex numbers", "M": "dates"}
-# Exceptions of NumPy, which parses a header as Python, and of zipfile on damaged files. For encryption and unknown
-# compression zipfile raises RuntimeError and NotImplementedError.
-_DAMAGES = (
-    ArithmeticError,
-    EOFError,
-    LZMAError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    struct.error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_KIND = "NumPy"
 # Bytes that are decoded at a time: the block beside the batch stays small.
 _BLOCK_BYTES = 2**24
 
@@ -77,14 +57,14 @@ class StoredArray:
         if self.member is None:
             for start in starts:
                 # Each block has a memory map of its own, so that its pages are released with it.
-                with _explained(self.where):
+                with explained_damage(self.where, _KIND):
                     mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
                 yield np.asarray(mapped[start : start + rows])
         elif self.fortran:
             whole = self._whole()
             yield from (whole[start : start + rows] for start in starts)
         else:
-            with _explained(self.where), _opened(self.path, self.member) as stream:
+            with explained_damage(self.where, _KIND), _opened(self.path, self.member) as stream:
                 _read_header(self.where, stream)
                 for start in starts:
                     shape = (min(rows, self.shape[0] - start), *self.shape[1:])
@@ -101,7 +81,7 @@ class StoredArray:
                 f"{self.where}: is in Fortran order and takes {n_bytes} bytes at once, {budget} are allowed. "
                 "Save np.ascontiguousarray of it, or raise phimap.config(memory=...)."
             )
-        with _explained(self.where), _opened(self.path, self.member) as stream:
+        with explained_damage(self.where, _KIND), _opened(self.path, self.member) as stream:
             return np.lib.format.read_array(stream, allow_pickle=False)
 
 
@@ -212,7 +192,7 @@ def _check_kind(array: StoredArray, kinds: str, wanted: str) -> None:
 
 def _keys(path: Path) -> tuple[str, ...]:
     """Names of the arrays in an archive."""
-    with _explained(str(path)), zipfile.ZipFile(path) as archive:
+    with explained_damage(str(path), _KIND), zipfile.ZipFile(path) as archive:
         keys = tuple(name[:-4] for name in archive.namelist() if name.endswith(".npy"))
     if not keys:
         raise DataError(f"{path}: holds no arrays. Write it with np.savez.")
@@ -242,7 +222,7 @@ def _offered(keys: tuple[str, ...]) -> str:
 def _describe(path: Path, member: str | None) -> StoredArray:
     """Header of an NPY file or of a member."""
     where = f"{path}:{member}" if member else str(path)
-    with _explained(where), _opened(path, member) as stream:
+    with explained_damage(where, _KIND), _opened(path, member) as stream:
         shape, fortran, dtype = _read_header(where, stream)
         _check_size(where, shape, dtype, _stored_bytes(path, member) - stream.tell())
     # The order of a vector is irrelevant.
@@ -284,17 +264,6 @@ def _opened(path: Path, member: str | None) -> Iterator[Any]:
     else:
         with zipfile.ZipFile(path) as archive, archive.open(f"{member}.npy") as stream:
             yield stream
-
-
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    """Turn exceptions on damaged files into an error of one line."""
-    try:
-        yield
-    except DataError:
-        raise
-    except _DAMAGES as error:
-        raise DataError(f"{where}: damaged or no NumPy file ({one_line(error)}). Write it again.") from None
 
 
 def _numeric_or_label(values: np.ndarray, where: str) -> np.ndarray:

@@ -9,6 +9,7 @@ from pyarrow import parquet
 
 from phimap._files import OverBudgetError
 from phimap.config import memory_budget, size_text
+from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
@@ -27,7 +28,7 @@ class ParquetColumns(TypedFile):
 
     def __init__(self, source: TableSource) -> None:
         self._path = source.path
-        with self._damage_told(source.where), parquet.ParquetFile(source.path) as file:
+        with explained_damage(source.where, self.kind, pa.ArrowException), parquet.ParquetFile(source.path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
             index = self._row_index(schema)
         super().__init__(source.where, schema, n_rows, index)
@@ -36,7 +37,7 @@ class ParquetColumns(TypedFile):
         self._require_memory(columns)
         buffer = min(_LARGEST_BUFFER, max(_SMALLEST_BUFFER, _BUFFERS_BYTES // len(columns)))
         with (
-            self._damage_told(self.where),
+            explained_damage(self.where, self.kind, pa.ArrowException),
             parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file,
         ):
             # Arrow's own threads would take time from the cores on which the solver works, half as much again.
@@ -47,7 +48,7 @@ class ParquetColumns(TypedFile):
         # So few pages are within the budget without a look at the file.
         if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
             return
-        with self._damage_told(self.where), parquet.ParquetFile(self._path) as file:
+        with explained_damage(self.where, self.kind, pa.ArrowException), parquet.ParquetFile(self._path) as file:
             metadata, wanted, largest = file.metadata, set(columns), 0
             for group in map(metadata.row_group, range(metadata.num_row_groups)):
                 chunks = [group.column(j) for j in range(group.num_columns)]
