@@ -17,6 +17,7 @@ from phimap._progress import Stages
 from phimap.cli.commands import app
 from phimap.cli.held_out import outcomes, score
 from phimap.io import holdout_mask
+from phimap.learn.rows.reservoir import Reservoir
 from tests.cli.test_bad_input import FIXED, assert_refused
 
 SMALL = ("--features", "64", *FIXED, "--quiet")
@@ -87,7 +88,9 @@ def test_scores_of_a_rare_class_are_those_of_scikit_learn():
     model = pm.KernelClassifier("gaussian", 64, length_scale="median", metric=None, random_state=0)
     model.fit(X[:2000], y[:2000])
     held_out = [(X[2000:3000], y[2000:3000]), (X[3000:], y[3000:])]
-    scores = score(model, "classification", held_out, lambda rows: None)
+    sample = Reservoir(0, 0)
+    sample.update(X[:2000], y[:2000], None)
+    scores = score(model, "classification", held_out, lambda rows: None, sample=sample)
     found = {fact.name: fact.value for fact in scores.facts()}
     true, predicted = y[2000:], model.predict(X[2000:])
     assert found["rarer_class"] == "a fraud"

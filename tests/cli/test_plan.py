@@ -116,7 +116,7 @@ def test_this_machine_is_measured_by_default(phimap, monkeypatch):
         (("--rows", 1000, "--columns", 3, "--features", 1), "--features must be at least 2, got 1"),
         (("--rows", 1000, "--columns", 3, "--workers", 0), "--workers must be at least 1, got 0"),
         (("--rows", 1000, "--columns", 3, "--kernel", "tree"), "--kernel must be"),
-        (("--rows", 1000, "--columns", 3, "--holdout", 1), "`holdout` must be below 1"),
+        (("--rows", 1000, "--columns", 3, "--holdout", 1), "--holdout must be below 1"),
         (("-",), "standard input has no size before it is read"),
         (("nowhere.csv",), "no such file"),
     ],

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from phimap.io import DataError, open_table
-from phimap.io import ahead as module
+from phimap.io import prefetch as module
 from phimap.io.prefetch import read_ahead
 
 
 def readers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "phimap-reader"]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("phimap-reader")]
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def settled(source: Source) -> int:
 def test_order_and_thread():
     source = Source(200)
     assert [item[0][0] for item in read_ahead(source)] == list(range(200))
-    assert source.threads == {"phimap-reader"}
+    assert source.threads == {"phimap-reader_0"}
     assert source.closed
     assert list(read_ahead([])) == []
 
@@ -110,7 +110,7 @@ def test_an_error_comes_in_its_turn_with_its_traceback():
         take()
     assert seen == [0, 1, 2]
     frames = [frame.name for frame in traceback.extract_tb(error.value.__traceback__)]
-    assert "fill" in frames
+    assert "run" in frames
     assert frames[-1] == "__iter__"
     assert source.closed
 

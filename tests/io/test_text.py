@@ -183,7 +183,7 @@ def test_rows_wider_than_the_parsers_default_block(tmp_path):
         (
             "a,b,c\n1,x,2\n",
             {"target": ["b", "c"]},
-            "target column 'b' holds text; several targets must be numbers",
+            "target column 'b' holds text, not numbers, as several targets must",
         ),
         ("a,b\n1,2020-01-01\n", {"target": "b"}, "target column 'b' holds dates, not numbers or labels"),
         ("a,b\n1,2\n", {"target": "c"}, "no target column 'c'. Choose from 'a', 'b'"),

@@ -13,14 +13,14 @@ from typing import Any
 
 __all__ = ["main"]
 
-# The extra brings these packages.
+# Packages of the extra `cli`.
 _NEEDED = ("jinja2", "matplotlib", "pyarrow", "rich", "typer")
 
 
 def main() -> None:
     """Run the command line.
 
-    The core type of BLAS is settled first: it is read when NumPy is imported, so nothing heavy comes before.
+    OpenBLAS reads its core type when NumPy is imported, so the core type is chosen before all imports.
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -40,6 +40,6 @@ def main() -> None:
 
 
 def _stop(number: int, frame: Any) -> None:
-    """End as by Ctrl-C, so that files that are being written are removed."""
+    """Exit as after Ctrl-C, so that half-written files are removed."""
     sys.stderr.write("error: terminated. No half-written file is left.\n")
     sys.exit(128 + number)

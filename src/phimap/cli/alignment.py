@@ -1,4 +1,4 @@
-"""Predictions in the order of the file: an empty line for every row without one."""
+"""Predictions in the order of the file, with an empty line for each row that has none."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ from phimap.io import BadRows, DataError, open_frame
 
 
 def aligned(found: Iterator[tuple[pa.Table, np.ndarray]], opened: ModelRows, ids: Ids | None) -> Iterator[pa.Table]:
-    """Tables of predictions with empty rows where numbers are left out, beside the `ids` of all rows.
+    """Tables of predictions with an empty row for each row of the file without one, beside the `ids` of all rows.
 
     Parameters
     ----------
     found : iterator of (pyarrow.Table of r rows, numbers (r,))
         Predictions, and the numbers of their rows in the file, from 1 and ascending.
     opened : ModelRows
-        What the predictions are made from, which tells at the end how many rows the file has.
+        The rows that are predicted; when all have been read, it has the number of rows in the file.
     ids : Ids or None
     """
     done, empty = 0, None
     for predictions, numbers in found:
-        if not len(numbers):
-            continue
-        places = np.full(numbers[-1] - done, -1)
-        places[numbers - done - 1] = np.arange(len(numbers))
-        yield _beside(ids, predictions.take(pa.array(places, mask=places < 0)))
-        done, empty = int(numbers[-1]), predictions.schema
+        if len(numbers):
+            yield _beside(ids, predictions.take(_places(numbers, done)))
+            done, empty = int(numbers[-1]), predictions.schema
     if empty is None:
         raise DataError(f"no row can be predicted{opened.table.skipped.excuse}. Fill in the values.")
     if (rest := opened.table.skipped.seen - done) > 0:
@@ -43,25 +40,28 @@ class Ids:
         frame = open_frame(path, columns=[name], types={name: "text"}, bad_rows=BadRows("skip", "keep", "keep"))
         self.name: str = frame.feature_names[0]
         self._batches = frame.numbered_batches()
-        self._rest: pa.ChunkedArray | None = None
+        self._rest = pa.array([], pa.string())
         self._done = 0
 
-    def next(self, n: int) -> pa.ChunkedArray:
+    def next(self, n: int) -> pa.Array:
         """Cells of the next `n` rows, empty where a row cannot be read."""
-        pieces = [self._rest] if self._rest is not None else []
-        while sum(map(len, pieces)) < n:
-            batch = next(self._batches, None)
-            if batch is None:
-                pieces.append(pa.chunked_array([pa.nulls(n - sum(map(len, pieces)), pa.string())]))
-                break
-            columns, _, numbers = batch
-            places = np.full(numbers[-1] - self._done, -1)
-            places[numbers - self._done - 1] = np.arange(len(numbers))
-            pieces.append(columns.column(0).take(pa.array(places, mask=places < 0)))
-            self._done = int(numbers[-1])
-        cells = pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks])
-        self._rest = cells.slice(n)
-        return cells.slice(0, n)
+        while len(self._rest) < n:
+            columns, _, numbers = next(self._batches, (None, None, None))
+            if columns is None:
+                cells = pa.nulls(n - len(self._rest), self._rest.type)
+            else:
+                cells = columns.column(0).take(_places(numbers, self._done)).cast(self._rest.type)
+                self._done = int(numbers[-1])
+            self._rest = pa.chunked_array([self._rest, *getattr(cells, "chunks", [cells])]).combine_chunks()
+        cells, self._rest = self._rest.slice(0, n), self._rest.slice(n)
+        return cells
+
+
+def _places(numbers: np.ndarray, done: int) -> pa.Array:
+    """For each row of a file from number `done` + 1 to the last of `numbers` (r,) its place there, or a null."""
+    places = np.full(numbers[-1] - done, -1)
+    places[numbers - done - 1] = np.arange(len(numbers))
+    return pa.array(places, mask=places < 0)
 
 
 def _beside(ids: Ids | None, predictions: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Which BLAS does the heavy products, and whether it uses the processor well."""
+"""The BLAS libraries in use, and whether OpenBLAS uses AVX-512 where the processor has it."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 
 _VARIABLE = "OPENBLAS_CORETYPE"
 _CORE_TYPE = "SkylakeX"
-# OpenBLAS's core types that use AVX-512, and the features of the processor that these are compiled for.
+# Core types of OpenBLAS with AVX-512, and the processor features that they need.
 _WITH_AVX512 = {"skylakex", "cooperlake", "sapphirerapids"}
 _NEEDED_FLAGS = {"avx512f", "avx512dq", "avx512vl", "avx512bw"}
 _PROCESSOR = Path("/proc/cpuinfo")
 
 
 def choose_core_type(environment: MutableMapping[str, str] = os.environ, processor: Path = _PROCESSOR) -> str | None:
-    """Tell OpenBLAS to use its AVX-512 kernels where it would pick slower ones by itself.
+    """Make OpenBLAS use its AVX-512 kernels on processors for which it picks slower ones.
 
-    Older OpenBLAS builds know some AMD processors with AVX-512 as Haswell, at half their speed. The choice is read
-    once, when NumPy is first imported, so this must be called before; later calls do nothing.
+    OpenBLAS builds that are older than an AMD processor with AVX-512 take it for Haswell, at half its speed. OpenBLAS
+    reads the core type once, when NumPy is first imported, so later calls do nothing.
 
     Parameters
     ----------
     environment : mapping, optional
-        Environment variables, which a setting by the user is left in.
+        Environment variables; a setting of the user stays.
     processor : Path, optional
         Description of the processor in Linux's form.
 
     Returns
     -------
     str or None
-        The core type set; None where it would not help, would come too late, or is set already.
+        The core type that was set; None if it would not help, comes too late, or was set before.
 
     Notes
     -----
@@ -48,7 +48,7 @@ def choose_core_type(environment: MutableMapping[str, str] = os.environ, process
 
 
 def blas_libraries() -> list[str]:
-    """The BLAS libraries loaded in this process, each with version and core type as it reports them."""
+    """The BLAS libraries of this process, each with its version and core type."""
     import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
     from threadpoolctl import threadpool_info
 
@@ -61,7 +61,7 @@ def blas_libraries() -> list[str]:
 
 
 def faster_products(environment: Mapping[str, str] = os.environ, processor: Path = _PROCESSOR) -> str | None:
-    """How OpenBLAS would use AVX-512, where the processor has it and OpenBLAS does not; else None."""
+    """How to make OpenBLAS use AVX-512; None if it does so already, or the processor lacks AVX-512."""
     import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
     from threadpoolctl import threadpool_info
 
@@ -74,7 +74,7 @@ def faster_products(environment: Mapping[str, str] = os.environ, processor: Path
 
 
 def _vendor_and_avx512(processor: Path) -> tuple[str, bool]:
-    """The maker of the processor and whether it has what kernels with AVX-512 need, from its description."""
+    """The vendor of the processor, and whether it has all features that AVX-512 kernels need."""
     try:
         text = processor.read_text(encoding="utf-8", errors="replace")
     except OSError:

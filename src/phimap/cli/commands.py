@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
+from importlib import import_module
 from inspect import Parameter, Signature
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -14,7 +14,21 @@ from phimap.bench.options import BenchOptions
 from phimap.cli.errors import OneLineGroup, one_line_errors
 from phimap.cli.options import CompareOptions, FitOptions, InfoOptions, PlanOptions, PredictOptions
 
-Options = TypeVar("Options")
+# Each is a module of this folder with a function `run`, which takes the options.
+COMMANDS: dict[str, tuple[type, str]] = {
+    "fit": (FitOptions, "Fit a kernel model on a table, or on images, and score it on held-out rows."),
+    "predict": (PredictOptions, "Predict the rows of a table, or the images of a folder, with a saved model."),
+    "info": (InfoOptions, "Describe this installation and its speed, or a model file."),
+    "compare": (
+        CompareOptions,
+        "Fit several methods to a table, gradient boosting and a linear model among them, and say which are better.",
+    ),
+    "plan": (
+        PlanOptions,
+        "Predict what a fit takes of time, memory and traffic, on this machine or on many, before it is begun.",
+    ),
+    "bench": (BenchOptions, "Run an experiment of the papers on this machine."),
+}
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -25,45 +39,6 @@ app = typer.Typer(
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def command(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callable[[Options], None]]:
-    """Make a function of the options `kind`, a frozen dataclass, a command that has its fields as options."""
-    hints = get_type_hints(kind, include_extras=True)
-    told: dict[str, tuple[Any, Option]] = {field.name: get_args(hints[field.name]) for field in fields(kind)}  # pyright: ignore[reportArgumentType]
-
-    def decorate(run: Callable[[Options], None]) -> Callable[[Options], None]:
-        def take(**typed: Any) -> None:
-            with one_line_errors():
-                run(kind(**{name: _read(name, told[name][1], value) for name, value in typed.items()}))
-
-        parameters = [_parameter(field, *told[field.name]) for field in fields(kind)]  # pyright: ignore[reportArgumentType]
-        take.__signature__ = Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
-        app.command(name=run.__name__, help=run.__doc__)(take)
-        return run
-
-    return decorate
-
-
-def _parameter(field: Field, kind: Any, option: Option) -> Parameter:
-    """A field as typer wants it."""
-    if option.read is not None:
-        kind = str | None if field.default is None else str
-    completes = (lambda: list(option.words)) if option.words else None
-    shown = (
-        typer.Argument(help=option.help, autocompletion=completes)
-        if option.positional
-        else typer.Option(*option.names, help=option.help, autocompletion=completes)
-    )
-    default = Parameter.empty if field.default is MISSING else field.default
-    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
-
-
-def _read(name: str, option: Option, value: Any) -> Any:
-    """What was typed, as the field takes it."""
-    if option.read is None or value is None:
-        return value
-    return option.read(option.names[0] if option.names else f"--{name.replace('_', '-')}", value)
 
 
 @app.callback(invoke_without_command=True)
@@ -79,49 +54,47 @@ def start(
         typer.echo(context.get_help())
 
 
-@command(FitOptions)
-def fit(options: FitOptions) -> None:
-    """Fit a kernel model on a table, or on images, and score it on held-out rows."""
-    from phimap.cli.fit import run
+def _add(command: str, kind: type, text: str) -> None:
+    """Add a command that has the fields of a frozen dataclass as options."""
+    hints = get_type_hints(kind, include_extras=True)
+    declared: dict[str, tuple[Any, Option]] = {one.name: get_args(hints[one.name]) for one in fields(kind)}  # pyright: ignore[reportAssignmentType]
 
-    run(options)
+    def run(**typed: Any) -> None:
+        with one_line_errors():
+            options = kind(**{name: _read(name, declared[name][1], value) for name, value in typed.items()})
+            import_module(f"phimap.cli.{command}").run(options)
 
-
-@command(PredictOptions)
-def predict(options: PredictOptions) -> None:
-    """Predict the rows of a table, or the images of a folder, with a saved model."""
-    from phimap.cli.predict import run
-
-    run(options)
-
-
-@command(InfoOptions)
-def info(options: InfoOptions) -> None:
-    """Describe this installation and its speed, or a model file."""
-    from phimap.cli.info import run
-
-    run(options)
+    parameters = [_parameter(one, *declared[one.name]) for one in fields(kind)]
+    run.__signature__ = Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    app.command(name=command, help=text)(run)
 
 
-@command(CompareOptions)
-def compare(options: CompareOptions) -> None:
-    """Fit several methods to a table, gradient boosting and a linear model among them, and say which are better."""
-    from phimap.cli.compare import run
+def _parameter(field: Field, kind: Any, option: Option) -> Parameter:
+    """A field as typer wants it."""
+    if option.read is not None:
+        kind = str | None if field.default is None else str
+    # Typer would add an option --no-..., which is the default.
+    names = option.names or ((_flag(field.name),) if kind is bool else ())
+    completes = (lambda: list(option.words)) if option.words else None
+    shown = (
+        typer.Argument(help=option.help, autocompletion=completes)
+        if option.positional
+        else typer.Option(*names, help=option.help, autocompletion=completes)
+    )
+    default = Parameter.empty if field.default is MISSING else field.default
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
 
-    run(options)
+
+def _read(name: str, option: Option, value: Any) -> Any:
+    """The value of a field for what was typed."""
+    if option.read is None or value is None:
+        return value
+    return option.read(option.names[0] if option.names else _flag(name), value)
 
 
-@command(PlanOptions)
-def plan(options: PlanOptions) -> None:
-    """Predict what a fit takes of time, memory and traffic, on this machine or on many, before it is begun."""
-    from phimap.cli.plan import run
-
-    run(options)
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
-@command(BenchOptions)
-def bench(options: BenchOptions) -> None:
-    """Run an experiment of the papers on this machine."""
-    from phimap.cli.bench import run
-
-    run(options)
+for _name, (_kind, _text) in COMMANDS.items():
+    _add(_name, _kind, _text)

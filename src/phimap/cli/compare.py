@@ -12,18 +12,18 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from phimap._progress import Stages
-from phimap.cli.options import CompareOptions, FitOptions
+from phimap.cli.options import CompareOptions
 from phimap.cli.output import write_json
 from phimap.cli.outputs import check_replaceable, check_writable, is_page, write_text
-from phimap.cli.rows import check_single, open_selected, tell_of
+from phimap.cli.rows import check_single, note_reading, open_selected
 from phimap.cli.standard_input import in_words, readable
 from phimap.comparison import Comparison, chosen_methods, compare
 from phimap.comparison.rows import mask_of
 from phimap.config import config
-from phimap.io import MixedTable, Rows
+from phimap.io import Rows, read_through
 from phimap.io.batching import chosen, joined
 
-# Rows, their targets, and the random numbers that decide whether they are kept.
+# Rows, their targets, and the random keys by which rows are sampled.
 _Keyed = tuple[Any, np.ndarray, np.ndarray]
 
 
@@ -38,7 +38,7 @@ def run(options: CompareOptions) -> None:
         with Stages(not options.quiet).stage("reading the rows"):
             X, y, table, n_rows = _read(options, path, most)
         if not options.quiet:
-            tell_of(in_words(options.data), table)
+            note_reading(in_words(options.data), table)
         found = compare(
             X.reshape(len(X), -1) if isinstance(X, np.ndarray) else X,
             y,
@@ -62,27 +62,19 @@ def run(options: CompareOptions) -> None:
 
 
 def _read(options: CompareOptions, path: str, most: int | None) -> tuple[Any, np.ndarray, Rows, int]:
-    """Random rows, at most so many, their targets, the table, and how many rows it has."""
-    wanted = FitOptions(
-        options.data,
-        options.target,
-        columns=options.columns,
-        drop=options.drop,
-        types=options.types,
-        strict=options.strict,
+    """At most `most` random rows, their targets, the table, and its number of rows."""
+    chosen_columns = {name: getattr(options, name) for name in ("target", "columns", "drop", "types", "strict")}
+    table, (X, y, n_rows) = read_through(
+        open_selected(path, **chosen_columns), lambda rows: _sample(options.data, rows, most, options.seed)
     )
-    table = open_selected(path, wanted)
-    try:
-        X, y, n_rows = _sample(options.data, table, most, options.seed)
-    except MixedTable:
-        # The first block held numbers alone.
-        table = open_selected(path, wanted, mixed=True)
-        X, y, n_rows = _sample(options.data, table, most, options.seed)
     return X, y, table, n_rows
 
 
 def _sample(path: str, table: Rows, most: int | None, seed: int) -> tuple[Any, np.ndarray, int]:
-    """Random rows of a table, at most so many and in their order, and the number of all; twice as many are held."""
+    """At most `most` random rows of a table in file order, their targets, and the number of all rows.
+
+    Up to twice as many rows are in memory.
+    """
     rng = np.random.default_rng(seed)
     kept: list[_Keyed] = []
     n_rows = n_kept = 0
@@ -110,7 +102,7 @@ def _smallest(parts: list[_Keyed], n_rows: int) -> _Keyed:
 
 
 def _show(found: Comparison) -> None:
-    """The table and the verdict, on standard output."""
+    """Print the table and the verdict on standard output."""
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
     head, *lines = found.table()
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")

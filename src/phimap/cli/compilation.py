@@ -1,4 +1,4 @@
-"""Compilation of all loops ahead of their first use: for images of containers, and for machines that start often."""
+"""Compilation of all loops before their first use, for container images and for machines that start often."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IMAGE = (8, 8, 3)
 def compile_loops() -> None:
     """Use every compiled loop once with each type of input, so that its code is kept for the next process.
 
-    Takes what its code needs to compile, half a minute where none is kept yet, and a second or two where all is.
+    This takes half a minute if no code is kept yet, and a second or two if all is.
     """
     for dtype in (np.float32, np.float64):
         for use in _uses(dtype):
@@ -26,7 +26,7 @@ def compile_loops() -> None:
 
 
 def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
-    """Small pieces of work, which together call all compiled loops with arrays of a dtype."""
+    """Small pieces of work that together call all compiled loops with arrays of a dtype."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((_ROWS, _COLUMNS)).astype(dtype)
     images = rng.standard_normal((4, *_IMAGE)).astype(dtype)
@@ -49,7 +49,7 @@ def _uses(dtype: Any) -> Iterator[Callable[[], Any]]:
 
 
 def _maps() -> Iterator[pm.RandomMap]:
-    """Maps of rows."""
+    """Random maps that together use all compiled loops for rows."""
     fixed: dict[str, Any] = {"n_components": _WIDTH, "random_state": 0}
     wide = Gaussian(length_scale=4.0)
     for projection in ("gaussian", "orthogonal", "qmc", "sorf", "ssf", "fastfood", "circulant", "sparse-sign"):

@@ -10,9 +10,9 @@ import numpy as np
 from phimap._number_text import number_text
 from phimap.io import Rows
 
-#: Items of a long list that are written out.
+#: Number of items of a long list that are shown.
 LISTED = 12
-# Columns that are named with their relevance.
+# Number of columns that are shown with their relevance.
 _LEADING = 5
 _SOLVERS = {
     "primal": "Cholesky factorisation",
@@ -43,21 +43,21 @@ def _value_text(value: Any) -> str:
 
 
 def length_scale_of(kernel: Any) -> float | None:
-    """The width of a kernel, or of the one that it is built of; None where it has none."""
+    """The length scale of a kernel or of its base kernel; None if there is none."""
     kernel = getattr(kernel, "base", kernel)
     scale = getattr(kernel, "length_scale", None)
     return None if scale is None else float(scale)
 
 
 def metric_kind(model: Any) -> str:
-    """What metric a learner has learned: ``"none"``, ``"diagonal"`` or ``"full"``."""
+    """The kind of a learner's metric: ``"none"``, ``"diagonal"`` or ``"full"``."""
     if model.metric_.ndim == 2:
         return "full"
     return "none" if bool((model.metric_ == 1).all()) else "diagonal"
 
 
 def leading_columns(model: Any, count: int) -> list[tuple[str, float]]:
-    """Names and shares of the columns that the metric gives most weight, at most `count`; none without a metric."""
+    """Names and shares of the `count` columns with the largest weights in the metric; empty without a metric."""
     if metric_kind(model) == "none":
         return []
     shares = model.relevances_
@@ -66,7 +66,7 @@ def leading_columns(model: Any, count: int) -> list[tuple[str, float]]:
 
 
 def leading_places(model: Any, count: int) -> list[int]:
-    """Places of these columns, the most relevant first."""
+    """Indices of the `count` columns with the largest weights in the metric, in descending order."""
     return [] if metric_kind(model) == "none" else np.argsort(-model.relevances_, kind="stable")[:count].tolist()
 
 
@@ -87,7 +87,7 @@ def search_facts(model: Any) -> list[tuple[str, str]]:
 
 
 def solver_text(solution: Any) -> str:
-    """How a solution was found, in how many passes where these are several, and why so."""
+    """The solver of a solution, its number of passes if there are several, and why it was chosen."""
     text = _SOLVERS.get(solution.form, str(solution.form))
     if solution.n_passes > 1:
         text += f" in {solution.n_passes} passes"
@@ -95,7 +95,7 @@ def solver_text(solution: Any) -> str:
 
 
 def inputs_text(table: Rows) -> str:
-    """What a row of a table holds."""
+    """The shape of a row of a table, in words."""
     if table.is_image:
         return f"images of {times(table.sample_shape)}"
     return f"{table.n_features:,} columns"

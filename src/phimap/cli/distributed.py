@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from typing import Any
 
 from phimap._dask import on_cluster
 from phimap.cli.options import FitOptions
 from phimap.cli.rows import SplitRows
 from phimap.cli.standard_input import MARK
-from phimap.learn.collections import fit_parts
 
 # Parts into which a file is cut. A worker reads it from its beginning to the end of its part, so that more parts would
 # be read more often; each is a whole number of batches, whatever the number of workers, and so is every sum.
@@ -26,16 +25,13 @@ def check_scheduler(options: FitOptions) -> None:
         raise ValueError("--scheduler needs a file that the workers can read, got standard input. Store it first.")
 
 
-def seen_by_workers(options: FitOptions, path: str) -> str:
-    """The path of the data, absolute where processes with other folders read it."""
-    return path if options.scheduler is None else os.path.abspath(path)
-
-
-def fit_on_workers(model: Any, split: SplitRows, n_rows: int, address: str) -> None:
+def fit_on_workers(
+    model: Any, split: SplitRows, n_rows: int, address: str, feature_names: Sequence[str] | None
+) -> None:
     """Fit a learner on the `n_rows` training rows of `split`, in parts that workers read."""
     n_batches = -(-n_rows // split.batch_rows)
     each = -(-n_batches // _PARTS)
     parts = [(start, min(start + each, n_batches)) for start in range(0, n_batches, each)]
     first_rows = [start * split.batch_rows for start, _ in parts]
     with on_cluster(address):
-        fit_parts(model, parts, first_rows, split.between, split.encoder)
+        model.fit_parts(parts, first_rows, split.between, split.encoder, feature_names=feature_names)

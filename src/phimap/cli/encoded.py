@@ -1,4 +1,4 @@
-"""What an encoder has made of the columns of a table, in words."""
+"""The columns of an encoder, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HEAD = ("column", "kind", "numbers", "missing", "note")
 
 
 def columns_of(encoder: TableEncoder) -> list[tuple[str, str, str, str, str]]:
-    """A row for each column of the table: name, kind, columns of numbers that it became, missing cells, note."""
+    """For each column of the table its name, kind, number of encoded columns, number of missing cells, and note."""
     return [
         (column.name, column.kind, str(column.n_columns), f"{column.n_missing:,}", column.note)
         for column in encoder.summary_
@@ -17,7 +17,7 @@ def columns_of(encoder: TableEncoder) -> list[tuple[str, str, str, str, str]]:
 
 
 def column_texts(encoder: TableEncoder) -> list[tuple[str, str]]:
-    """Name and fate of each column, for a list of names and values."""
+    """For each column its name and a description of its encoding."""
     found = []
     for name, kind, n_columns, n_missing, note in columns_of(encoder):
         parts = [kind, note] if kind == "left out" else [kind, note, f"{n_columns} column{'s' * (n_columns != '1')}"]

@@ -1,4 +1,4 @@
-"""How predictions depend on columns of numbers that were encoded."""
+"""How predictions depend on the encoded columns of numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from phimap.report import Dependence, Dependences, dependences
 
 
 def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
-    """Predictions along the leading columns that are numbers, in their own units; None where none of these leads.
+    """Predictions along those of the `count` most relevant columns that are numbers, in their own units.
 
-    The rows `X` (n, d) are encoded; `count` columns at most are looked at.
+    The rows `X` (n, d) are encoded. None if no such column is a number.
     """
     encoder = model.encoder_
     numbers = {
@@ -31,6 +31,6 @@ def encoded_dependences(model: Any, X: Any, count: int) -> Dependences | None:
 
 
 def _in_units(found: Dependence, scales: dict[str, tuple[float, float]]) -> Dependence:
-    """The dependence with grids of the values that were standardised."""
+    """The dependence with its grids in units of the table, not of standardised values."""
     grids = zip(found.names, found.grids, strict=True)
     return replace(found, grids=tuple(scales[name][0] + scales[name][1] * grid for name, grid in grids))

@@ -1,64 +1,36 @@
-"""What a command says when it cannot do its work: one line, and an exit code."""
+"""Errors of commands: one line on standard error, and an exit code."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from phimap.cli.options import CompareOptions, FitOptions
 from phimap.cli.signals import STOPPED, Stopped, terminable
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 
-# What bad data, bad arguments, a full disk, a small memory and a missing extra raise. Everything else is a fault of
-# the program's, and shows its traceback.
+# Exceptions for bad data, bad arguments, a full disk, too little memory and missing packages. Any other exception is a
+# bug of this program and shows its traceback.
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
-# Set to see the traceback of these as well.
+# Environment variable that shows the traceback of these, too.
 _TRACEBACK = "PHIMAP_TRACEBACK"
-# The library names parameters in its messages; here they are options.
-_OPTIONS = {
-    "`n_components`": "--features",
-    "`length_scale`": "--length-scale",
-    "`n_jobs`": "--n-jobs",
-    "`filter_size`": "--filter-size",
-    "size=...": "--size",
-    "channels=": "--channels ",
-    "columns=...": "--columns",
-    "drop=...": "--drop",
-    "types=...": "--types",
-    "dtype=float64": "--dtype float64",
-    "phimap.config(memory=...)": "--memory",
-} | {
-    f"`{name}`": f"--{name}"
-    for name in (
-        "alpha",
-        "channels",
-        "checkpoint",
-        "columns",
-        "corrections",
-        "depth",
-        "device",
-        "drop",
-        "effort",
-        "kernel",
-        "memory",
-        "metric",
-        "models",
-        "size",
-        "splits",
-        "standardize",
-        "target",
-        "types",
-    )
-}
-# Typer does not export the class of all errors in the use of a command.
+# Messages of the library name parameters, as `alpha` or drop=...; the command line names the options in their place.
+# Some options have other names than the parameters.
+_OTHER_NAMES = {"n_components": "features", "random_state": "seed"}
+_NAMES = {field.name for kind in (FitOptions, CompareOptions) for field in fields(kind)} | _OTHER_NAMES.keys()
+_PARAMETER = re.compile(r"`(\w+)`|\b(size|channels|columns|drop|types|dtype)=(\.\.\.|\w+)")
+# The base class of all usage errors, which Typer does not export.
 _UsageError: Any = typer.BadParameter.__base__
 
 
@@ -82,12 +54,12 @@ class OneLineGroup(TyperGroup):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what bad input raises into one line on standard error and an exit code."""
+    """Turn expected exceptions into one line on standard error and an exit code."""
     try:
         with terminable(), _one_line_warnings():
             yield
     except BrokenPipeError:
-        # The reader of our output has left, as `head` does; Python would complain once more when it flushes.
+        # The program that reads our output has ended, as `head` does. Python would raise once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt as error:
@@ -97,7 +69,7 @@ def one_line_errors() -> Iterator[None]:
         complain(str(error))
         raise typer.Exit(STOPPED) from None
     except _EXPECTED as error:
-        # A module of this package that is missing is a fault of the program's.
+        # A missing module of this package is a bug.
         own = isinstance(error, ImportError) and (error.name or "").startswith("phimap")
         if own or os.environ.get(_TRACEBACK):
             raise
@@ -107,7 +79,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Show warnings like errors, each once and without the place in the code that issued it."""
+    """Show each warning once, as one line without its place in the code."""
     shown: set[str] = set()
 
     def show(message: Any, *place: Any, **more: Any) -> None:
@@ -121,10 +93,18 @@ def _one_line_warnings() -> Iterator[None]:
 
 
 def complain(message: str, kind: str = "error") -> None:
-    """Write an error, or what else one should know, as one line."""
-    for name, option in _OPTIONS.items():
-        message = message.replace(name, option)
+    """Write an error, a warning or a note as one line on standard error."""
+    message = _PARAMETER.sub(_as_option, message.replace("phimap.config(memory=...)", "--memory"))
     typer.echo(f"{kind}: {' '.join(message.split())}", err=True)
+
+
+def _as_option(found: re.Match[str]) -> str:
+    """The option for a parameter that a message names."""
+    name = found[1] or found[2]
+    if name not in _NAMES:
+        return found[0]
+    option = f"--{_OTHER_NAMES.get(name, name).replace('_', '-')}"
+    return option if found[3] in (None, "...") else f"{option} {found[3]}"
 
 
 def _message(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Rows of a table far outside of the training rows: told once, however many batches they come in."""
+"""One warning about rows far outside of the training rows, for all batches of a table."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from phimap.learn.extrapolation import OutsideWarning
 
 
 class FarRows:
-    """Gathers what a learner says of the batches of a table."""
+    """Counts the far rows that a learner warns of, batch by batch."""
 
     def __init__(self) -> None:
         self._n_rows = self._n_far = 0
-        self._told: OutsideWarning | None = None
+        self._warning: OutsideWarning | None = None
 
     @contextmanager
-    def gathered(self, n_rows: int) -> Iterator[None]:
-        """Keep the warning of a block that predicts `n_rows` rows once; other warnings are shown as ever."""
+    def counted(self, n_rows: int) -> Iterator[None]:
+        """Catch the warning of a block that predicts `n_rows` rows; other warnings are shown."""
         with warnings.catch_warnings():
             others = warnings.showwarning
 
             def show(message: Any, *place: Any, **more: Any) -> None:
                 if isinstance(message, OutsideWarning):
-                    self._told, self._n_far = self._told or message, self._n_far + message.n_far
+                    self._warning, self._n_far = self._warning or message, self._n_far + message.n_far
                 else:
                     others(message, *place, **more)
 
@@ -36,5 +36,5 @@ class FarRows:
 
     @property
     def message(self) -> str | None:
-        """What there is to say of all batches; None where all rows are near."""
-        return None if self._told is None else str(self._told.among(self._n_far, self._n_rows))
+        """The warning for all batches; None where all rows are near."""
+        return None if self._warning is None else str(self._warning.among(self._n_far, self._n_rows))

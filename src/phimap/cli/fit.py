@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import warnings
@@ -13,22 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from phimap._progress import Stages
+from phimap._progress import Stages, Watched
+from phimap.cli.checkpoint import checkpoint_of, data_facts
 from phimap.cli.describe import some
-from phimap.cli.distributed import check_scheduler, fit_on_workers, seen_by_workers
+from phimap.cli.distributed import check_scheduler, fit_on_workers
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import Overview, coarse_columns, constant_columns, first_pass
+from phimap.cli.first_pass import coarse_columns, constant_columns, first_pass
 from phimap.cli.held_out import score
-from phimap.cli.noted import checkpoint_of, data_facts
 from phimap.cli.options import FitOptions
 from phimap.cli.output import write
 from phimap.cli.outputs import Output, check_distinct, check_replaceable, check_writable, is_page, write_all, write_text
-from phimap.cli.result import Result, facts, summarise
-from phimap.cli.rows import SplitRows, open_selected, tell_of
+from phimap.cli.result import Result, facts, print_summary
+from phimap.cli.rows import SplitRows, note_reading, open_selected, rows_read
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
 from phimap.config import config, memory_budget
-from phimap.io import MixedTable, Rows
+from phimap.io import read_through
 from phimap.io.checkpoint import Checkpoint
 from phimap.io.model import is_model_file, save
 from phimap.io.npy import ArrayTable
@@ -36,55 +37,139 @@ from phimap.kernels import CNTK, NNGP, NTK
 from phimap.learn import KernelClassifier, KernelRegressor
 from phimap.learn.registry import memory_in_passes
 from phimap.learn.ridge.solver import RidgeSolver
-from phimap.learn.rows.batches import batch_rows, rows_within
+from phimap.learn.rows.batches import batch_rows
+from phimap.learn.rows.extreme_targets import ExtremeTargetWarning
 from phimap.learn.search.kernel import OTHERS, STATIONARY
 from phimap.learn.search.names import kernel_name
 from phimap.learn.search.width import most_components
-from phimap.learn.targets.extreme_targets import ExtremeTargetWarning
-from phimap.tables import TableEncoder
 
 # Kernels of networks, and the options that shape them.
 _NETWORKS = {"ntk": (NTK, ("depth",)), "nngp": (NNGP, ("depth",)), "cntk": (CNTK, ("depth", "filter_size", "pooling"))}
-# Share of the memory that is left for which held-out rows are kept.
+# Options that choose the columns of the table and their form; `--drop` grows by the columns that are constant.
+_SELECTED = ("target", "columns", "types", "strict", "dtype", "size", "channels")
+# Held-out rows stay in memory if they take at most a quarter of what solver and batches leave.
 _SHARE_KEPT = 4
 
 
 def run(options: FitOptions) -> None:
-    """Carry out the command."""
+    """Carry out the command: fit, then write model and report, then print the result."""
     options = replace(options, kernel=kernel_name(options.kernel, ("auto", *STATIONARY, *OTHERS), "--kernel"))
     _check(options)
     with (
         config(memory=options.memory, n_jobs=options.n_jobs),
         readable(options.data) as path,
         checkpoint_of(options) as checkpoint,
-        # A fit that goes on has the memory that it had.
+        # A fit that is resumed has the memory that it began with.
         config(memory=None if checkpoint is None else checkpoint.budget(options.memory)),
     ):
-        seen = seen_by_workers(options, path)
-        result = _fit(replace(options, data=in_words(options.data)), seen, checkpoint)
-        timed = Stages()
-        write_all(_outputs(result, timed))
-    report_seconds = sum(stage.seconds for stage in timed.finished)
+        result = fit_table(replace(options, data=in_words(options.data)), path, checkpoint)
+        report_stages = Stages()
+        write_all(_outputs(result, report_stages))
+    report_seconds = sum(stage.seconds for stage in report_stages.finished)
     if not options.quiet:
-        summarise(result, report_seconds)
+        print_summary(result, report_seconds)
     write(facts(result, report_seconds), as_json=options.json)
 
 
-def _outputs(result: Result, timed: Stages) -> Iterator[Output]:
-    """The files asked for, the report being made once the model is safe."""
+def fit_table(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Result:
+    """Read the table at `path`, choose the task, fit a learner, and score it on the held-out rows."""
+    start, stages = time.perf_counter(), Stages(verbose=not options.quiet)
+    most_rows, room = _batch_rows_and_room(options)
+    # Workers may run in other folders.
+    path = os.path.abspath(path) if options.scheduler is not None else path
+    selected = partial(open_selected, path, **{name: getattr(options, name) for name in _SELECTED})
+    # It makes summaries of rows before the task is known.
+    probe = _learner(options, "regression", options.standardize)
+
+    # The table: rows to train on and rows to hold out, numbers or columns for an encoder.
+    table = selected(drop=options.drop)
+    with stages.stage("checking the data", table.n_rows, "rows") as advance:
+        facts_of = partial(
+            first_pass, options=options, learner=probe, most_rows=most_rows, most_kept=room, advance=advance
+        )
+        table, overview = read_through(table, facts_of)
+    if not options.quiet:
+        note_reading(options.data, table)
+        _note_left_out(options.data, [f"{one.name!r} ({one.note})" for one in overview.left_out])
+    if overview.n_train < 2:
+        raise ValueError(
+            f"{options.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
+            "2. Give more rows, or a smaller --holdout."
+        )
+
+    # The summary of the training rows as numbers, and the task.
+    rows = rows_read(table, most_rows, options.memory)
+    training = SplitRows(table, options.holdout, options.seed, rows, False, overview.encoder, overview.n_train)
+    if overview.encoder is not None:
+        with stages.stage("scales", overview.n_train, "rows") as advance:
+            overview = overview.with_summary(probe.new_summary(), Watched(training, advance))
+    if checkpoint is not None:
+        checkpoint.agree("data", data_facts(table, overview))
+    task, why = choose_task(options.task, options.data, overview)
+    standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
+    learner = _learner(options, task, standardize)
+    if overview.encoder is None and standardize in ("auto", "columns"):
+        constant = constant_columns(table, overview.summary)
+        # The columns of arrays go by their places, so they all stay.
+        if constant and not table.is_image and not isinstance(table, ArrayTable):
+            if not options.quiet:
+                _note_left_out(options.data, [f"{name!r} (constant)" for name in constant])
+            table = selected(drop=[*(options.drop or ()), *constant])
+            training = replace(training, table=table)
+            summary = learner.new_summary(labels=task == "classification")
+            overview = replace(overview.with_summary(summary, training), held_out=None)
+    coarse = coarse_columns(table, overview.summary, options.dtype) if overview.encoder is None else None
+    for doubt in filter(None, (coarse, overview.extreme if task == "regression" else None)):
+        complain(f"{options.data}: {doubt}", "warning")
+
+    # The fit. The warning of an extreme target has been given, with its row in the file.
+    n_before = len(stages.finished)
+    names = None if overview.encoder is not None or table.is_image else table.feature_names
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExtremeTargetWarning)
+        if options.scheduler is not None:
+            fit_on_workers(learner, training, overview.n_train, options.scheduler, names)
+        else:
+            learner.fit_batches(
+                training,
+                overview.encoder,
+                checkpoint=checkpoint,
+                summary=overview.summary,
+                feature_names=names,
+            )
+    learner.target_name_ = str(table.target_name)
+    learner.sample_shape_ = table.sample_shape
+    learner.resized_ = options.size
+    learner.input_dtype_ = options.dtype
+
+    # The scores.
+    held_out = replace(training, held_out=True, n_rows=None, kept=overview.held_out)
+    scores = None
+    if overview.n_held_out:
+        with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
+            scores = score(learner, task, held_out, advance, overview.summary.sample)
+        if (unseen := scores.unseen()) is not None:
+            complain(f"{options.data}: held out, {unseen}", "warning")
+    # Timings belong to this run: without them a seed gives the same model file each time.
+    finished = [*stages.finished[:n_before], *vars(learner).pop("stages_"), *stages.finished[n_before:]]
+    return Result(options, table, overview, task, why, learner, scores, finished, time.perf_counter() - start)
+
+
+def _outputs(result: Result, stages: Stages) -> Iterator[Output]:
+    """The files to write; the report is made after the model has been written."""
     options = result.options
     if options.model is not None:
         yield options.model, lambda path: save(result.model, path, statistics=options.statistics)
     if options.report is not None:
         from phimap.cli.reporting import page
 
-        with timed.stage("report"), _spinner("report", quiet=options.quiet):
+        with stages.stage("report"), _spinner("report", quiet=options.quiet):
             text = page(result)
         yield options.report, lambda path: write_text(path, text)
 
 
 def _check(options: FitOptions) -> None:
-    """Refuse what can be refused before the data are read."""
+    """Check the options that do not depend on the data."""
     if not isinstance(options.features, str) and options.features < 2:
         raise ValueError(f"--features must be at least 2, got {options.features}. Use for example 4096.")
     _, shaping = _NETWORKS.get(options.kernel, (None, ()))
@@ -113,103 +198,20 @@ def _check(options: FitOptions) -> None:
         check_replaceable("--report", options.report, is_page, "HTML page")
 
 
-def _fit(options: FitOptions, path: str, checkpoint: Checkpoint | None) -> Result:
-    start = time.perf_counter()
+def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
+    """Rows of which features are formed at a time, and bytes for held-out rows that need not be read again."""
     # The learner takes the solver that fits.
-    most = most_components(memory_budget(options.memory)) if isinstance(options.features, str) else options.features
-    kept = min(RidgeSolver.memory(None, most), memory_in_passes(most))
-    rows = batch_rows(most, np.dtype(options.dtype).itemsize, options.memory, kept)
-    # Beside what the solver holds and a batch there may be room for rows that need not be read again.
-    room = (memory_budget() - kept - rows * most * np.dtype(options.dtype).itemsize) // _SHARE_KEPT
-    table = open_selected(path, options)
-    stages = Stages(verbose=not options.quiet)
-    # The learner makes its first pass on the workers, where there are some.
-    learner = None if options.scheduler is not None else _learner(options, "regression", options.standardize)
-    with stages.stage("checking the data", table.n_rows, "rows") as advance:
-        look = partial(first_pass, options.data, advance=advance, learner=learner, most_kept=room)
-        try:
-            overview = look(table, options, _rows_read(rows, table, options))
-        except MixedTable:
-            # The first block held numbers alone.
-            table = open_selected(path, options, mixed=True)
-            overview = look(table, options, _rows_read(rows, table, options))
-    if checkpoint is not None:
-        checkpoint.agree("data", data_facts(overview))
-    rows = _rows_read(rows, table, options)
-    if not options.quiet:
-        tell_of(options.data, table)
-        _tell_of_columns(options.data, overview.encoder)
-    if overview.n_train < 2:
-        raise ValueError(
-            f"{options.data}: {overview.n_train} of {overview.n_rows} rows are left to train on, a fit needs at least "
-            "2. Give more rows, or a smaller --holdout."
-        )
-    task, why = choose_task(options.task, options.data, overview)
-    standardize = "global" if table.is_image and options.standardize == "auto" else options.standardize
-    if standardize in ("auto", "columns") and overview.encoder is None:
-        table, overview = _without_constant_columns(options, path, table, overview)
-    if (
-        options.dtype == "float32"
-        and overview.encoder is None
-        and (coarse := coarse_columns(overview.features, options.dtype)) is not None
-    ):
-        complain(f"{options.data}: {coarse}", "warning")
-    if task == "regression" and overview.extreme is not None:
-        complain(f"{options.data}: {overview.extreme}", "warning")
-    model = _learner(options, task, standardize)
-    rows_of = partial(SplitRows, table, options.holdout, options.seed, rows, encoder=overview.encoder)
-    with warnings.catch_warnings():
-        # The learner would tell of it again, by its place among the training rows.
-        warnings.simplefilter("ignore", ExtremeTargetWarning)
-        training = rows_of(held_out=False, n_rows=overview.n_train)
-        seen = None if overview.look is None else overview.look.told(labels=task == "classification")
-        if options.scheduler is not None:
-            fit_on_workers(model, training, overview.n_train, options.scheduler)
-        elif seen is not None:
-            model._fit_seen(training, seen, checkpoint)
-        else:
-            model.fit_batches(training, encoder=overview.encoder, checkpoint=checkpoint)
-    if overview.encoder is None and not table.is_image:
-        model.feature_names_in_ = np.array(table.feature_names, dtype=np.str_)
-    model.target_name_ = str(table.target_name)
-    model.sample_shape_ = table.sample_shape
-    model.resized_ = options.size
-    model.input_dtype_ = options.dtype
-    scores = None
-    if overview.n_held_out:
-        with stages.stage("held-out rows", overview.n_held_out, "rows") as advance:
-            scores = score(model, task, rows_of(held_out=True, kept=overview.held_out), advance)
-        if (unseen := scores.unseen()) is not None:
-            complain(f"{options.data}: held out, {unseen}", "warning")
-    # Timings belong to this run: without them a seed gives the same model file each time.
-    finished = [stages.finished[0], *vars(model).pop("stages_"), *stages.finished[1:]]
-    return Result(options, table, overview, task, why, model, scores, finished, time.perf_counter() - start)
+    budget = memory_budget()
+    most = most_components(budget) if isinstance(options.features, str) else options.features
+    kept, itemsize = min(RidgeSolver.memory(None, most), memory_in_passes(most)), np.dtype(options.dtype).itemsize
+    rows = batch_rows(most, itemsize, budget, kept)
+    return rows, (budget - kept - rows * most * itemsize) // _SHARE_KEPT
 
 
-def _rows_read(rows: int, table: Rows, options: FitOptions) -> int:
-    """Rows of a batch: those of which features are formed, or fewer where the table is wide."""
-    return rows_within(min(rows, table.batch_rows), table.row_bytes, options.memory)
-
-
-def _without_constant_columns(options: FitOptions, path: str, table: Rows, overview: Overview) -> tuple[Rows, Overview]:
-    """The table on the columns that vary, which is said; arrays, whose columns go by place, stay as they are."""
-    constant = constant_columns(options.data, overview.features)
-    if not constant or table.is_image or isinstance(table, ArrayTable):
-        return table, overview
-    if not options.quiet:
-        complain(f"{options.data}: left out as columns: {some([*map(repr, constant)])} (constant).", "note")
-    left = replace(options, drop=[*(options.drop or ()), *constant])
-    # The rows that were kept have all columns.
-    features = overview.features.without(constant)
-    return open_selected(path, left), replace(overview, features=features, held_out=None, look=None)
-
-
-def _tell_of_columns(data: str, encoder: TableEncoder | None) -> None:
-    """Say which columns an encoder leaves out."""
-    columns = encoder.summary_ if encoder is not None else ()
-    left_out = [f"{column.name!r} ({column.note})" for column in columns if column.kind == "left out"]
-    if left_out:
-        complain(f"{data}: left out as columns: {some(left_out)}.", "note")
+def _note_left_out(data: str, columns: list[str]) -> None:
+    """Write a note on columns that are left out, with the reason for each."""
+    if columns:
+        complain(f"{data}: left out as columns: {some(columns)}.", "note")
 
 
 def _learner(options: FitOptions, task: str, standardize: str) -> Any:

@@ -1,4 +1,4 @@
-"""Scores on rows that took no part in training, beside what one gets without a kernel."""
+"""Scores on held-out rows, beside those of a linear model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from phimap.cli.scoring import Scores
 from phimap.comparison.methods import LINEAR
 
-# A linear model of more columns, pixels mostly, takes longer than it tells.
+# A linear model of more columns, pixels mostly, takes longer than it is worth.
 _MOST_COLUMNS = 500
 
 
 def outcomes(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Predictions (r,) for rows whose columns are known to be the model's, and for two classes the scores (r,)."""
+    """Predictions (r,) for rows with the columns of the model, and for two classes the scores (r,)."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
         if len(getattr(model, "classes_", ())) != 2:
@@ -33,9 +33,10 @@ def score(
     task: str,
     rows: Iterable[tuple[np.ndarray, np.ndarray]],
     advance: Callable[[int], None],
+    sample: Any = None,
 ) -> Scores:
-    """Scores of a model that was fitted in this process, with those of a linear one beside them."""
-    linear = _linear(model, task)
+    """Scores of a model on held-out rows, beside those of a linear model of a `sample` of the training rows, if any."""
+    linear = None if sample is None else _linear(sample, task)
     scores = Scores(task, getattr(model, "classes_", None), linear=None if linear is None else Scores(task))
     for X, y in rows:
         scores.update(y, *outcomes(model, X))
@@ -45,13 +46,13 @@ def score(
     return scores
 
 
-def _linear(model: Any, task: str) -> Any:
-    """A linear model of the rows that the learner has kept, up to 4,096; None for wide rows, CSR ones too."""
-    X, y, _ = model._sample.first(None)
+def _linear(sample: Any, task: str) -> Any:
+    """A linear model of the sampled rows, up to 4,096; None for wide rows and CSR rows."""
+    X, y, _ = sample.first(None)
     if sparse.issparse(X) or X.shape[1] > _MOST_COLUMNS or (task == "classification" and np.unique(y).size < 2):
         return None
     with warnings.catch_warnings():
-        # The linear model is there for comparison, so it need be no better than its iterations.
+        # The linear model serves for comparison; it need not have converged.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # In float32 scikit-learn would round the targets, too.
+        # With float32 rows scikit-learn would round the targets, too.
         return LINEAR.make(task, None, 0).fit(X.astype(np.float64), y)

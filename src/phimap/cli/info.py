@@ -23,10 +23,10 @@ from phimap.config import memory_budget, size_text, thread_count
 from phimap.io.model import load
 from phimap.ops.compiled.jit import Kept, kept
 
-# A name, its text, and for JSON its value where that is no text.
+# A name, its text, and the value for JSON unless that is the text.
 Row = tuple[str, str] | tuple[str, str, Any]
 
-# Fewer loops than this are those of one map or two.
+# Fewer compiled loops than this come from using one map or two.
 _FEW_LOOPS = 20
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
@@ -48,7 +48,7 @@ def run(options: InfoOptions) -> None:
 
 
 def describe_installation() -> list[Row]:
-    """Versions, BLAS, threads, speed, compiled kernels, budget, devices and what could be faster, as rows."""
+    """Versions, BLAS, threads, speed, compiled kernels, memory budget, devices and advice on speed, as rows."""
     threads, code = thread_count(), kept()
     rows: list[Row] = [
         ("phimap", version("phimap")),
@@ -74,7 +74,7 @@ def describe_installation() -> list[Row]:
 
 
 def describe_model(path: Path) -> list[Row]:
-    """What a model file holds, as rows; reading it verifies its checksum."""
+    """The contents of a model file, as rows; loading verifies its checksum."""
     model = load(path)
     size = path.stat().st_size
     rows: list[Row] = [("file", f"{path}, {size_text(size)}, checksum OK", str(path)), ("kind", type(model).__name__)]
@@ -117,7 +117,7 @@ def _learner(model: Any) -> list[Row]:
 
 
 def _faster_start(code: Kept) -> str | None:
-    """How later processes would start faster, where they could."""
+    """Advice on a faster start of later processes; None if there is none."""
     if code.n_loops >= _FEW_LOOPS:
         return None
     if not code.can_grow:
@@ -126,7 +126,7 @@ def _faster_start(code: Kept) -> str | None:
 
 
 def _cuda() -> str:
-    """Which CUDA device torch sees."""
+    """The name of the CUDA device that torch finds."""
     if find_spec("torch") is None:
         return "needs torch"
     from phimap.ops import torch_ops

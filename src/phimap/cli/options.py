@@ -2,66 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from phimap._options import Option, Quiet, words
 from phimap.config import parse_seconds
 
 
-def auto_or_number(option: str, text: str) -> float | str:
-    """A number, or ``"auto"``."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{option} must be a positive number or auto, got {text!r}.") from None
+def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "") -> Callable[[str, str], Any]:
+    """A reader for an option that is one of `words` or a number of this `kind`; its error states the `rule`."""
+
+    def read(option: str, text: str) -> Any:
+        if text in words.split():
+            return text
+        try:
+            return kind(text)
+        except ValueError:
+            raise ValueError(f"{option} must be {rule}, got {text!r}.{remedy}") from None
+
+    return read
 
 
-def auto_median_or_number(option: str, text: str) -> float | str:
-    """A number, ``"auto"`` or ``"median"``."""
-    if text in ("auto", "median"):
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{option} must be a positive number, auto or median, got {text!r}.") from None
-
-
-def auto_or_count(option: str, text: str) -> int | str:
-    """An integer, or ``"auto"``."""
-    if text == "auto":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{option} must be an integer or auto, got {text!r}. Use for example 4096.") from None
-
-
-def all_or_count(option: str, text: str) -> int | str:
-    """A positive integer, or ``"all"``."""
-    if text != "all" and not (text.isdigit() and int(text) > 0):
-        raise ValueError(f"{option} must be a positive integer or all, got {text!r}. Use for example 10000.")
-    return text if text == "all" else int(text)
+def positive_integer(text: str) -> int:
+    """A positive integer, written in digits alone."""
+    if not (text.isdigit() and int(text) > 0):
+        raise ValueError
+    return int(text)
 
 
 def height_and_width(option: str, text: str) -> tuple[int, int]:
-    """Two sides with an x between them."""
-    sides = text.lower().split("x")
-    if len(sides) != 2 or not all(side.isdigit() and int(side) > 0 for side in sides):
-        raise ValueError(f"{option} must be height x width, such as 32x32, got {text!r}.")
-    return int(sides[0]), int(sides[1])
+    """Height and width, written with an x between them."""
+    try:
+        height, width = map(positive_integer, text.lower().split("x"))
+    except ValueError:
+        raise ValueError(f"{option} must be height x width, such as 32x32, got {text!r}.") from None
+    return height, width
 
 
-def duration(option: str, text: str) -> float:
-    """Seconds of a time such as 5min."""
-    return parse_seconds(option, text)
+_auto_or_count = number_or("auto", int, "an integer or auto", " Use for example 4096.")
 
 
 def kinds(option: str, text: str) -> dict[str, str]:
-    """Kinds of columns, as name=kind in a list separated by commas."""
+    """Kinds of columns by name, written as name=kind in a list separated by commas."""
     found = {}
     for word in words(option, text):
         name, separator, kind = word.rpartition("=")
@@ -91,12 +75,10 @@ Types = Annotated[
     dict[str, str] | None,
     Option("What columns are, such as zip=category,born=date; also number, text and drop.", read=kinds),
 ]
-Strict = Annotated[
-    bool, Option("Refuse a table with rows that cannot be used, in place of leaving them out.", ("--strict",))
-]
+Strict = Annotated[bool, Option("Refuse a table with rows that cannot be used, in place of leaving them out.")]
 Memory = Annotated[str | None, Option("Byte budget, such as 2GB. Default: half of the free memory.")]
 Jobs = Annotated[int | None, Option("Threads; changes no bit of the result. Default: all cores.")]
-Json = Annotated[bool, Option("Print the results as one JSON object.", ("--json",))]
+Json = Annotated[bool, Option("Print the results as one JSON object.")]
 
 
 @dataclass(frozen=True)
@@ -105,8 +87,7 @@ class FitOptions:
 
     data: Data
     target: Annotated[
-        str | None,
-        Option("Column to predict, by name or position; for .npz also a key. Folders: class, by subfolder."),
+        str | None, Option("Column to predict, by name or position; for .npz also a key. Folders: class, by subfolder.")
     ] = None
     kernel: Annotated[
         str,
@@ -135,10 +116,10 @@ class FitOptions:
         Literal["fast", "normal", "thorough"], Option("How much of kernel, width and metric is tried.")
     ] = "normal"
     corrections: Annotated[
-        Literal["auto", "none"], Option("Exact models, region by region, of what the features leave; or none.")
+        Literal["auto", "none"], Option("Exact models of the residuals, region by region; or none.")
     ] = "auto"
     features: Annotated[
-        int | str, Option("Number of features, or auto: as many as lower the held-out error.", read=auto_or_count)
+        int | str, Option("Number of features, or auto: as many as lower the held-out error.", read=_auto_or_count)
     ] = "auto"
     depth: Annotated[int | None, Option("Hidden layers, for ntk and nngp (1); layers, for cntk (2).")] = None
     filter_size: Annotated[int | None, Option("Side of the filters, odd, for cntk (3).")] = None
@@ -149,12 +130,16 @@ class FitOptions:
         float | str,
         Option(
             "Kernel width in standardised units, auto (by held-out error) or median (distance).",
-            read=auto_median_or_number,
+            read=number_or("auto median", float, "a positive number, auto or median"),
         ),
     ] = "auto"
-    alpha: Annotated[float | str, Option("Ridge regularisation, or auto (by held-out rows).", read=auto_or_number)] = (
-        "auto"
-    )
+    alpha: Annotated[
+        float | str,
+        Option(
+            "Ridge regularisation, or auto (by held-out rows).",
+            read=number_or("auto", float, "a positive number or auto"),
+        ),
+    ] = "auto"
     task: Task = "auto"
     holdout: Annotated[float, Option("Share of the rows held out for the score; 0 for none.")] = 0.1
     seed: Annotated[int, Option("Seed of the split and of all random draws.")] = 0
@@ -177,10 +162,10 @@ class FitOptions:
     report: Annotated[Path | None, Option("File for an HTML report.")] = None
     checkpoint: Annotated[
         Path | None,
-        Option("Folder for what was summed so far: after a stop or a crash the same command goes on from there."),
+        Option("Folder for checkpoints: after a stop or a crash the same command resumes from there."),
     ] = None
     every: Annotated[
-        float | None, Option("Time between two checkpoints, such as 30s, 5min or 1h (5min).", read=duration)
+        float | None, Option("Time between two checkpoints, such as 30s, 5min or 1h (5min).", read=parse_seconds)
     ] = None
     memory: Memory = None
     n_jobs: Jobs = None
@@ -190,13 +175,9 @@ class FitOptions:
     ] = None
     device: Annotated[str, Option("auto, cpu or cuda.")] = "auto"
     dtype: Annotated[Literal["float32", "float64"], Option("Precision of the features.")] = "float32"
-    statistics: Annotated[
-        bool, Option("Keep the sums in the model file, so that training can go on.", ("--statistics",))
-    ] = False
+    statistics: Annotated[bool, Option("Keep the sums in the model file, so that training can go on.")] = False
     json: Json = False
-    force: Annotated[
-        bool, Option("Let --model and --report replace a file that is no model or report.", ("--force",))
-    ] = False
+    force: Annotated[bool, Option("Let --model and --report replace a file that is no model or report.")] = False
     quiet: Quiet = False
 
 
@@ -208,16 +189,12 @@ class PredictOptions:
     data: Data
     output: Annotated[Path | None, Option("CSV file. Default: standard output.", ("--output", "-o"))] = None
     target: Annotated[str | None, Option("Column with the truth, or class for a folder: prints the score, too.")] = None
-    probabilities: Annotated[bool, Option("Add a column probability_CLASS for each class.", ("--probabilities",))] = (
-        False
-    )
+    probabilities: Annotated[bool, Option("Add a column probability_CLASS for each class.")] = False
     std: Annotated[
-        bool,
-        Option("Add a column std: the standard deviation of a new target. Needs fit --statistics.", ("--std",)),
+        bool, Option("Add a column std: the standard deviation of a new target. Needs fit --statistics.")
     ] = False
     interval: Annotated[
-        float | None,
-        Option("Add columns lower and upper that hold this share of new targets, such as 0.9. As --std."),
+        float | None, Option("Add columns lower and upper that hold this share of new targets, such as 0.9. As --std.")
     ] = None
     json: Json = False
     id: Annotated[str | None, Option("Column that is copied beside the predictions.")] = None
@@ -232,8 +209,7 @@ class InfoOptions:
 
     model: Annotated[Path | None, Option("Model file. Default: describe this installation.", positional=True)] = None
     compile: Annotated[
-        bool,
-        Option("Compile all inner loops now, a minute's work, and keep them for later processes.", ("--compile",)),
+        bool, Option("Compile all inner loops now, a minute's work, and keep them for later processes.")
     ] = False
     json: Json = False
 
@@ -255,10 +231,14 @@ class CompareOptions:
     ] = None
     splits: Annotated[int, Option("Parts of the rows that are tested in turn, a fifth each.")] = 3
     rows: Annotated[
-        int | str, Option("Rows, drawn at random, that are used of longer tables; or all.", read=all_or_count)
+        int | str,
+        Option(
+            "Rows, drawn at random, that are used of longer tables; or all.",
+            read=number_or("all", positive_integer, "a positive integer or all", " Use for example 10000."),
+        ),
     ] = "10000"
     features: Annotated[
-        int | str, Option("Number of features of ours, or auto: 2,048 with fixed kernels.", read=auto_or_count)
+        int | str, Option("Number of features of ours, or auto: 2,048 with fixed kernels.", read=_auto_or_count)
     ] = "auto"
     task: Task = "auto"
     seed: Annotated[int, Option("Seed of the rows, the splits and the methods.")] = 0
@@ -267,7 +247,7 @@ class CompareOptions:
     types: Types = None
     strict: Strict = False
     report: Annotated[Path | None, Option("File for an HTML report.")] = None
-    force: Annotated[bool, Option("Let --report replace a file of any kind.", ("--force",))] = False
+    force: Annotated[bool, Option("Let --report replace a file of any kind.")] = False
     json: Json = False
     memory: Memory = None
     n_jobs: Jobs = None

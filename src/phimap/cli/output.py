@@ -20,9 +20,9 @@ class Fact:
     ----------
     name : str
     value : object
-        What JSON shows: a number, text, or a list of such.
+        The value in JSON: a number, text, or a list of these.
     form : str
-        How a number is written on a plain line.
+        Format of a number on a plain line.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Fact:
 
     @property
     def text(self) -> str:
-        """The value as a plain line shows it: without marks between thousands, so that programs can read it."""
+        """The value on a plain line, without thousands separators, so that programs can read it."""
         if self.form.endswith("g"):
             return number_text(self.value, int(self.form[1:-1])).replace(",", "")
         return format(self.value, self.form)
@@ -48,13 +48,13 @@ def write(facts: Sequence[Fact], *, as_json: bool, stream: Any = None) -> None:
 
 def write_json(values: Mapping[str, Any], stream: Any = None) -> None:
     """Write values as one JSON object on a line, to `stream`; None is standard output."""
-    # NaN, for what is not defined, is not JSON.
+    # JSON has no NaN, which stands for undefined values.
     text = json.dumps(_plain(values), allow_nan=False, ensure_ascii=False)
     (sys.stdout if stream is None else stream).write(text + "\n")
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON knows it: numbers of NumPy become Python's, what is not finite becomes null."""
+    """A value that JSON can hold: numbers of NumPy become Python's, and NaN and infinity become None."""
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):

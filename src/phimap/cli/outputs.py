@@ -9,12 +9,12 @@ from pathlib import Path
 
 from phimap._files import is_special, write_whole
 
-#: A file to write: its path, and what writes it.
+#: A file to write: its path, and a function that writes it.
 Output = tuple[Path, Callable[[Path], None]]
 
 
 def check_writable(option: str, path: Path | None, inputs: Sequence[str] = ()) -> None:
-    """Raise unless a file can be made at `path`, before hours are spent on what goes there."""
+    """Raise unless a file can be written at `path`; checked before the fit, which may take hours."""
     if path is None:
         return
     if is_special(path):
@@ -38,7 +38,7 @@ def check_writable(option: str, path: Path | None, inputs: Sequence[str] = ()) -
 
 
 def check_replaceable(option: str, path: Path | None, is_ours: Callable[[Path], bool], kind: str) -> None:
-    """Raise if there is a file at `path` that is not of the kind that would replace it, and not empty."""
+    """Raise if the file at `path` is not empty and of another `kind` than the file that would replace it."""
     if path is not None and path.is_file() and path.stat().st_size and not is_ours(path):
         raise FileExistsError(
             f"{option} {path}: holds something that is no {kind}. Choose another name, or replace it with --force."
@@ -58,7 +58,7 @@ def check_distinct(model: Path | None, report: Path | None) -> None:
 
 
 def write_all(outputs: Iterable[Output]) -> None:
-    """Write each file whole; if one fails, the message says which were written before it."""
+    """Write all files; if one fails, the message lists those that were written before."""
     done: list[Path] = []
     for path, write in outputs:
         try:
@@ -70,5 +70,5 @@ def write_all(outputs: Iterable[Output]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole."""
+    """Write a text file."""
     write_whole(path, lambda file: file.write(text.encode()))

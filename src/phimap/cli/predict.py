@@ -22,7 +22,7 @@ from phimap.cli.model_rows import ModelRows
 from phimap.cli.options import PredictOptions
 from phimap.cli.output import Fact, write
 from phimap.cli.outputs import check_writable
-from phimap.cli.rows import check_single, tell_of
+from phimap.cli.rows import check_single, note_reading
 from phimap.cli.scoring import Scores
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.uncertainty import Uncertainty
@@ -60,7 +60,7 @@ def run(options: PredictOptions) -> None:
             sys.stdout.flush()
         else:
             write_whole(output, lambda file: _write(file, batches))
-    tell_of(data, opened.table)
+    note_reading(data, opened.table)
     if far.message is not None:
         complain(f"{data}: {far.message}", "warning")
     if scores is not None and (unseen := scores.unseen()) is not None:
@@ -68,21 +68,21 @@ def run(options: PredictOptions) -> None:
     facts = [] if scores is None else [*scores.facts(), Fact("rows", scores.n)]
     if options.json:
         facts.append(Fact("output", str(output)))
-    # Beside predictions on standard output the score would be one more row.
+    # On standard output the score would be one more row below the predictions.
     write(facts, as_json=options.json, stream=sys.stderr if output is None else sys.stdout)
 
 
 def _kind(targets: np.ndarray) -> str:
-    """What targets are, in a word; classes from data frames are text in arrays of objects."""
+    """``"text"`` or ``"numbers"``; text from data frames comes in arrays of objects."""
     return "text" if isinstance(targets.tolist()[0], str | bytes) else "numbers"
 
 
 def _predictions(
     model: Any, data: str, opened: ModelRows, scores: Scores | None, extra: Uncertainty, far: FarRows
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
-    """Predictions batch by batch, with the names of rows that have one, and their places; scored on the way."""
+    """Predictions of each batch, beside the names of images, and the numbers of the rows; they are scored, too."""
     for X, y, numbers in read_ahead(opened.batches(feature_rows(model.feature_map_.record_.n_components, 4))):
-        with far.gathered(len(X)):
+        with far.counted(len(X)):
             predicted, decisions = outcomes(model, X)
         if scores is not None and y is not None:
             check_single(data, opened.table, y)
@@ -100,7 +100,7 @@ def _predictions(
 
 
 def _write(file: Any, batches: Iterator[pa.Table]) -> None:
-    """Write a CSV file."""
+    """Write tables of predictions as one CSV file."""
     for start, batch in enumerate(batches):
         if start == 0:
             head = io.StringIO()
@@ -109,7 +109,7 @@ def _write(file: Any, batches: Iterator[pa.Table]) -> None:
         if batch.num_columns > 1 or not batch.column(0).null_count:
             file.write(_lines(batch))
             continue
-        # A missing value alone would make an empty line, which readers pass over.
+        # A single missing value would make an empty line, which most readers skip.
         missing = batch.column(0).is_null().to_numpy()
         for run in np.split(np.arange(len(missing)), np.flatnonzero(np.diff(missing)) + 1):
             file.write(b'""\n' * len(run) if missing[run[0]] else _lines(batch.slice(run[0], len(run))))

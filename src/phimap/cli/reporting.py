@@ -1,4 +1,4 @@
-"""From a finished fit to the facts of its report."""
+"""The facts of a finished fit that its report shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from phimap.cli.describe import (
 )
 from phimap.cli.encoded import HEAD, columns_of
 from phimap.cli.encoded_dependences import encoded_dependences
-from phimap.cli.first_pass import ColumnFacts
+from phimap.cli.first_pass import mean_and_deviation
 from phimap.cli.options import FitOptions
 from phimap.cli.result import Result
 from phimap.cli.rows import SplitRows
@@ -33,9 +33,9 @@ from phimap.config import size_text
 from phimap.learn.rows.batches import feature_rows
 from phimap.report import Dependences, Facts, dependences, error_curves, render
 
-# Feature columns described in the report; the file itself holds the rest.
-_LISTED = 40
-# Columns with a bar for their relevance, those along which predictions are drawn, and rows of which these are a mean.
+# Most columns of a table that is described column by column, and the number of columns that are shown.
+_MOST_DESCRIBED, _LISTED = 200, 40
+# Columns with a bar for their relevance, columns along which predictions are drawn, and rows that are averaged there.
 _BARS = 15
 _DRAWN = 2
 _DRAWN_ROWS = 200
@@ -50,7 +50,7 @@ _HEAD = ("column", "mean", "deviation", "lowest", "highest")
 
 
 def page(result: Result) -> str:
-    """The report of `result` as HTML; measures the error curves on the way."""
+    """The report of `result` as HTML, with error curves, which are measured here."""
     options, overview, model = result.options, result.overview, result.model
     stages = list(result.stages)
     curves = None
@@ -67,7 +67,6 @@ def page(result: Result) -> str:
     stages += timed.finished if found is not None else []
     solution = model.solution_
     true, predicted = result.scores.pairs() if result.scores else (None, None)
-    described = _described(overview.features)
     return render(
         Facts(
             data=_file_name(options.data),
@@ -87,7 +86,7 @@ def page(result: Result) -> str:
             search=model.search_,
             stages=stages,
             tables=[("Data", _data(result)), ("Model", _model(result)), ("Reproducibility", _reproducibility(result))],
-            columns=described if overview.encoder is None else [HEAD, *columns_of(overview.encoder)[:_LISTED]],
+            columns=_described(result) if overview.encoder is None else [HEAD, *columns_of(overview.encoder)[:_LISTED]],
             n_columns=result.table.n_features,
             command=_command(options),
         )
@@ -95,26 +94,25 @@ def page(result: Result) -> str:
 
 
 def _dependences(result: Result) -> Dependences | None:
-    """Predictions along the leading columns of a table; None without a metric, probabilities, and for images."""
+    """Predictions along the most relevant columns; None without a metric, without probabilities, and for images."""
     places = leading_places(result.model, _DRAWN)
     without = result.task == "classification" and result.model.calibration_ is None
     if result.table.is_image or not places or without:
         return None
-    rows = result.model._sample.first(_DRAWN_ROWS)[0]
+    rows = result.overview.summary.sample.first(_DRAWN_ROWS)[0]
     if result.overview.encoder is not None:
         return encoded_dependences(result.model, rows, _DRAWN)
     return dependences(result.model, rows, places, [name for name, _ in leading_columns(result.model, _DRAWN)])
 
 
 def _headline(result: Result, true: np.ndarray | None) -> str:
-    """The result in a sentence, beside what one gets without a model."""
+    """The score in a sentence, beside that of a constant prediction."""
     scores, target = result.scores, result.table.target_name
     if scores is None or true is None:
         return f"Trained on all {result.overview.n_train:,} rows. Nothing was held out, so there is no score."
     rows = f"On {scores.n:,} rows that took no part in training,"
     if result.task == "regression" and result.overview.target is not None:
-        deviation = float(result.overview.target.standard_deviation[0])  # pyright: ignore[reportOptionalSubscript]
-        by_mean = number_text(deviation, 3)
+        by_mean = number_text(result.overview.target["deviation"], 3)
         typical = f"its error is typically {number_text(scores.rmse, 3)}"
         if np.isnan(scores.r2):
             return f"{rows} which all have the same {target}, {typical}; the spread of the training rows is {by_mean}."
@@ -146,7 +144,7 @@ def _tiles(result: Result, stages: list[Stage]) -> list[tuple[str, str, str]]:
 
 
 def _score_tiles(scores: Scores, target: str) -> list[tuple[str, str, str]]:
-    """The score, and what one gets without a kernel."""
+    """The score, beside those of a constant and of a linear model."""
     linear = scores.linear
     if scores.task == "regression":
         beside = "" if linear is None else f"a linear model: {number_text(linear.rmse, 3)}"
@@ -180,11 +178,12 @@ def _data(result: Result) -> list[tuple[str, str]]:
     target = overview.target
     if result.task == "classification":
         rows.append(("classes", f"{len(result.model.classes_)}: {some(result.model.classes_)}"))
-    elif target is not None and target.mean is not None and target.standard_deviation is not None:
+    elif target is not None:
+        shown = {name: number_text(value, 4) for name, value in target.items()}
         rows += [
-            ("target mean", number_text(target.mean[0], 4)),
-            ("target deviation", number_text(target.standard_deviation[0], 4)),
-            ("target range", f"{number_text(target.low[0], 4)} to {number_text(target.high[0], 4)}"),
+            ("target mean", shown["mean"]),
+            ("target deviation", shown["deviation"]),
+            ("target range", f"{shown['low']} to {shown['high']}"),
         ]
     return rows
 
@@ -219,17 +218,17 @@ def _reproducibility(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def _described(columns: ColumnFacts) -> list[tuple[str, ...]]:
-    """Rows of a table on the feature columns; empty for wide data such as images."""
-    if columns.mean is None or columns.standard_deviation is None:
+def _described(result: Result) -> list[tuple[str, ...]]:
+    """Mean, deviation and range of the feature columns, as rows; empty for wide tables."""
+    if result.table.n_features > _MOST_DESCRIBED:
         return []
-    facts = (columns.mean, columns.standard_deviation, columns.low, columns.high)
-    rows = [(name, *(number_text(fact[j], 4) for fact in facts)) for j, name in enumerate(columns.names[:_LISTED])]
-    return [_HEAD, *rows]
+    summary, names = result.overview.summary, result.table.feature_names
+    facts = (*mean_and_deviation(summary.moments), summary.columns.low, summary.columns.high)
+    return [_HEAD, *((name, *(number_text(fact[j], 4) for fact in facts)) for j, name in enumerate(names[:_LISTED]))]
 
 
 def _command(options: FitOptions) -> str:
-    """The command that was run, its files without their folders."""
+    """The command line, with file names in place of paths."""
     files = {Path(file) for file in (options.data, options.model, options.report) if file is not None}
     words = []
     for word in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""A finished fit, and what the terminal shows of it."""
+"""A finished fit, and its summary on the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phimap.io import Rows
 
 @dataclass(frozen=True)
 class Result:
-    """A finished fit: what the report and the summary are made from."""
+    """A finished fit, with all that the report and the printed summary show."""
 
     options: FitOptions
     table: Rows
@@ -35,7 +35,7 @@ class Result:
 
 
 def facts(result: Result, report_seconds: float) -> list[Fact]:
-    """The result as names and values."""
+    """The facts that are printed on standard output."""
     found = result.scores.facts() if result.scores else []
     found += [
         Fact("task", result.task),
@@ -59,8 +59,8 @@ def facts(result: Result, report_seconds: float) -> list[Fact]:
     return found
 
 
-def summarise(result: Result, report_seconds: float) -> None:
-    """Show the result as a table, on standard error: standard output holds the plain lines."""
+def print_summary(result: Result, report_seconds: float) -> None:
+    """Print the result as a table on standard error; standard output is for the plain lines."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Grid

@@ -12,24 +12,25 @@ from typing import Any
 import numpy as np
 
 from phimap.cli.errors import complain
-from phimap.cli.options import FitOptions
-from phimap.io import DataError, MixedTable, Rows, holdout_mask, open_frame, open_table
+from phimap.config import memory_budget
+from phimap.io import DataError, Rows, holdout_mask, open_rows
 from phimap.io.batching import Block, chosen, in_batches
 from phimap.io.folders import is_image_folder, parts_of
 from phimap.io.images import LABEL
 from phimap.io.prefetch import read_ahead
 from phimap.io.source import check_file
+from phimap.learn.rows.batches import rows_within
 from phimap.tables import TableEncoder
 from phimap.tables.bad_cell import BadCell
 
 
 @dataclass(frozen=True)
 class SplitRows:
-    """Training rows, or held-out rows, of a table as batches (X, y): read anew on each iteration.
+    """Training rows, or held-out rows, of a table as batches (X, y), which each iteration reads anew.
 
-    Which rows are held out depends on their index among the rows that are not left out, and on the seed, alone. Rows
-    of a frame are encoded, those to train on by the targets of others, where an `encoder` is given. `n_rows` are
-    to come in one iteration, None if that is not known. Where all of these rows were `kept`, the table is not read.
+    Whether a row is held out depends on the seed and on its index among the usable rows alone. An `encoder` encodes
+    the rows of a frame, each training row by the targets of others. `n_rows` is the number of rows in one iteration,
+    None if it is not known. Where all of these rows were `kept`, the table is not read.
     """
 
     table: Rows
@@ -45,13 +46,13 @@ class SplitRows:
         return read_ahead(self.between(0, None))
 
     def between(self, start: int, stop: int | None) -> Iterator[tuple[Any, np.ndarray]]:
-        """The batches from number `start` on to before `stop`, which is read up to there; None goes on to the end."""
+        """The batches from number `start` to before `stop`; None is the end. The rows before them are read, too."""
         for index, (X, y, numbers) in enumerate(islice(in_batches(self._blocks(), self.batch_rows), stop)):
             if index >= start:
                 yield self._encoded(X, index * self.batch_rows, numbers), y  # pyright: ignore[reportReturnType]
 
     def _encoded(self, X: Any, first: int, numbers: np.ndarray) -> Any:
-        """Numbers of the rows `numbers` (r,) of the file, before which come `first` others of the split."""
+        """The rows `numbers` (r,) of the file as numbers; `first` other rows of the split come before them."""
         if self.encoder is None:
             return X
         if not self.held_out:
@@ -70,39 +71,25 @@ class SplitRows:
             yield chosen(X, wanted), np.asarray(y)[wanted], numbers[wanted]
 
 
-def open_selected(path: str, options: FitOptions, *, mixed: bool = False) -> Rows:
-    """Open a table on the chosen feature columns: as numbers if it holds nothing else, or as `mixed` columns.
-
-    A folder of images needs no target: it has one only.
-    """
-    target = options.target
+def open_selected(path: str, target: str | None, *, strict: bool, **chosen_columns: Any) -> Rows:
+    """Open a table on the chosen columns; a folder of images needs no target, since it has only one."""
     if target is None:
         if not is_image_folder(Path(path)):
             if not (".npz:" in path or parts_of(Path(path))):
                 check_file(Path(path))
             raise DataError(f"{path}: which column is to be predicted? Name it with --target.")
         target = LABEL
-    chosen_columns = {"columns": options.columns, "drop": options.drop, "types": options.types}
-    bad_rows = "error" if options.strict else "skip"
-    if not mixed and not options.types:
-        try:
-            return open_table(
-                path,
-                target,
-                **chosen_columns,
-                bad_rows=bad_rows,
-                dtype=options.dtype,
-                size=options.size,
-                channels=options.channels,
-            )
-        except MixedTable:
-            pass
-    return open_frame(path, target, **chosen_columns, bad_rows=bad_rows)
+    return open_rows(path, target, bad_rows="error" if strict else "skip", **chosen_columns)
+
+
+def rows_read(table: Rows, most_rows: int, memory: str | None) -> int:
+    """Rows of a batch of a table: at most `most_rows`, and fewer where the table is wide."""
+    return rows_within(min(most_rows, table.batch_rows), table.row_bytes, memory_budget(memory))
 
 
 @contextmanager
 def in_terms_of(path: str, data_row: Callable[[int], str]) -> Iterator[None]:
-    """Errors of the encoder name the file, and rows that it was given by what they are called there, `data_row`."""
+    """Let errors of an encoder name the file, and a row by ``data_row(index)``, its name there."""
     try:
         yield
     except DataError:
@@ -113,8 +100,8 @@ def in_terms_of(path: str, data_row: Callable[[int], str]) -> Iterator[None]:
         raise DataError(f"{path}: {error}") from None
 
 
-def tell_of(data: str, table: Rows) -> None:
-    """Say in a few lines what was recognised of a file, and which rows were left out."""
+def note_reading(data: str, table: Rows) -> None:
+    """Write notes on what was recognised of a file, and on rows that were left out."""
     if table.notes:
         complain(f"{data}: {', '.join(table.notes)}.", "note")
     for note in table.skipped.notes:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, precision_score, recall_score, roc_auc_score
 
 from phimap.cli.output import Fact
 from phimap.learn.rows.scaling import ColumnMoments
 
-# Classes that the model was not trained on, of which as many are told one by one.
-_LISTED = 5
-# Distinct ones that are counted one by one: a column of numbers is none of classes.
-_COUNTED = 1000
+# Unknown classes that a message lists, and distinct ones that are counted: a column of numbers does not hold classes.
+_LISTED, _COUNTED = 5, 1000
 # Pairs of true and predicted values kept for figures: enough for any, and few megabytes.
 _KEPT = 200_000
 
 
 @dataclass(frozen=True)
 class Balance:
-    """The rarer of two classes: its share of the rows, how it is found, and how well the scores rank it."""
+    """The rarer of two classes: its share of the rows, recall and precision, and the area under the ROC curve."""
 
     label: Any
     share: float
@@ -44,9 +43,9 @@ class Scores:
     ----------
     task : str
     classes : ndarray, optional
-        Those that the model can predict; rows of others are mistakes, and `unseen` tells of them.
+        Classes that the model can predict. Rows of other classes are mistakes, which `unseen` describes.
     linear : Scores, optional
-        Those of a linear model on the same rows, which the lines show beside the model's.
+        Scores of a linear model on the same rows, shown beside the model's.
     """
 
     def __init__(self, task: str, classes: np.ndarray | None = None, *, linear: Scores | None = None):
@@ -55,12 +54,10 @@ class Scores:
         self.linear = linear
         self._classes = classes
         self._unseen: Counter = Counter()
-        self._n_unseen = 0
-        self._wrong = 0.0
+        self._n_unseen, self._wrong = 0, 0.0
         self._moments = ColumnMoments.empty(1)
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []
         self._decisions: list[np.ndarray] = []
-        self._room = _KEPT
 
     def update(self, y: np.ndarray, predicted: np.ndarray, decisions: np.ndarray | None = None) -> None:
         """Add true and predicted targets, both (r,), and of two classes the scores (r,) that rank the rows."""
@@ -71,11 +68,10 @@ class Scores:
         else:
             self._wrong += int((y != predicted).sum())
             self._count_unseen(y)
-        if self._room > 0:
-            self._kept.append((y[: self._room].copy(), predicted[: self._room].copy()))
+        if (room := _KEPT - (self.n - len(y))) > 0:
+            self._kept.append((y[:room].copy(), predicted[:room].copy()))
             if decisions is not None:
-                self._decisions.append(decisions[: self._room].copy())
-            self._room -= len(y)
+                self._decisions.append(decisions[:room].copy())
 
     def _count_unseen(self, y: np.ndarray) -> None:
         if self._classes is None:
@@ -86,7 +82,7 @@ class Scores:
             self._unseen.update(unseen.tolist())
 
     def unseen(self) -> str | None:
-        """A line on the rows whose class no prediction can meet; None where there are none."""
+        """A line on the rows of classes that the model cannot predict; None without such rows."""
         if not self._n_unseen:
             return None
         common = self._unseen.most_common(_LISTED)
@@ -112,47 +108,48 @@ class Scores:
 
     @property
     def error(self) -> float:
-        """What learning makes small: the root mean square error, or the share of wrong labels."""
+        """The root mean square error, or the share of wrong labels."""
         return self.rmse if self.task == "regression" else 1 - self.accuracy
 
     @property
     def baseline(self) -> float:
-        """What the best constant gets on these rows: the RMSE of their mean, or the share of the commonest class."""
+        """The score of the best constant prediction: the RMSE of the mean, or the share of the commonest class."""
         if self.task == "regression":
             return float(np.sqrt(self._moments.squared_deviations[0] / self.n))
         true, _ = self.pairs()
         return float(np.unique(true, return_counts=True)[1].max() / true.size)
 
     def rarer_class(self) -> Balance | None:
-        """What is known of the rarer of two classes, over the first 200,000 rows; None for others."""
+        """Scores of the rarer of two classes, over the first 200,000 rows; None for other numbers of classes."""
         true, predicted = self.pairs()
         if not self._decisions or self._classes is None:
             return None
         counts = [int((true == label).sum()) for label in self._classes]
         if min(counts) == 0:
             return None
-        # The second of two equally common classes is taken, which is the positive one of scores.
+        # Of two equally common classes it is the second, which is the positive class of the scores.
         place = int(counts[1] <= counts[0])
         rare = self._classes[place]
-        hits, named = int(((true == rare) & (predicted == rare)).sum()), int((predicted == rare).sum())
+        is_rare, is_named = true == rare, predicted == rare
         decisions = np.concatenate(self._decisions) * (1 if place else -1)
         return Balance(
             rare,
             counts[place] / true.size,
-            hits / counts[place],
-            hits / named if named else float("nan"),
-            float(roc_auc_score(true == rare, decisions)),
+            float(recall_score(is_rare, is_named)),
+            float(precision_score(is_rare, is_named, zero_division=np.nan)),  # pyright: ignore[reportArgumentType]
+            float(roc_auc_score(is_rare, decisions)),
         )
 
     def facts(self) -> list[Fact]:
-        """Names and values, as printed: the model's, a constant's, a linear model's."""
+        """The scores of the model, of a constant and of a linear model, as they are printed."""
+        linear = self.linear
         if self.task == "regression":
-            found = [Fact("R2", self.r2, ".4f"), Fact("RMSE", self.rmse, ".4g")]
-            found.append(Fact("RMSE_of_the_mean", self.baseline, ".4g"))
-            return found + ([Fact("RMSE_of_a_linear_model", self.linear.rmse, ".4g")] if self.linear else [])
+            beside = [Fact("RMSE_of_a_linear_model", linear.rmse, ".4g")] if linear else []
+            of_mean = Fact("RMSE_of_the_mean", self.baseline, ".4g")
+            return [Fact("R2", self.r2, ".4f"), Fact("RMSE", self.rmse, ".4g"), of_mean, *beside]
         found = [Fact("accuracy", self.accuracy, ".4f"), Fact("accuracy_of_the_commonest_class", self.baseline, ".4f")]
-        if self.linear:
-            found.append(Fact("accuracy_of_a_linear_model", self.linear.accuracy, ".4f"))
+        if linear:
+            found.append(Fact("accuracy_of_a_linear_model", linear.accuracy, ".4f"))
         found.append(Fact("balanced_accuracy", self.balanced_accuracy, ".4f"))
         if (balance := self.rarer_class()) is not None:
             found += [
@@ -166,9 +163,11 @@ class Scores:
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean share of each class that is found, over the first 200,000 rows."""
-        true, predicted = self.pairs()
-        return float(np.mean([(predicted[true == label] == label).mean() for label in np.unique(true)]))
+        """Mean recall of the classes, over the first 200,000 rows."""
+        with warnings.catch_warnings():
+            # Predicted classes may be absent from these rows.
+            warnings.simplefilter("ignore")
+            return float(balanced_accuracy_score(*self.pairs()))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """True and predicted targets, both (k,), of the first rows."""

@@ -1,4 +1,4 @@
-"""What a command does when it is told to end."""
+"""How a command ends on SIGTERM and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-#: Exit code of a fit that was told to end and has written a checkpoint: "try again later", as in sysexits.h.
+#: Exit code of a fit that was stopped and has written a checkpoint: "try again later" in sysexits.h.
 STOPPED = 75
 
 
 class Terminated(BaseException):
-    """The process was told to end by SIGTERM."""
+    """The process has received SIGTERM."""
 
 
 class Stopped(BaseException):
-    """A fit was told to end, and has written down how far it was."""
+    """A fit was stopped, and has written a checkpoint."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM end the process as ever, but only after half-written files are removed."""
+    """On SIGTERM, remove half-written files before the process ends."""
 
     def raise_terminated() -> None:
         raise Terminated
@@ -38,7 +38,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def stopping(stop: Callable[[BaseException], None], where: object) -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C call `stop` with what it is to raise."""
+    """On SIGTERM and Ctrl-C, call `stop` with the exception that it raises once the checkpoint is written."""
     goes_on = f"The same command goes on from {where}."
     with ExitStack() as stack:
         stack.enter_context(_handled(signal.SIGTERM, lambda: stop(Stopped(f"stopped. {goes_on}"))))
@@ -48,7 +48,7 @@ def stopping(stop: Callable[[BaseException], None], where: object) -> Iterator[N
 
 @contextmanager
 def _handled(number: signal.Signals, handle: Callable[[], None]) -> Iterator[None]:
-    """Call `handle` when a signal arrives; only the main thread hears of signals."""
+    """Call `handle` when a signal arrives; Python delivers signals to the main thread alone."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Data from standard input or a pipe: kept in a temporary file, since rows are read more than once."""
+"""Data from standard input or a pipe, copied into a temporary file because rows are read more than once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import IO
 
 from phimap._files import DataError
 
-#: What stands for standard input in place of a path.
+#: The path that stands for standard input.
 MARK = "-"
 _NAME = "standard input"
-# First bytes of formats that are no text; records in JSON begin with a bracket.
+# Suffixes by the first bytes of a file; other files are CSV.
 _SIGNATURES = {
     b"PAR1": ".parquet",
     b"ARROW1": ".feather",
@@ -43,7 +43,7 @@ def readable(data: str) -> Iterator[str]:
 
 @contextmanager
 def _copied(stream: IO[bytes], data: str) -> Iterator[str]:
-    """Path of a copy of `stream`, whose suffix says what it holds."""
+    """Path of a copy of `stream`, with the suffix of its format."""
     name = in_words(data)
     with tempfile.TemporaryDirectory(prefix="phimap-") as folder:
         stored = Path(folder) / Path(name).name
@@ -60,5 +60,5 @@ def _copied(stream: IO[bytes], data: str) -> Iterator[str]:
 
 
 def in_words(data: str) -> str:
-    """`data` as messages name it."""
+    """The name of `data` in messages."""
     return _NAME if data == MARK else data

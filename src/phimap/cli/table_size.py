@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from phimap.io import DataError, MixedTable, Rows, open_frame, open_table
+from phimap.io import DataError, Rows, open_rows, read_through
+from phimap.io.frame import Frame
 from phimap.io.source import check_file
 from phimap.tables.targets import MOST_CODES
 
@@ -81,20 +82,18 @@ def _head(file: Path, folder: Path) -> tuple[Path, float]:
 
 def _described(path: str, target: str | None, task: str, file_format: str) -> TableSize:
     """The size of a table that says how many rows it has, or is small."""
-    mixed = False
-    # Numbers or not, all columns count.
-    try:
-        table: Rows = open_table(path, target, bad_rows="skip")
-        y = _first_targets(table)
-    except MixedTable:
-        mixed = True
-        table = open_frame(path, target, bad_rows="skip")
-        y = _first_targets(table)
-    n_rows = table.n_rows
-    if n_rows is None:
-        n_rows = sum(len(X) for X, _ in table.batches())
+    table = open_rows(path, target, bad_rows="skip")
+    # Whether columns hold numbers or not, all of them count.
+    table, (y, counted) = read_through(table, _targets_and_rows)
     columns = int(np.prod(table.sample_shape)) - (target is None)
-    return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, False, mixed)
+    n_rows = table.n_rows or counted
+    return TableSize(n_rows, max(columns, 1), _n_outputs(y, task), file_format, False, isinstance(table, Frame))
+
+
+def _targets_and_rows(table: Rows) -> tuple[np.ndarray | None, int | None]:
+    """Targets of the first batch, and the number of rows where the file does not store it."""
+    y = _first_targets(table)
+    return y, sum(len(X) for X, _ in table.batches()) if table.n_rows is None else None
 
 
 def _first_targets(table: Rows) -> np.ndarray | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import MOST_LABELS, Overview
+from phimap.cli.first_pass import Overview
 from phimap.io import DataError
 from phimap.tables.targets import MOST_CODES
 
+# The summary of the training rows collects no more labels than these.
+_MOST_LABELS = 1000
 # Classes have several rows each, or nothing can be learned of them.
 _LEAST_ROWS_EACH = 2
-# Codes of classes are at most as many, leave out at most as many again, and stand for several rows each.
+# Whole numbers may be codes of classes if there are at most so many, with gaps in no more than half of their range, and
+# each of them has several rows.
 _MOST_DOUBTFUL = 100
 _ROWS_EACH = 5
 
@@ -19,7 +22,7 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
 
     Text and booleans are classes, and so are whole numbers with at most 20 distinct values that have rows enough.
     """
-    text = overview.target is None
+    text = not overview.summary.targets_are_numbers
     labels = overview.labels
     if labels is not None and len(labels) == 1:
         raise DataError(f"{where}: the target is constant ({labels[0]}) in the training rows. Choose another --target.")
@@ -30,12 +33,12 @@ def choose_task(asked: str, where: str, overview: Overview) -> tuple[str, str]:
     few = overview.whole and labels is not None and (text or len(labels) <= _most_codes(overview))
     if text and labels is None:
         raise DataError(
-            f"{where}: the target has more than {MOST_LABELS} distinct labels, which look like names of rows. "
+            f"{where}: the target has more than {_MOST_LABELS} distinct labels, which look like names of rows. "
             "Choose another --target, or group them."
         )
     if asked == "classification" and labels is None:
         raise DataError(
-            f"{where}: the target has more than {MOST_LABELS} distinct values, too many for classes. "
+            f"{where}: the target has more than {_MOST_LABELS} distinct values, too many for classes. "
             "Use --task regression."
         )
     if asked != "auto":
@@ -59,7 +62,7 @@ def _most_codes(overview: Overview) -> int:
 
 
 def _look_like_codes(overview: Overview) -> bool:
-    """Whether whole numbers that are too many to be taken for classes may yet be some."""
+    """Whether the target may be codes of classes, though it has too many values to be taken for them."""
     labels = overview.labels
     if not overview.whole or labels is None or len(labels) > _MOST_DOUBTFUL:
         return False

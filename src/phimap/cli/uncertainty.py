@@ -1,4 +1,4 @@
-"""Columns beside predictions that say how sure they are."""
+"""Probabilities, standard deviations and intervals, as columns beside predictions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from phimap.learn.extrapolation import OutsideWarning
 
 
 class Uncertainty:
-    """Probabilities of classes, standard deviations and intervals of numbers, as far as they are asked for.
+    """Makes the columns for ``--probabilities``, ``--std`` and ``--interval``.
 
     Parameters
     ----------
     model : KernelRegressor or KernelClassifier
     file : str
-        Of the model, for messages.
+        Name of the model file, for messages.
     probabilities, std : bool
     interval : float or None
         Share of new targets between the columns ``lower`` and ``upper``.
@@ -27,7 +27,7 @@ class Uncertainty:
     Raises
     ------
     ValueError
-        If the model cannot tell what is asked for, before any row is read.
+        If the model lacks what an option needs.
     """
 
     def __init__(self, model: Any, file: str, probabilities: bool, std: bool, interval: float | None):
@@ -51,11 +51,11 @@ class Uncertainty:
             )
 
     def columns(self, X: np.ndarray) -> dict[str, np.ndarray]:
-        """The columns (r,) for some rows, by name."""
+        """The columns (r,) for the rows `X` (r, d), by name."""
         found: dict[str, np.ndarray] = {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
-            # The predictions beside these columns have told.
+            # The predictions beside these columns have given this warning.
             warnings.simplefilter("ignore", OutsideWarning)
             if self._probabilities:
                 shares = self._model.predict_proba(X)

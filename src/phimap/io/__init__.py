@@ -1,17 +1,27 @@
 """Readers of data files, which hold a bounded part in memory, and the format of model files.
 
-`open_table` gives batches of numbers, and `open_frame` gives columns as they are. Each format has a file of its own.
-Model files hold arrays and descriptions, and no code: start with `model.py`.
+`open_table` gives batches of numbers, `open_frame` columns as they are, and `open_rows` one or the other by the schema.
+Each format has a file of its own, and a line in `formats.py`. Model files hold arrays and descriptions, and no code:
+start with `model.py`.
 """
 
 from __future__ import annotations
 
 from phimap._files import DataError
-from phimap.io.columns import MixedTable
-from phimap.io.readers import open_frame, open_table
+from phimap.io.readers import open_frame, open_rows, open_table, read_through
 from phimap.io.rows import Rows
 from phimap.io.skipped import BadRows
 from phimap.io.split import holdout_mask
 from phimap.io.table import Table
 
-__all__ = ["BadRows", "DataError", "MixedTable", "Rows", "Table", "holdout_mask", "open_frame", "open_table"]
+__all__ = [
+    "BadRows",
+    "DataError",
+    "Rows",
+    "Table",
+    "holdout_mask",
+    "open_frame",
+    "open_rows",
+    "open_table",
+    "read_through",
+]

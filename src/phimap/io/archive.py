@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -13,12 +14,19 @@ from typing import IO
 
 from phimap._files import DataError, one_line
 
-# Folders of this name are added by the archiver of macOS, and hold no data.
+# The archiver of macOS adds folders of this name, which hold no data.
 _SIDE_FILES = "__MACOSX/"
+_BAD_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, LZMAError)
+# Exceptions on damaged files: of NumPy, which parses a header as Python, and of zipfile, which raises RuntimeError
+# for encryption and unknown compression.
+_DAMAGES = (
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError, SyntaxError),
+    *(TypeError, ValueError, tokenize.TokenError, *_BAD_ZIP),
+)
 
 
 def stored_name(path: Path) -> str:
-    """Name, in small letters, that tells the format of `path`: that of the file in an archive, or without ``.gz``."""
+    """The name of the uncompressed file in small letters: that in a zip archive, or without ``.gz``."""
     name = path.name.lower()
     if name.endswith(".zip"):
         with explained_zip(str(path)), zipfile.ZipFile(path) as archive:
@@ -28,27 +36,29 @@ def stored_name(path: Path) -> str:
 
 @contextmanager
 def open_member(path: Path) -> Iterator[IO[bytes]]:
-    """Stream of bytes of the one file in a zip archive."""
+    """Open the only file in a zip archive, as a stream of bytes."""
     with zipfile.ZipFile(path) as archive, archive.open(_only_member(path, archive)) as stream:
         yield stream
 
 
 @contextmanager
 def explained_zip(where: str) -> Iterator[None]:
-    """Turn what a bad archive raises into one line."""
+    """Turn exceptions of a bad archive into an error of one line."""
     try:
         yield
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        LZMAError,
-        EOFError,
-        LookupError,
-        RuntimeError,
-        UnicodeError,
-    ) as error:
+    except (*_BAD_ZIP, EOFError, LookupError, RuntimeError, UnicodeError) as error:
         raise DataError(f"{where}: damaged or locked zip archive ({one_line(error)}). Unpack it first.") from None
+
+
+@contextmanager
+def explained_damage(where: str, kind: str, *more: type[Exception]) -> Iterator[None]:
+    """Turn exceptions on a damaged file of this `kind`, and those in `more`, into an error of one line."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (*_DAMAGES, *more) as error:
+        raise DataError(f"{where}: damaged or no {kind} file ({one_line(error)}). Write it again.") from None
 
 
 def _only_member(path: Path, archive: zipfile.ZipFile) -> str:

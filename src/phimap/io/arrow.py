@@ -1,4 +1,4 @@
-"""Arrow record batches as NumPy blocks: the part that text and Parquet share."""
+"""Arrow record batches as NumPy arrays, and types of Arrow in words."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from phimap._files import DataError
-from phimap.io.columns import Selection, refuse_feature
+from phimap.io.columns import Selection
 
 
 def is_numeric(kind: pa.DataType) -> bool:
-    """Whether a column of type `kind` can be a feature."""
+    """Whether the cells of a column are numbers or Booleans."""
     types = pa.types
     return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
 
 
 def in_words(kind: pa.DataType) -> str:
-    """What a column of type `kind` holds, in a user's words."""
+    """The content of a column of type `kind`, in a user's words."""
     types = pa.types
     named = (
         (is_text, "text"),
@@ -34,21 +34,6 @@ def in_words(kind: pa.DataType) -> str:
     return next((words for holds, words in named if holds(kind)), str(kind))
 
 
-def check_types(where: str, schema: pa.Schema, selection: Selection) -> None:
-    """Refuse feature columns that are not numeric and targets that are neither numbers nor labels."""
-    for name in selection.features:
-        kind = schema.field(name).type
-        if not is_numeric(_value_type(kind)):
-            refuse_feature(where, name, in_words(kind))
-    several = isinstance(selection.target_name, tuple)
-    for name in selection.targets:
-        kind = schema.field(name).type
-        labels = _value_type(kind)
-        if not is_numeric(labels) and (several or not is_text(labels)):
-            wanted = "numbers, as several targets must" if several else "numbers or labels"
-            raise DataError(f"{where}: target column {name!r} holds {in_words(kind)}, not {wanted}. Convert it.")
-
-
 def refuse_target(where: str, name: str, kind: pa.DataType) -> NoReturn:
     """Raise the error for a target that is neither numbers nor labels."""
     raise DataError(
@@ -57,7 +42,7 @@ def refuse_target(where: str, name: str, kind: pa.DataType) -> NoReturn:
 
 
 def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return X (r, d) and y (r,) or (r, t) of `block`; missing numbers become NaN, missing labels empty."""
+    """Return X (r, d) and y (r,) or (r, t) of `block`; missing numbers become NaN, missing labels empty text."""
     features = [_tensor_column(block.column(name)) for name in selection.features]
     table = pa.RecordBatch.from_arrays(features, names=list(selection.features))
     X = table.to_tensor(null_to_nan=True, row_major=True).to_numpy()
@@ -69,9 +54,14 @@ def to_arrays(block: pa.RecordBatch, selection: Selection) -> tuple[np.ndarray, 
     return X, np.column_stack([y.astype(np.float64) for y in targets])
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    """Type of the cells of a column, which a dictionary may number."""
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Type of the cells of a column; of a dictionary the type of its values."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def target_kind(kind: pa.DataType) -> str:
+    """``"i"`` for whole numbers, ``"b"`` for Booleans, else empty."""
+    return "i" if pa.types.is_integer(kind) else "b" if pa.types.is_boolean(kind) else ""
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -80,18 +70,23 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _tensor_column(column: Any) -> Any:
-    """`column` in a type that Arrow's tensors take."""
+    """`column` in a type that can be part of an Arrow tensor."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
+    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
         return column.cast(pa.float64())
     if pa.types.is_float16(column.type):
         return pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32))
+    if is_text(column.type):
+        # `phimap.tables` loads scikit-learn, which reading does not need.
+        from phimap.tables.parsing import numbers_in
+
+        return pa.array(numbers_in(column, "."), from_pandas=True)
     return column
 
 
 def target_column(column: Any) -> np.ndarray:
-    """Target values (r,): float64, or integers, booleans and strings as stored, without blanks around them."""
+    """Target values (r,): float64, or integers, Booleans and strings as stored; strings without blanks around them."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if is_text(column.type):

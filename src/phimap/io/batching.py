@@ -1,4 +1,4 @@
-"""Batches of an exact number of rows from blocks of any."""
+"""Batches with an exact number of rows, made from blocks of any length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-#: Features (r, d) or columns of r rows, targets (r,) or (r, t) or None, and numbers (r,) of the rows in the file.
+#: Features (r, d) or Arrow columns of r rows; targets (r,) or (r, t), or None; numbers (r,) of the rows in the file.
 Block = tuple[Any, np.ndarray | None, np.ndarray]
 
 
@@ -35,7 +35,7 @@ def part(X: Any, start: int, stop: int) -> Any:
 
 
 def chosen(X: Any, mask: np.ndarray) -> Any:
-    """The rows of an array or of Arrow columns that `mask` (r,) is true for."""
+    """The rows of an array or of Arrow columns for which `mask` (r,) is true."""
     if isinstance(X, np.ndarray):
         return X[mask]
     import pyarrow as pa
@@ -44,7 +44,7 @@ def chosen(X: Any, mask: np.ndarray) -> Any:
 
 
 def joined(parts: list[Any]) -> Any:
-    """The rows of several arrays, or of several pieces of Arrow columns, in one."""
+    """Several arrays, or pieces of Arrow columns, joined along the rows."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], np.ndarray):

@@ -1,4 +1,4 @@
-"""Checkpoints: what a fit has seen so far, in a folder, so that it goes on after it was stopped."""
+"""Checkpoints: the sums of a fit so far, in a folder, from which it is resumed after a stop."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from phimap.io.encoding import Encoder
 from phimap.io.tensors import checksum
 from phimap.learn.rows.checkpoint import CheckpointStore, DataFingerprint, StoredPass
 
-# Finished passes of which copies are held until it is time to write, so that many short passes make few files.
+# Bytes of finished passes that are held in memory until the next write, so that short passes share a file.
 _MOST_PENDING = 2**24
-# Facts that are longer are told apart by a hash, and not shown.
+# Longer facts are compared by a hash and not shown.
 _LONGEST_FACT = 60
 _HASHED = "sha256:"
 
 
 class Checkpoint(CheckpointStore):
-    """Keeps what a fit has summed in a folder: the same fit, begun again, goes on where it was.
+    """Stores the sums of a fit in a folder, from which the same fit is resumed after a stop.
 
-    Every pass over the rows is a sum. The sums so far, and those of the passes before, are written at intervals. A fit
-    that finds them takes them up and ends with the same bits as one that was never stopped.
+    Every pass over the rows is a sum. The sums of the current pass and of those before are written at intervals. A fit
+    that is resumed from them ends with the same bits as one that was never stopped.
 
     Parameters
     ----------
     folder : path-like
-        Made where there is none; one that holds anything else is refused.
+        It is made if there is none. A folder with other files is refused.
     every : float or str, default="5min"
-        Seconds between two writes, or text such as ``"30s"``, ``"5min"`` or ``"1h"``. A fit that is killed loses no
-        more than that.
+        Seconds between two writes, or text such as ``"30s"``, ``"5min"`` or ``"1h"``. A fit that is killed loses the
+        work of this time at most.
     tell : callable, optional
-        Takes a line that says where a fit goes on, such as `print`.
+        A function such as `print`, which is called with a line that says where a fit is resumed.
 
     Raises
     ------
@@ -57,15 +57,14 @@ class Checkpoint(CheckpointStore):
     As a context it removes the folder when the block ends without an error: save the model in it. Without one, the
     folder stays until `remove`.
 
-    What lies between passes (the search for a kernel, the choice of alpha, factorisations, corrections) is computed
-    again. That takes the same processor: others round differently.
+    The steps between passes (the search for a kernel, the choice of alpha, factorisations, corrections) are computed
+    again, on the same kind of processor, since others round differently.
 
-    **Error.** None. A file that is damaged is found by its checksum and told in a warning; the fit then goes on from
-    the passes before.
+    **Error.** None. A damaged file is recognised by its checksum; the fit warns and is resumed from the passes before.
 
-    **Cost.** A write takes the time that the sums take to hash and to write, and no memory: 0.27 GB for 8,192 features
-    by Cholesky factorisation. On disk there are up to three times as many bytes. Taking up a fit reads the rows that
-    are in the sums, and drops them.
+    **Cost.** A write takes the time to hash and write the sums, 0.27 GB for 8,192 features and Cholesky factorisation,
+    and no memory. Up to three times as many bytes are on disk. A resumed fit reads the rows of the current sums once
+    more, without using them.
 
     **Differs from the source in** writing sums alone: there is no optimiser state.
 
@@ -81,10 +80,7 @@ class Checkpoint(CheckpointStore):
     """
 
     def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        every: float | str = "5min",
-        tell: Callable[[str], None] | None = None,
+        self, folder: str | os.PathLike[str], every: float | str = "5min", tell: Callable[[str], None] | None = None
     ):
         self._folder = CheckpointFolder(Path(folder))
         self._every, self._teller = parse_seconds("`every`", every), tell
@@ -95,7 +91,7 @@ class Checkpoint(CheckpointStore):
     # The folder ------------------------------------------------------------------------------------------------
 
     def open(self) -> Self:
-        """Take the folder and read what is in it; nothing if that was done."""
+        """Lock the folder and read its files, unless that was done before."""
         if self._lock is not None:
             return self
         self._folder.make()
@@ -114,7 +110,7 @@ class Checkpoint(CheckpointStore):
         self._contents = DataFingerprint()
         self._current: PassState | None = None
         self._files: dict[int, Path] = {}
-        # Finished passes that are not written yet; pass, fold and batches of the one that is not over.
+        # Finished passes that are not written yet; index, accumulator and number of batches of the current pass.
         self._pending: list[PassState] = []
         self._going_on: tuple[int, Any, int] | None = None
         self._read()
@@ -127,7 +123,7 @@ class Checkpoint(CheckpointStore):
         self.open()
         try:
             yield
-            # A step after the fit, such as writing its model, may fail.
+            # Written in case a step after the fit fails, such as writing its model.
             self._write()
         finally:
             if opened:
@@ -145,12 +141,12 @@ class Checkpoint(CheckpointStore):
                 f"`{self._folder.path}` is in use by another fit. Wait for its end, or give another folder."
             ) from error
         except (ImportError, OSError):
-            # Where the system or the disk has no such locks nobody is kept out.
+            # Some systems and disks have no such locks: then other fits are not kept out.
             pass
         return file
 
     def _read(self) -> None:
-        """Learn which passes are known; what is damaged, and all that came after, is removed."""
+        """Read all files, and remove a damaged one with all that follow it."""
         about: dict[str, Any] | None = None
         files, n_known = self._folder.passes(), 0
         for place, file in enumerate(files):
@@ -172,7 +168,7 @@ class Checkpoint(CheckpointStore):
                 self._say_lost(error, n_known)
                 self._folder.current.unlink()
             else:
-                # One that was written before its pass was over is of no use any more.
+                # The file of a current pass that was finished since is not needed.
                 if current.index == n_known:
                     self._current, about = current, known
         if about is not None:
@@ -183,7 +179,7 @@ class Checkpoint(CheckpointStore):
         warnings.warn(f"{error}: the fit {goes_on}.", UserWarning, stacklevel=4)
 
     def close(self) -> None:
-        """Leave the folder to others."""
+        """Unlock the folder."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -204,7 +200,7 @@ class Checkpoint(CheckpointStore):
             self.remove()
         self.close()
 
-    # What a fit asks -------------------------------------------------------------------------------------------
+    # The interface of CheckpointStore --------------------------------------------------------------------------------
 
     def agree(self, part: str, values: Mapping[str, Any]) -> None:
         facts = _facts_of(values)
@@ -253,15 +249,15 @@ class Checkpoint(CheckpointStore):
         if self._stop is not None:
             self._write_and_raise(self._stop)
 
-    def record(self, index: int, fold: Any, n_batches: int) -> None:
-        self._going_on = index, fold, n_batches
+    def record(self, index: int, accumulator: Any, n_batches: int) -> None:
+        self._going_on = index, accumulator, n_batches
         if self._is_time:
             self._write()
 
-    def finish(self, index: int, fold: Any, n_batches: int) -> None:
+    def finish(self, index: int, accumulator: Any, n_batches: int) -> None:
         self._going_on = None
-        state = PassState.of(index, n_batches, fold.state)
-        # The next batches may change the sums, so they are copied, or written at once.
+        state = PassState.of(index, n_batches, accumulator.state)
+        # The accumulator goes on changing its sums, so they are copied, or written at once.
         if self._is_time or sum(one.n_bytes for one in (*self._pending, state)) > _MOST_PENDING:
             self._pending.append(state)
             self._write()
@@ -269,7 +265,7 @@ class Checkpoint(CheckpointStore):
             self._pending.append(state.copy())
 
     def stop(self, error: BaseException) -> None:
-        """Write what is known and raise `error`: at once, or after the batch that is being added."""
+        """Write a checkpoint and raise `error`, after the batch that is being added."""
         if self._busy:
             self._stop = error
         else:
@@ -290,20 +286,20 @@ class Checkpoint(CheckpointStore):
         raise error
 
     def _write(self) -> None:
-        """Write the passes that are over, once, and the current one."""
+        """Write the finished passes that were not written before, and the current one."""
         about = {"facts": self._facts, "contents": self._contents.state}
         if self._pending:
             write_states(self._folder.file_of(self._pending[0].index), self._pending, about)
             self._folder.current.unlink(missing_ok=True)
             self._pending = []
         if self._going_on is not None:
-            index, fold, n_batches = self._going_on
-            write_states(self._folder.current, [PassState.of(index, n_batches, fold.state)], about)
+            index, accumulator, n_batches = self._going_on
+            write_states(self._folder.current, [PassState.of(index, n_batches, accumulator.state)], about)
         self._written = time.monotonic()
 
 
 def _facts_of(values: Mapping[str, Any]) -> dict[str, str]:
-    """Values that a file may hold, as text to compare: others than short ones are hashed."""
+    """Values as text to compare; long texts and arrays are hashed."""
     facts = {}
     for name, value in values.items():
         arrays: dict[str, np.ndarray] = {}
@@ -314,12 +310,12 @@ def _facts_of(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _version() -> dict[str, Any]:
-    """What decides the bits of a result beside parameters and rows."""
+    """Versions and hardware, on which the bits of a result depend."""
     import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own
     from threadpoolctl import threadpool_info
 
     simd: Any = np.show_config(mode="dicts")
-    # That of torch is there only in processes that have loaded it.
+    # The version of torch is included in processes that have loaded it.
     blas = [info for info in threadpool_info() if info["user_api"] == "blas" and "torch" not in info["filepath"]]
     kernels = sorted({f"{info['internal_api']} {info['version']} {info.get('architecture')}" for info in blas})
     versions = {f"the version of {name}": version(name) for name in ("phimap", "numpy", "scipy", "numba")}

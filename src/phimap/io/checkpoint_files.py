@@ -19,26 +19,26 @@ from phimap.io.tensors import checksum, write_tensors
 _FORMATS = "phimap-checkpoint-"
 _FORMAT = f"{_FORMATS}1"
 _PASSES, _CURRENT, _LOCK = "passes-{:06d}.safetensors", "current.safetensors", "lock"
-# `write_whole` names them so.
+# Names of the temporary files of `write_whole`.
 _UNFINISHED = ".phimap.*.part"
-# Ends the keys of arrays that are stored transposed; no field is called so.
+# Suffix of the keys of arrays that are stored transposed; no field has this name.
 _TRANSPOSED = ".T"
 
 
 class DamagedError(DataError):
-    """A file of a checkpoint is not what was written."""
+    """A file of a checkpoint is damaged."""
 
 
 @dataclass(frozen=True)
 class PassState:
-    """The state of the fold of a pass, in a form that can be written.
+    """The state of the accumulator of a pass, in a form that can be written.
 
     Attributes
     ----------
     index : int
     n_batches : int
     tree : object
-        JSON, which names arrays by their keys.
+        JSON, in which arrays are named by their keys.
     arrays : dict of str to ndarray
     """
 
@@ -49,7 +49,7 @@ class PassState:
 
     @classmethod
     def of(cls, index: int, n_batches: int, state: Any) -> PassState:
-        """Return the form of a `state`; its arrays are not copied."""
+        """Make the form of a `state`, whose arrays are not copied."""
         arrays: dict[str, np.ndarray] = {}
         tree = _Encoder(arrays, ()).encode(state, f"pass{index}")
         return cls(index, n_batches, tree, arrays)
@@ -60,18 +60,18 @@ class PassState:
         return sum(array.nbytes for array in self.arrays.values())
 
     def copy(self) -> PassState:
-        """The same, in memory of its own."""
+        """A copy with arrays of its own."""
         arrays = {key: array.copy() for key, array in self.arrays.items()}
         return PassState(self.index, self.n_batches, self.tree, arrays)
 
     def state(self) -> Any:
-        """What it is the form of."""
+        """The state itself."""
         arrays = {key: array.T if key.endswith(_TRANSPOSED) else array for key, array in self.arrays.items()}
         return Decoder(arrays, len(json.dumps(self.tree))).decode(self.tree)
 
 
 class _Encoder(Encoder):
-    """Keeps the order of arrays in memory, on which rounding may depend: some are put aside transposed."""
+    """Stores arrays in Fortran order transposed, since rounding may depend on the order in memory."""
 
     def _array(self, value: np.ndarray, path: str) -> dict[str, Any]:
         if value.ndim > 1 and value.flags.f_contiguous and not value.flags.c_contiguous:
@@ -82,15 +82,15 @@ class _Encoder(Encoder):
 class CheckpointFolder:
     """The folder of a checkpoint.
 
-    Finished passes are written once, those of about the same time in one file; the state of the current one replaces
-    what it was before.
+    Finished passes are written once, several in one file if they end within one interval. The file of the current pass
+    is replaced at each write.
     """
 
     def __init__(self, path: Path):
         self.path = path
 
     def make(self) -> None:
-        """Make the folder if there is none, or raise if it is no checkpoint's."""
+        """Make the folder if there is none; raise if it holds other files than those of a checkpoint."""
         if self.path.exists() and not self.path.is_dir():
             raise NotADirectoryError(f"`{self.path}` is a file. Give a folder for checkpoints.")
         if not self.path.parent.is_dir():
@@ -103,7 +103,7 @@ class CheckpointFolder:
             )
 
     def tidy(self) -> None:
-        """Remove what a process that was killed has not written to its end."""
+        """Remove temporary files of a process that was killed."""
         for file in self._unfinished():
             file.unlink(missing_ok=True)
 
@@ -112,7 +112,7 @@ class CheckpointFolder:
 
     @property
     def lock(self) -> Path:
-        """What the process that uses the folder has locked."""
+        """The lock file."""
         return self.path / _LOCK
 
     def passes(self) -> list[Path]:
@@ -121,26 +121,26 @@ class CheckpointFolder:
 
     @property
     def current(self) -> Path:
-        """File of the pass that is not over."""
+        """File of the current pass."""
         return self.path / _CURRENT
 
     def file_of(self, index: int) -> Path:
-        """The file of finished passes from this one on."""
+        """The file for finished passes from number `index` on."""
         return self.path / _PASSES.format(index)
 
     def remove(self) -> None:
         """Remove the files, and the folder."""
         self.tidy()
-        # The last first: what an interrupt leaves is still a checkpoint.
+        # The last ones first, so that an interrupt leaves a valid checkpoint.
         for file in [self.current, *reversed(self.passes()), self.lock]:
             file.unlink(missing_ok=True)
-        # Files that others have put there are theirs.
+        # A folder with other files stays.
         with suppress(OSError):
             self.path.rmdir()
 
 
 def write_states(path: Path, states: list[PassState], about: Mapping[str, Any]) -> None:
-    """Write the states of passes to a file, with what else is known."""
+    """Write the states of passes to a file, and with them the facts `about` the fit."""
     arrays: dict[str, np.ndarray] = {}
     known = Encoder(arrays, ()).encode(dict(about), "about")
     passes = [{"index": one.index, "n_batches": one.n_batches, "tree": one.tree} for one in states]
@@ -152,14 +152,14 @@ def write_states(path: Path, states: list[PassState], about: Mapping[str, Any]) 
 
 
 def read_states(path: Path) -> tuple[list[PassState], dict[str, Any]]:
-    """What `write_states` wrote.
+    """The states and facts in a file of `write_states`.
 
     Raises
     ------
     DamagedError
-        If the file is not what was written.
+        If the file is damaged.
     DataError
-        If it has another format.
+        If the file has another format.
     """
     from safetensors import SafetensorError, safe_open
 

@@ -6,25 +6,25 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from phimap._files import DataError, OverBudgetError
 from phimap.config import memory_budget, size_text
 
-# Bytes that a column takes beside its numbers: its name, its place among the others, and what a fit knows of it; of
-# 10^6 columns 446 MB were measured.
+# Bytes that a column takes beside its numbers: its name, its place among the others, and its statistics in a fit. A
+# table of 10^6 columns took 446 MB.
 _COLUMN_BYTES = 450
-# Long tables have thousands of columns; a message lists the closest few.
+# Columns that a message lists: wide tables have thousands.
 _LISTED = 20
 
 
-class MixedTable(DataError):
-    """The table holds more than complete numbers under names, which `open_table` refuses and `open_frame` reads."""
+class SchemaError(DataError):
+    """A row does not fit the types of the columns, which the first rows of the file gave."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Columns by name, in the order they are wanted.
+    """Chosen columns by name, in the order of the arrays.
 
     `target_name` is None without a target, a name for one target, a tuple of names for several.
     """
@@ -41,7 +41,7 @@ class Selection:
 
 
 def check_row(where: str, width: int, itemsize: int, remedy: str) -> None:
-    """Refuse rows of so many numbers that the budget does not hold one of them and their names."""
+    """Refuse a table if the byte budget cannot hold one of its rows and the names of its columns."""
     budget = memory_budget()
     if width * max(itemsize, _COLUMN_BYTES) > budget:
         raise OverBudgetError(
@@ -63,16 +63,14 @@ def select_columns(
     drop: Sequence[str | int] | None = None,
     *,
     hidden: Sequence[str] = (),
-    unnamed: Literal["error", "drop"] = "error",
 ) -> Selection:
     """Resolve `target`, `columns` and `drop` against the table's `names`; `hidden` columns are used only if named.
 
-    Columns that have no name are refused, or left out, unless they are dropped.
+    Several columns may lack a name, which is empty text.
     """
-    repeated = [name for name, count in Counter(names).items() if count > 1 and (name or unnamed == "error")]
+    repeated = [name for name, count in Counter(names).items() if count > 1 and name]
     if repeated:
-        kind = DataError if repeated[0] else MixedTable
-        raise kind(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
+        raise DataError(f"{where}: column name {repeated[0]!r} occurs more than once. Rename the columns.")
     for word, given in (("columns", columns), ("drop", drop)):
         if isinstance(given, str | int):
             raise TypeError(f"`{word}` must be a sequence of column names, got {given!r}. Use [{given!r}].")
@@ -97,30 +95,21 @@ def select_columns(
     dropped = {_resolve(where, names, known, one, "column to drop") for one in drop or ()}
     if both := dropped.intersection(targets):
         raise DataError(f"{where}: column {both.pop()!r} is the target. Leave it out of drop=...")
-    if unnamed == "drop":
-        dropped.add("")
     features = tuple(name for name in features if name not in dropped)
-    if columns is None and "" in features:
-        position = names.index("")
-        raise MixedTable(
-            f"{where}: column {position + 1} has no name (a saved row index?). Name it, or leave out position "
-            f"{position} with drop=..."
-        )
     for chosen, word in ((features, "columns"), (targets, "target")):
-        twice = [name for name, count in Counter(chosen).items() if count > 1]
+        twice = [name for name, count in Counter(chosen).items() if count > 1 and name]
         if twice:
             raise DataError(f"{where}: `{word}` names {twice[0]!r} more than once. Name each column once.")
     both = [name for name in targets if name in features]
     if both:
         raise DataError(f"{where}: column {both[0]!r} is both target and feature. Leave it out of columns=...")
     if not features:
-        nameless = " (those without a name are left out)" if unnamed == "drop" and "" in names else ""
-        raise DataError(f"{where}: no feature columns are left beside the target{nameless}. Name some with columns=...")
+        raise DataError(f"{where}: no feature columns are left beside the target. Name some with columns=...")
     return Selection(features, target_name)
 
 
 def closest_first(wanted: str, names: Sequence[str]) -> str:
-    """`names` as text, those most like `wanted` first, cut after a few."""
+    """The `names` that are most like `wanted`, as text."""
     likeness = {name: difflib.SequenceMatcher(None, wanted.lower(), name.lower()).ratio() for name in names}
     ordered = sorted(enumerate(names), key=lambda place_and_name: -likeness[place_and_name[1]])
     shown = [repr(name) if name else f"position {place} (without a name)" for place, name in ordered[:_LISTED]]
@@ -129,7 +118,7 @@ def closest_first(wanted: str, names: Sequence[str]) -> str:
 
 
 def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | int, word: str) -> str:
-    """Return the column called `wanted`, or at that position when no column has the name."""
+    """The name of the column called `wanted`, or of the one at this position if no column has the name."""
     text = str(wanted)
     if text in known:
         return text
@@ -144,6 +133,6 @@ def _resolve(where: str, names: Sequence[str], known: set[str], wanted: str | in
 
 def refuse_feature(where: str, name: str, kind: str) -> NoReturn:
     """Raise the error for a feature column whose type is not numeric."""
-    raise MixedTable(
+    raise DataError(
         f"{where}: column {name!r} holds {kind}, not numbers. Leave it out with drop=..., or encode it as numbers."
     )

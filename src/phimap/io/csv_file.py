@@ -15,6 +15,7 @@ from phimap._files import DataError, NoRowsError, one_line
 from phimap._missing import MISSING_AMONG_NUMBERS
 from phimap.config import memory_budget, size_text
 from phimap.io.archive import explained_zip, open_member
+from phimap.io.columns import SchemaError
 from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
@@ -24,9 +25,9 @@ from phimap.io.source import TableSource
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16
-# No longer row is looked for at the top of a file: a compressed one may hold nothing else. Arrow counts in 32 bits.
+# Bytes of the longest row at the top of a file that is searched for, and of the largest block: Arrow counts in 32 bits.
 _LONGEST_ROW, _LARGEST_BLOCK = 2**28, 2**30
-# Bytes of memory that a byte of a row takes while it is parsed, about.
+# Bytes of memory for each byte of a row while it is parsed.
 _ROW_EXPANSION = 16
 _TAIL_BYTES = 256
 
@@ -36,13 +37,13 @@ _BLANKS = re.compile(rb" {2,}")
 _EDGES = re.compile(rb"(?:^|(?<=\n)) +| +(?=\r?\n|$)")
 
 
-class CellError(DataError):
-    """A cell is not of its column's type.
+class CellError(SchemaError):
+    """A cell cannot be read in the type of its column.
 
     Attributes
     ----------
     column, value : str
-        Name of the column, and what the cell holds.
+        Name of the column, and text of the cell.
     """
 
     def __init__(self, message: str, column: str, value: str) -> None:
@@ -51,12 +52,12 @@ class CellError(DataError):
         self.value = value
 
 
-class CharacterError(DataError):
-    """A text is not in the encoding that the head of the file is in."""
+class CharacterError(SchemaError):
+    """A text is not in the encoding of the first rows of the file."""
 
 
 class CsvFile:
-    """A text table on disk, in the encoding that is given or else recognised.
+    """A text table on disk; its encoding is recognised unless it is given.
 
     Attributes
     ----------
@@ -83,9 +84,9 @@ class CsvFile:
     def blocks(
         self, columns: Sequence[str], types: Mapping[str, pa.DataType], skipped: Skipped | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of the chosen `columns` (all of them where it is empty), of these `types` where they are told.
+        """Blocks of the chosen `columns`, or of all if there are none; a column without a type in `types` is inferred.
 
-        Rows of another width are noted in `skipped`; without it they are an error.
+        Rows of another width are recorded in `skipped`; if that is None, they are an error.
         """
         with (
             self._explained(),
@@ -114,7 +115,7 @@ class CsvFile:
                 self._check_end(block)
 
     def _check_end(self, block: pa.RecordBatch) -> None:
-        """Refuse a last cell that holds the rest of the file, because its quote is never closed."""
+        """Refuse a last cell that holds the rest of the file because its quote is not closed."""
         name, packed = self.dialect.names[-1], self._path.suffix.lower() in (".gz", ".zip")
         cell = block.column(name)[-1].as_py() if name in block.schema.names and block.num_rows else None
         if packed or not isinstance(cell, str):
@@ -137,7 +138,7 @@ class CsvFile:
         )
 
     def _handler(self, skipped: Skipped | None) -> Callable[[Any], str]:
-        """What the parser asks about rows of another width; comments are no rows."""
+        """A function that the parser calls for rows of another width; comments are ignored."""
         n_comments = 0
 
         def handle(row: Any) -> str:
@@ -147,7 +148,7 @@ class CsvFile:
                 return "skip"
             number = row.number - self.dialect.lines_before - n_comments
             if "\n" in row.text and row.text.count(str(self.dialect.quote)) % 2:
-                # The parser knows no error but its own, which `_explain` puts into words.
+                # The parser raises an error of its own, for which `_explain` writes the message.
                 self._open_row = number
                 return "error"
             if skipped is None:
@@ -159,13 +160,13 @@ class CsvFile:
 
     @contextmanager
     def _stream(self) -> Iterator[Any]:
-        """Bytes for the parser, with one blank between columns."""
+        """Bytes for the parser; where blanks separate columns, single ones."""
         with self._raw() as raw:
             yield pa.PythonFile(_Squeezed(raw), mode="r") if self.dialect.squeezed else raw
 
     @contextmanager
     def _raw(self) -> Iterator[Any]:
-        """Bytes of the table, unpacked."""
+        """Uncompressed bytes of the table."""
         name = self._path.name.lower()
         if name.endswith(".zip"):
             with open_member(self._path) as member:
@@ -175,11 +176,11 @@ class CsvFile:
                 yield stream
 
     def _read_head(self) -> tuple[bytes, bool]:
-        """The first lines, at least two, and whether they are all."""
+        """The first lines, at least two, and whether they are the whole file."""
         with self._raw() as stream:
             head = stream.read(_HEAD_BYTES)
             longest = min(_LONGEST_ROW, memory_budget() // _ROW_EXPANSION)
-            # Very wide rows: the head must hold the first two lines.
+            # The head must hold two lines, which may be very long.
             while head.count(b"\n") < 2 and (more := stream.read(max(len(head), 1))):
                 head += more
                 if len(head) > 2 * longest:
@@ -191,7 +192,7 @@ class CsvFile:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn the parser's complaints into one line that says where and what to do."""
+        """Turn exceptions of the parser into errors of one line, with place and remedy."""
         try:
             with explained_zip(self.where) if self._path.name.lower().endswith(".zip") else nullcontext():
                 yield
@@ -236,12 +237,12 @@ class CsvFile:
         raise DataError(f"{where}: cannot be read as CSV ({one_line(text)}). Check the file.") from None
 
     def _row(self, number: str | None) -> int | str:
-        """Data row of a line that the parser numbers."""
+        """The number of a data row, by the number of its line."""
         return int(number) - self.dialect.lines_before if number else "unknown"
 
 
 class _Squeezed(io.RawIOBase):
-    """A stream of text in which one blank stands where `source` has several, and none at the ends of lines."""
+    """The text of `source` with single blanks between words, and none at the ends of lines."""
 
     def __init__(self, source: Any) -> None:
         self._source = source

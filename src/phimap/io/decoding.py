@@ -1,4 +1,4 @@
-"""JSON and arrays back to models: only registered classes are made, and only of values that they declare."""
+"""Models from JSON and arrays: only registered classes are made, with values of the types that they declare."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from phimap.kernels import Kernel
 from phimap.packed import PackedArray
 from phimap.records import Record
 
-# Levels of the tree; those of a deep network's map, in a pipeline, are some twenty.
+# Most levels of the tree; the map of a deep network in a pipeline has some twenty.
 _DEEPEST = 100
-# Bytes that texts may take for each character of the description, which holds them, and those that are always granted:
-# an array of texts is as wide as the longest of them.
+# Bytes that texts may take for each character of the description, and bytes that are always allowed: every item of an
+# array of texts is as wide as the longest one.
 _TEXT_BYTES, _TEXT_GRANT = 256, 2**20
-# An array without entries may be of any shape: those of more rows than this come from no model.
+# An array without entries could have any shape; no model has more rows than this.
 _MOST_ROWS = 2**40
-# A kernel's depth, degree and order are counts of steps: a file that names millions would take years.
+# Bound on the depth, degree and order of a kernel: millions of steps would take years.
 _MOST_STEPS = 10_000
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _MISSING = object()
-# The command line notes these on a model, beside what is fitted.
+# Attributes that the command line adds to a fitted model.
 _NOTES: dict[str, Any] = {
     "target_name_": str,
     "sample_shape_": tuple[int, ...] | None,
@@ -50,7 +50,7 @@ class Decoder:
     ----------
     arrays : mapping of str to ndarray
     n_characters : int
-        Of the description.
+        Length of the description.
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], n_characters: int):
@@ -78,7 +78,7 @@ class Decoder:
         Raises
         ------
         DataError
-            If it is none that a model file can hold.
+            If a model file cannot hold the value.
         """
         if node is None or isinstance(node, bool | int | float | str):
             return node
@@ -93,7 +93,7 @@ class Decoder:
         return value
 
     def _array(self, node: dict[str, Any]) -> Any:
-        # Each array is one value: a file of many references to one would grow without end once it is read.
+        # Each array is used once: a small file with many references to one array could become large in memory.
         array = self._arrays.pop(node["key"], None)
         if array is None:
             raise DataError(f"the array {quoted(node['key'])} is missing, or named twice")
@@ -175,7 +175,7 @@ def _is_step(step: Any) -> bool:
 
 
 def _check_parameter(cls: type, name: str, value: Any) -> None:
-    """Raise unless a parameter of an estimator is one that `fit` could have met."""
+    """Raise unless an estimator could have been fitted with this value of a parameter."""
     where = f"{cls.__name__}.{name}"
     if isinstance(value, Record | Pipeline):
         raise DataError(f"{where} must be no {type(value).__name__}")
@@ -189,7 +189,7 @@ def _check_parameter(cls: type, name: str, value: Any) -> None:
 
 
 def _check_state(estimator: Any, name: str, value: Any) -> None:
-    """Raise unless an attribute is one that the class declares, with a value of its type."""
+    """Raise unless the class declares the attribute, and the value has the declared type."""
     cls = type(estimator)
     where = f"{cls.__name__}.{name}"
     if cls in TRANSFORMERS.values():
@@ -208,12 +208,12 @@ def _check_state(estimator: Any, name: str, value: Any) -> None:
 
 @cache
 def _hints(cls: type) -> dict[str, Any]:
-    # Named where types are checked alone.
+    # Some modules import this class for type checkers alone.
     return get_type_hints(cls, localns={"Kernel": Kernel})
 
 
 def _check_numbers(where: str, value: Any, is_right: Callable[[Any], Any] = np.isfinite) -> None:
-    """Raise where a number, or one of a tuple or an array, is not right."""
+    """Raise unless ``is_right`` is true for a number, or for all numbers of a tuple or an array."""
     if isinstance(value, tuple | list):
         for item in value:
             _check_numbers(where, item, is_right)

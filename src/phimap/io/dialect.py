@@ -1,4 +1,4 @@
-"""How a text table is written: encoding, separator, decimal mark, quotes, header. Recognised from its first lines."""
+"""The dialect of a text table, recognised from its first lines: encoding, separator, decimal mark, quotes, header."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import NamedTuple
 from phimap._files import DataError, NoRowsError
 from phimap.io.columns import numbered_names
 
-# Rows of the head that are parsed; more would not change the answer.
+# Number of rows that are parsed to recognise the dialect.
 _ROWS = 200
-# Separators in order of preference where several cut all rows alike: commas and spaces also stand within cells.
+# Separators in order of preference if several fit: commas and spaces also occur within cells.
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", " ": "spaces"}
-# A separator must cut more than this share of the rows alike.
+# A separator fits if more than this share of the rows have the same number of cells.
 _ALIKE = 0.5
-# Lines of one cell above a table of as many columns are its title.
+# Lines of one cell above a table of at least so many columns are its title.
 _LEAST_BELOW_TITLES = 3
 _ENCODINGS = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "latin-1": "Latin-1"}
 _COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
-# A column of numbers may be called "#".
+# A line that begins with # is a comment, unless # is the name of a column.
 _COMMENT = re.compile(r"#(?![,;\t|])|sep=.\s*$")
 _SINGLE_QUOTED = re.compile(r"(?:^|[,;\t|])'[^'\n]*'(?=[,;\t|]|\s*$)", re.MULTILINE)
 _POINT_NUMBER = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
@@ -34,7 +34,7 @@ _POINT_NUMBER = re.compile(r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text table is written.
+    """The dialect of a text table.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Dialect:
 
     @property
     def notes(self) -> list[str]:
-        """What differs from a table with commas, decimal points and a header in UTF-8, in a user's words."""
+        """Differences from a table with commas, decimal points and a header in UTF-8, in a user's words."""
         found = []
         if self.separator != ",":
             found.append(f"separated by {_SEPARATORS[self.separator]}")
@@ -77,17 +77,17 @@ class Dialect:
 
 
 def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = None) -> Dialect:
-    """Dialect of a file that begins with `head`, which may be cut within a row unless it is the `whole` file.
+    """Recognise the dialect of a file by its `head`, which may end within a row unless it is the `whole` file.
 
-    The `encoding` is recognised, too, unless later rows have told it.
+    The `encoding` is recognised, too, unless it is given.
 
     Raises
     ------
     DataError
-        If there is no text in the file, or bytes that are none.
+        If the file is empty or not text.
     """
     encoding = encoding or _encoding(head, whole=whole)
-    # The cut may fall inside a character, which is no fault of the file's.
+    # The head may end within a character.
     text = head.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="strict" if whole else "ignore")
     if not text.strip():
         raise NoRowsError(f"{where}: the file is empty. Check the path.")
@@ -121,7 +121,7 @@ def recognise(where: str, head: bytes, *, whole: bool, encoding: str | None = No
 
 
 class _Row(NamedTuple):
-    """Cells of a row, and the lines that end before it and with it."""
+    """Cells of a row, and the numbers of lines before it and up to its end."""
 
     cells: list[str]
     start: int
@@ -131,7 +131,7 @@ class _Row(NamedTuple):
 def _encoding(head: bytes, *, whole: bool) -> str:
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    # Most letters of most tables are ASCII: in UTF-16 every other byte is zero.
+    # Most characters are ASCII, of which every other byte in UTF-16 is zero.
     for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         if len(head) > 1 and head[start::2].count(0) > _ALIKE * len(head) / 2:
             return encoding
@@ -147,7 +147,7 @@ def _content(line: str) -> str:
 
 
 def _leading_comments(lines: Sequence[str]) -> list[str]:
-    """Lines before header and data: comments, blank ones, and the separator as Excel notes it."""
+    """Lines before header and data: comments, blank lines, and Excel's line ``sep=``."""
     return list(takewhile(lambda line: not line.strip() or _COMMENT.match(line), lines))
 
 
@@ -162,7 +162,7 @@ def _parse(body: Sequence[str], separator: str, quote: str) -> list[_Row]:
     lines = (line.strip(" \r\n") if blanks else line for line in body)
     reader = csv.reader(lines, delimiter=separator, quotechar=quote, skipinitialspace=blanks)
     rows, start = [], 0
-    # A cell beyond what the csv module takes is left to the parser of the whole file.
+    # The csv module refuses very long cells, which the parser of the whole file takes.
     with suppress(csv.Error):
         for cells in reader:
             if cells:
@@ -181,17 +181,17 @@ def _without_titles(rows: list[_Row]) -> list[_Row]:
 
 
 def _common_width(rows: Sequence[_Row]) -> int:
-    """Number of cells that most rows have; that of the first row where there is a tie."""
+    """The most frequent number of cells in a row; of equally frequent ones the first."""
     return Counter(len(row.cells) for row in rows).most_common(1)[0][0] if rows else 0
 
 
 def _choose_separator(body: Sequence[str], quote: str) -> str:
-    """Separator that cuts the rows alike; a comma where none cuts them."""
+    """The separator that gives most rows the same number of cells; a comma if none does."""
     best, most = ",", _ALIKE
     for separator in _SEPARATORS:
         rows = _without_titles(_parse(body, separator, quote))
         width = _common_width(rows)
-        # A header may lack the name of row names, and rows may end with a separator.
+        # The header may have one cell less, above row names, or rows may end with a separator.
         if width < 2 or len(rows[0].cells) < 2 or abs(len(rows[0].cells) - width) > 1:
             continue
         share = sum(len(row.cells) == width for row in rows) / len(rows)
@@ -203,7 +203,7 @@ def _choose_separator(body: Sequence[str], quote: str) -> str:
 def _names(
     rows: Sequence[_Row], comments: Sequence[str], separator: str, quote: str
 ) -> tuple[tuple[str, ...], bool, bool]:
-    """Names of the columns, whether the file gives them, and whether it does so in the last comment."""
+    """Names of the columns, whether the file has them, and whether they are in the last comment."""
     first, below = rows[0].cells, [row.cells for row in rows[1:]]
     if _is_data(first, below, separator):
         if comments and (named := _parse([comments[-1].lstrip("# ")], separator, quote)):
@@ -214,7 +214,7 @@ def _names(
     names = tuple(name.strip() for name in first)
     width = _common_width(rows)
     if width == len(names) + 1:
-        # Every row ends with a separator, or begins with a name, as R writes it.
+        # Every row ends with a separator, or begins with a row name, as R writes it.
         ended = not any(cells[-1] for cells in below if len(cells) == width)
         names = (*names, "") if ended else ("", *names)
     elif width == len(names) - 1 and not names[-1]:
@@ -223,7 +223,7 @@ def _names(
 
 
 def _is_data(first: Sequence[str], below: Sequence[Sequence[str]], separator: str) -> bool:
-    """Whether the first line holds data: numbers alone, or numbers beside texts that occur again below."""
+    """Whether the first line is data: numbers alone, or numbers and a text that occurs again in its column."""
     filled = [cell.strip() for cell in first if cell.strip()]
     numbers = [_is_number(cell, separator) for cell in filled]
     if filled and all(numbers):
@@ -247,7 +247,7 @@ def _is_number(cell: str, separator: str) -> bool:
 
 
 def _decimal(cells: Sequence[str], separator: str) -> str:
-    """Decimal mark: a comma where more cells are numbers with it."""
+    """The decimal mark: a comma if more cells are numbers with commas than with points."""
     if separator == ",":
         return "."
     commas = sum(bool(_COMMA_NUMBER.fullmatch(cell.strip())) for cell in cells)

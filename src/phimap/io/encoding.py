@@ -1,4 +1,4 @@
-"""Models as JSON and arrays: only values of known kinds and classes of this package."""
+"""Models as JSON and arrays; only values of known types and classes of this package are written."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from phimap.io.pipelines import TRANSFORMERS, fitted_state
 from phimap.packed import PackedArray
 from phimap.records import NOT_SAVED, Record
 
-# The families whose public classes a file may name; nothing else is ever imported or called on behalf of a file.
+# Packages whose public classes a file may name; reading a file imports and calls nothing else.
 _FAMILIES = ("kernels", "projections", "sketches", "features", "learn", "tables")
-# Parameters that are spent once fitted and cannot be written down: the draws are in the records.
+# Random generators are not written: the fitted records hold what was drawn.
 _SPENT = (np.random.Generator, np.random.RandomState)
 
 
@@ -32,7 +32,7 @@ def public_classes() -> dict[str, type]:
 
 
 class Encoder:
-    """Values to JSON; arrays are put aside under the path that leads to them."""
+    """Turns values into JSON; arrays are collected by their paths."""
 
     def __init__(self, arrays: dict[str, np.ndarray], skipped: tuple[str, ...]):
         self._arrays = arrays
@@ -78,13 +78,8 @@ class Encoder:
         if value.dtype.kind in "OUS":
             if not all(isinstance(item, str | int | float | bool) for item in value.ravel().tolist()):
                 raise TypeError(f"a model file cannot hold {path}, an array of objects that are not text or numbers.")
-            return {
-                "kind": "texts",
-                "items": value.ravel().tolist(),
-                "shape": value.shape,
-                "dtype": value.dtype.str,
-            }
-        # A scalar stays one: `ascontiguousarray` would make it a vector.
+            return {"kind": "texts", "items": value.ravel().tolist(), "shape": value.shape, "dtype": value.dtype.str}
+        # `ascontiguousarray` would turn a scalar into a vector.
         self._arrays[path] = np.asarray(value, order="C")
         return {"kind": "array", "key": path, "dtype": value.dtype.str}
 

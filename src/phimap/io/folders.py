@@ -1,4 +1,4 @@
-"""What a path stands for: one file, a folder of images, or the parts of a table in a folder or behind a pattern."""
+"""The files that a path names: one file, a folder of images, or the parts of a table."""
 
 from __future__ import annotations
 
@@ -9,57 +9,36 @@ from typing import NoReturn
 
 from phimap._files import DataError
 from phimap.io.archive import stored_name
+from phimap.io.formats import ARRAYS, IMAGES, TABLES, Format, format_of, unpacked
 from phimap.io.source import check_file
 
-#: Suffixes of text tables, of arrays, and of the other files that store columns.
-TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data")
-ARRAYS = (".npy", ".npz")
-PARQUET, ARROW, JSON = (".parquet",), (".feather", ".arrow"), (".json", ".jsonl", ".ndjson")
-LIBSVM = (".libsvm", ".svmlight", ".svm")
-#: Suffixes of images, whatever they hold.
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp")
-
-_TABLES = (*TEXT, *ARRAYS, *PARQUET, *ARROW, *JSON, *LIBSVM)
-# Those that are read through a stream, which may be packed.
-_STREAMED = (*TEXT, *JSON)
-_PACKED = (".gz", ".zip")
-# Notes and licences have these names more often than tables in a folder of other files have.
+# In a folder of other tables, files with these suffixes are notes and licences.
 _PROSE = (".txt", ".dat", ".data")
-# Files whose columns can be joined, by what reads them.
-_FORMATS = {
-    "text tables": TEXT,
-    "Parquet files": PARQUET,
-    "Arrow files": ARROW,
-    "JSON files": JSON,
-    "libsvm files": LIBSVM,
-    "arrays": ARRAYS,
-}
 _WILD = "*?["
 
 
-def suffix_of(file: Path) -> str:
-    """Suffix of a readable file, packed or not."""
+def checked_format(file: Path) -> Format:
+    """The format of a readable file, packed or not."""
     check_file(file)
     name = stored_name(file)
-    packed = not file.name.lower().endswith(name)
-    for suffix in _TABLES:
-        if name.endswith(suffix):
-            if packed and suffix not in _STREAMED:
-                raise DataError(f"{file}: holds a packed {suffix} file. Unpack it first.")
-            return suffix
-    raise DataError(
-        f"{file}: unknown kind of file {file.suffix!r}. Convert it to one of {', '.join(_TABLES)}; text and JSON may "
-        "be .gz or .zip."
-    )
+    found = format_of(name)
+    if found is None:
+        raise DataError(
+            f"{file}: unknown kind of file {file.suffix!r}. Convert it to one of {', '.join(TABLES)}; text and JSON "
+            "may be .gz or .zip."
+        )
+    if not found.is_text and not file.name.lower().endswith(name):
+        raise DataError(f"{file}: holds a packed {Path(name).suffix} file. Unpack it first.")
+    return found
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path names files by wildcards: ``*``, ``?``, ``[...]`` and ``**``; a file of that very name is none."""
+    """Whether a path has wildcards, ``*``, ``?``, ``[...]`` or ``**``, and is not the name of a file."""
     return any(mark in str(path) for mark in _WILD) and not path.exists()
 
 
 def is_image_folder(path: Path) -> bool:
-    """Whether a path is a folder to be read as images: one that holds some, or no tables."""
+    """Whether a path is a folder to be read as images: one that holds images, or at least no tables."""
     if not path.is_dir():
         return False
     names = files_below(path)
@@ -69,14 +48,14 @@ def is_image_folder(path: Path) -> bool:
         raise DataError(
             f"{path}: holds images ({images}) and tables ({table}). Give a folder of one kind, or the path of a file."
         )
-    # A folder that is named like a table was written by a program that splits tables, and may be empty.
-    return table is None and not path.name.lower().endswith(_TABLES)
+    # A folder that is named like a table holds the parts of one; it may be empty.
+    return table is None and not path.name.lower().endswith(TABLES)
 
 
 def parts_of(path: Path) -> tuple[Path, ...] | None:
-    """Files, of one format and sorted, that are the parts of a table; None where `path` is one file.
+    """The files of one format, sorted, that are the parts of a table; None if `path` is one file.
 
-    Below a folder, names that begin with a dot or an underscore are passed over: other programs keep notes there.
+    In folders, names that begin with a dot or an underscore are ignored: they belong to other programs.
     """
     if path.is_dir():
         files = [path / name for name in _tables_among(files_below(path))]
@@ -87,23 +66,23 @@ def parts_of(path: Path) -> tuple[Path, ...] | None:
         files = [file for file in files if file.is_file()]
         if not files:
             raise FileNotFoundError(f"{path}: no file is named like this. Check the pattern.")
-        if (other := next((file for file in files if not _names_table(file.name)), None)) is not None:
+        if (other := next((file for file in files if format_of(unpacked(file.name)) is None), None)) is not None:
             raise DataError(f"{path}: names {other}, which is no table. Give a pattern that names tables alone.")
     else:
         return None
     formats: dict[str, Path] = {}
     for file in files:
-        formats.setdefault(_format(file.name), file)
+        formats.setdefault(format_of(unpacked(file.name)).name, file)  # pyright: ignore[reportOptionalMemberAccess]
     if len(formats) > 1:
         listed = " and ".join(f"{kind} ({file})" for kind, file in formats.items())
         raise DataError(f"{path}: holds {listed}. Name those of one format by a pattern, such as '*{files[0].suffix}'.")
-    if "arrays" in formats and len(files) > 1:
+    if ARRAYS.name in formats and len(files) > 1:
         raise DataError(f"{path}: holds {len(files)} arrays, which are not joined. Save them as one, or as Parquet.")
     return tuple(files)
 
 
 def fixed_folder(path: Path) -> Path:
-    """The folder below which the parts of a table lie: `path` itself, or of a pattern what stands before wildcards."""
+    """The folder that holds all parts of a table: `path` itself, or of a pattern the folders before its wildcards."""
     if path.is_dir():
         return path
     plain: list[str] = []
@@ -115,9 +94,9 @@ def fixed_folder(path: Path) -> Path:
 
 
 def files_below(folder: Path) -> list[str]:
-    """Paths of all files below a folder, relative and sorted part by part; hidden ones are passed over.
+    """Relative paths of all files below a folder, sorted folder by folder, without hidden ones.
 
-    Links to folders, which may lead in circles, are refused.
+    Links to folders are refused, since they may lead in circles.
     """
     found: list[tuple[str, ...]] = []
     for place, folders, files in os.walk(folder, onerror=_refuse_folder):
@@ -132,27 +111,15 @@ def files_below(folder: Path) -> list[str]:
 
 
 def _tables_among(names: list[str]) -> list[str]:
-    """Names of tables; prose only where there is nothing else."""
+    """Names of tables; text files with the suffixes of prose only if there are no others."""
     tables = [
-        name for name in names if _names_table(name) and not any(part.startswith("_") for part in name.split("/"))
+        name
+        for name in names
+        if format_of(unpacked(name)) and not any(part.startswith("_") for part in name.split("/"))
     ]
-    others = [name for name in tables if not _unpacked(name).endswith(_PROSE)]
+    others = [name for name in tables if not unpacked(name).endswith(_PROSE)]
     prose_alone = not others and not any(name.lower().endswith(IMAGES) for name in names)
     return tables if prose_alone else others
-
-
-def _names_table(name: str) -> bool:
-    return _unpacked(name).endswith(_TABLES)
-
-
-def _format(name: str) -> str:
-    return next(kind for kind, suffixes in _FORMATS.items() if _unpacked(name).endswith(suffixes))
-
-
-def _unpacked(name: str) -> str:
-    """A name in small letters, without the suffix of what packed it."""
-    name = name.lower()
-    return next((name.removesuffix(suffix) for suffix in _PACKED if name.endswith(suffix)), name)
 
 
 def _refuse_folder(error: OSError) -> NoReturn:

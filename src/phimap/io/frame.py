@@ -1,25 +1,23 @@
-"""Rows of a file as Arrow tables of the columns as they are: numbers, texts, dates, missing values."""
+"""Rows of a file as Arrow tables, with columns of any kind and missing cells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from phimap._files import DataError
-from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_column
+from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_column, target_kind, value_type
 from phimap.io.column_file import ColumnFile
-from phimap.io.columns import select_columns
 from phimap.io.npy import ArrayTable
 from phimap.io.rows import Rows
 from phimap.io.skipped import BadRows, Skipped
 from phimap.io.source import KINDS, TableSource
 from phimap.io.target import refuse_value
 
-# A cell takes so many bytes of memory, texts included, in the mean of usual tables.
+# Bytes of memory of a cell in usual tables, on average.
 _CELL_BYTES = 32
 
 
@@ -42,7 +40,7 @@ class Frame(Rows):
         self.schema = schema
 
     def _finish_block(self, X: pa.Table, numbers: np.ndarray) -> tuple[pa.Table, np.ndarray | None]:
-        """The columns as they are; infinite numbers are refused."""
+        """The columns unchanged; infinite numbers are refused."""
         for field in X.schema:
             if pa.types.is_floating(field.type):
                 cells = X.column(field.name).to_numpy()
@@ -57,29 +55,32 @@ class ColumnFrame(Frame):
 
     def __init__(self, source: TableSource, file: ColumnFile) -> None:
         where = file.where
-        selection = select_columns(
-            where, file.schema.names, source.target, source.columns, source.drop, hidden=file.hidden, unnamed="drop"
-        )
+        selection = file.selected(source)
         kinds = _checked_kinds(where, source.types, file.schema.names)
-        features = tuple(name for name in selection.features if kinds.get(name) != "drop")
+        features = tuple(name for name in selection.features if name and kinds.get(name) != "drop")
         if not features:
-            raise DataError(f"{where}: no feature columns are left beside the target. Drop fewer.")
+            nameless = " (those without a name are left out)" if "" in selection.features else ""
+            raise DataError(
+                f"{where}: no feature columns are left beside the target{nameless}. Name some with columns=..."
+            )
         if selection.target_name is not None and not isinstance(selection.target_name, str):
             raise DataError(f"{where}: has several targets, and columns that are no numbers. Give one target.")
         self._file = file
-        self._kinds = kinds
         self._target = selection.target_name
         self._chosen = [*features, *selection.targets]
-        settled = file.settle(self._chosen, kinds, self._target)
+        settled = file.settle(self._chosen, self._target)
         schema = pa.schema([settled.field(name) for name in features])
         for field in schema:
             _check_feature(where, field)
         if self._target is not None:
-            self._whole, self._boolean = _check_target(where, settled.field(self._target))
+            self._target_kind = _checked_target(where, settled.field(self._target))
         super().__init__(source, schema, self._target, file.n_rows)
-        self.notes = tuple(file.notes)
-        if "" in file.schema.names and source.columns is None:
-            self.notes += (f"column {file.schema.names.index('') + 1} has no name and is left out",)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        names = self._file.schema.names
+        nameless = [f"column {names.index('') + 1} has no name and is left out"] if "" in names else []
+        return (*self._file.notes, *(nameless if self._source.columns is None else []))
 
     def row_name(self, number: int) -> str:
         return self._file.row_name(number)
@@ -89,19 +90,9 @@ class ColumnFrame(Frame):
             columns = pa.Table.from_batches([block]).select(list(self.feature_names))
             yield columns, None if self._target is None else target_column(block.column(self._target))
 
-    def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[Any, np.ndarray | None, np.ndarray]]:
-        for columns, y, numbers in super()._checked_blocks(rows, skipped):
-            # Missing targets make numbers of whole ones and of truth values; where they are gone, so is the reason.
-            if y is not None and y.dtype.kind == "f" and np.isfinite(y).all():
-                if self._boolean:
-                    y = y.astype(bool)
-                elif self._whole and np.array_equal(y, np.rint(y)):
-                    y = y.astype(np.int64)
-            yield columns, y, numbers
-
 
 class ArrayFrame(Frame):
-    """Rows of an array in which values are missing."""
+    """Rows of an array with missing values."""
 
     def __init__(self, source: TableSource) -> None:
         kept = replace(source, dtype=np.dtype(np.float64), bad_rows=BadRows(target="keep", features="keep"))
@@ -117,7 +108,7 @@ class ArrayFrame(Frame):
 
 
 def _checked_kinds(where: str, kinds: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """What the user says of columns, by their names."""
+    """The kinds that the user gives to columns, checked."""
     for name, kind in kinds.items():
         if name not in names:
             raise DataError(f"{where}: `types` names a column {name!r}, which there is not. Check its spelling.")
@@ -127,7 +118,7 @@ def _checked_kinds(where: str, kinds: Mapping[str, str], names: Sequence[str]) -
 
 
 def _check_feature(where: str, field: pa.Field) -> None:
-    """Refuse columns of lists and records, which are no cells."""
+    """Refuse columns of lists and records."""
     if pa.types.is_nested(field.type):
         raise DataError(
             f"{where}: column {field.name!r} holds {in_words(field.type)}, not single values. Leave it out with "
@@ -135,11 +126,11 @@ def _check_feature(where: str, field: pa.Field) -> None:
         )
 
 
-def _check_target(where: str, field: pa.Field) -> tuple[bool, bool]:
-    """Whether targets are whole numbers, and whether they are truth values; dates and the like are refused."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+def _checked_target(where: str, field: pa.Field) -> str:
+    """Kind of the targets: ``"i"`` for whole numbers, ``"b"`` for Booleans, else empty; dates and lists are refused."""
+    kind = value_type(field.type)
     if pa.types.is_null(kind):
         raise DataError(f"{where}: target column {field.name!r} has no values. Choose another target.")
     if not is_numeric(kind) and not is_text(kind):
         refuse_target(where, field.name, kind)
-    return pa.types.is_integer(kind), pa.types.is_boolean(kind)
+    return target_kind(kind)

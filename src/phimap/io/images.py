@@ -6,37 +6,38 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from phimap._files import DataError, one_line
 from phimap.io.columns import check_row, numbered_names
-from phimap.io.folders import IMAGES, files_below
+from phimap.io.folders import files_below
+from phimap.io.formats import IMAGES
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
 from phimap.io.table import Table
 
-#: The target of every folder: the class of an image is the subfolder that it lies in.
+#: Name of the target: the class of an image is the name of its subfolder.
 LABEL = "class"
 
-# Decoders that may be tried on an image, whatever its name pretends: none of these formats is a program.
+# Formats that may be decoded, whatever the name of a file says: none of them contains programs.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 _GREY = ("1", "L", "LA", "La", "I;16", "I;16B", "I;16L", "I;16N")
 _TOO_DEEP = ("I", "F")
-# Images decoded at a time when a batch is larger: the block beside the batch stays small.
+# Bytes of images that are decoded at a time: the block beside the batch stays small.
 _BLOCK_BYTES = 2**24
 
 
 class UnreadableImageError(DataError):
-    """One file is damaged, or no image of the kind that the others are."""
+    """A file is damaged, or its image is of another kind than the others."""
 
 
 class ImageTable(Table):
     """Images below a folder in the order of their sorted paths, all of one shape (h, w, c) and in bytes.
 
-    With the target ``"class"`` the folder holds one subfolder for each class, and nothing else that is an image. Where
-    bad rows are left out, so are files that cannot be read, and coloured ones among grey ones.
+    With the target ``"class"`` the folder holds one subfolder for each class, and no images beside them. Where bad rows
+    are left out, unreadable images and coloured images among grey ones are left out, too.
     """
 
     _unusable = "being damaged or of another kind"
@@ -54,7 +55,7 @@ class ImageTable(Table):
         self._names, self._folder = names, source.path
         self._size, self._channels = source.size, source.channels
         self._labels = _labels(source.path, names) if source.target == LABEL else None
-        # The first image settles what was not asked for.
+        # The first image gives the size and the channels that the user does not choose.
         self._unreadable: set[int] = set()
         first = self._first(skip=source.bad_rows.ragged == "skip")
         check_row(source.where, first.size, 1, "choose a smaller size=...")
@@ -68,6 +69,9 @@ class ImageTable(Table):
             dtype=np.uint8,
         )
 
+    def as_columns(self) -> NoReturn:
+        raise DataError(f"{self._where}: is a folder of images, which has no columns. Use open_table.")
+
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         n_block = max(1, min(rows, _BLOCK_BYTES // self.n_features))
         for start in range(0, len(self._names), n_block):
@@ -76,7 +80,7 @@ class ImageTable(Table):
             yield X, None if self._labels is None else self._labels[part]
 
     def _pixels_of(self, place: int) -> np.ndarray:
-        """Pixels of an image in a row; zeros for one that is left out."""
+        """Pixels of an image as a vector; zeros for an image that is left out."""
         try:
             return self._decoded(self._names[place], self.sample_shape).reshape(-1)
         except UnreadableImageError:
@@ -91,7 +95,7 @@ class ImageTable(Table):
         return X, ~bad if bad.any() else usable
 
     def _first(self, *, skip: bool) -> np.ndarray:
-        """Pixels of the first image, or with `skip` of the first that can be read."""
+        """Pixels of the first image, or with `skip` of the first readable one."""
         for name in self._names:
             try:
                 return self._decoded(name)
@@ -101,7 +105,7 @@ class ImageTable(Table):
         raise DataError(f"{self._folder}: none of its {len(self._names):,} images can be read. Save them again.")
 
     def _decoded(self, name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
-        """Pixels (h, w, c) of an image, in bytes; of this `shape` unless it is None."""
+        """Pixels (h, w, c) of an image, in bytes; the shape must be `shape` unless that is None."""
         file = self._folder / name
         image = _upright(file, self._size)
         if image.mode in _TOO_DEEP:
@@ -123,7 +127,7 @@ class ImageTable(Table):
 
 
 def _image_names(folder: Path) -> tuple[str, ...]:
-    """Paths of the images below `folder`, relative and sorted part by part; other files are passed over."""
+    """Relative paths of the images below `folder`, sorted folder by folder; other files are ignored."""
     names = tuple(name for name in files_below(folder) if name.lower().endswith(IMAGES))
     if not names:
         raise DataError(
@@ -133,7 +137,7 @@ def _image_names(folder: Path) -> tuple[str, ...]:
 
 
 def _labels(folder: Path, names: Sequence[str]) -> np.ndarray:
-    """The class of each image: the first folder on its way."""
+    """The class of each image: the first folder of its path."""
     loose = next((name for name in names if "/" not in name), None)
     if loose is not None:
         raise DataError(f"{folder / loose}: lies in no class folder. Give each class a folder: CLASS/{loose}.")
@@ -146,15 +150,15 @@ def _labels(folder: Path, names: Sequence[str]) -> np.ndarray:
 
 
 def _upright(file: Path, size: tuple[int, int] | None) -> Any:
-    """A decoded image, turned as its camera says; whatever Pillow raises on damaged files becomes one line.
+    """A decoded image, upright by the orientation that its camera stored; damaged files raise an error of one line.
 
-    Of large photographs no more is decoded than `size` (h, w), if given, needs.
+    Large photographs are decoded at a lower resolution if `size` (h, w) is small.
     """
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
         raise ImportError(f"{file}: images are read by Pillow. Install it: pip install 'phimap[images]'.") from error
-    # A named pipe would wait for ever.
+    # Opening a named pipe would block for ever.
     if not file.is_file():
         raise DataError(f"{file}: is no file. Remove it, or the broken link.")
     try:
@@ -162,7 +166,7 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as image:
                 if size is not None:
-                    # JPEG also gives 1/2, 1/4 and 1/8 of the sides; twice those wanted leave the smoothing to us.
+                    # JPEG can be decoded at 1/2, 1/4 and 1/8 of its size; `_pixels` smooths the rest.
                     side = 2 * max(size)
                     image.draft(None, (side, side))
                 return ImageOps.exif_transpose(image)
@@ -170,7 +174,7 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
         raise UnreadableImageError(f"{file}: is too large ({one_line(error)}). Make it smaller.") from None
     except MemoryError:
         raise
-    # Decoders fail on damaged bytes in many ways: SyntaxError, struct.error, IndexError and more.
+    # Decoders raise many exceptions on damaged bytes: SyntaxError, struct.error, IndexError and more.
     except Exception as error:
         raise UnreadableImageError(
             f"{file}: damaged or no image ({one_line(error)}). Save it again, or remove it."
@@ -178,11 +182,11 @@ def _upright(file: Path, size: tuple[int, int] | None) -> Any:
 
 
 def _pixels(image: Any, channels: int, size: tuple[int, int] | None) -> np.ndarray:
-    """Grey values (h, w, 1) or colours (h, w, 3) of an image in bytes, on white where it is transparent."""
+    """Grey values (h, w, 1) or colours (h, w, 3) of an image in bytes; transparent parts become white."""
     from PIL import Image
 
     if image.mode.startswith("I;16"):
-        # Pillow itself would clip to 255 here.
+        # Pillow would clip values of 16 bits at 255.
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:
         above = image.convert("RGBA")

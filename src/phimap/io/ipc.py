@@ -1,4 +1,4 @@
-"""Feather and Arrow files, read batch by batch as they were written."""
+"""Feather and Arrow files, read in the batches in which they were written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
@@ -19,7 +20,7 @@ class ArrowColumns(TypedFile):
 
     def __init__(self, source: TableSource) -> None:
         self._path = source.path
-        with self._damage_told(source.where), self._opened() as reader:
+        with explained_damage(source.where, self.kind, pa.ArrowException), self._opened() as reader:
             schema = reader.schema
             counted = isinstance(reader, pa.RecordBatchFileReader)
             n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches)) if counted else None
@@ -27,7 +28,7 @@ class ArrowColumns(TypedFile):
         super().__init__(source.where, schema, n_rows, index)
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with self._damage_told(self.where), self._opened(columns) as reader:
+        with explained_damage(self.where, self.kind, pa.ArrowException), self._opened(columns) as reader:
             if isinstance(reader, pa.RecordBatchFileReader):
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
             else:
@@ -38,7 +39,7 @@ class ArrowColumns(TypedFile):
 
     @contextmanager
     def _opened(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """A reader of the file, or of the stream, of the chosen columns."""
+        """A reader of the chosen columns of the file or stream."""
         with pa.memory_map(str(self._path)) as stored:
             try:
                 reader = pa.ipc.open_file(stored)
@@ -46,7 +47,7 @@ class ArrowColumns(TypedFile):
                 stored.seek(0)
                 reader = pa.ipc.open_stream(stored)
             if columns is not None and isinstance(reader, pa.RecordBatchFileReader):
-                # Other columns are not even unpacked.
+                # Other columns are not decompressed.
                 wanted = [reader.schema.get_field_index(name) for name in columns]
                 reader = pa.ipc.open_file(stored, options=pa.ipc.IpcReadOptions(included_fields=sorted(wanted)))
             yield reader

@@ -1,4 +1,4 @@
-"""JSON records: an array of objects, or one object a line. They are loaded whole, within the byte budget."""
+"""JSON records: an array of objects, or one object on each line. A file is loaded whole, within the byte budget."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from phimap.io.archive import explained_zip, open_member
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
-# Objects of Python take about this many times the bytes of the text.
+# Ratio of the memory of Python objects to the bytes of the text.
 _EXPANSION = 12
 
 
 class JsonColumns(TypedFile):
-    """Columns of JSON records; a record that lacks a key has a missing value there, and lists and objects are text.
+    """Columns of JSON records. A key that a record lacks is a missing cell; lists and objects become text.
 
-    They stay in memory if they are `kept`, else they are read again in each pass.
+    The columns stay in memory, but those of a part of a table are read again in each pass.
     """
 
-    def __init__(self, source: TableSource, *, kept: bool = True) -> None:
+    def __init__(self, source: TableSource) -> None:
         self._path, columns = source.path, _read_columns(source.where, source.path)
         super().__init__(source.where, columns.schema, len(columns))
-        self._columns = columns if kept else None
+        self._columns = None if source.is_part else columns
 
     @property
     def types_by_look(self) -> bool:
@@ -40,7 +40,7 @@ class JsonColumns(TypedFile):
 
 
 def _read_columns(where: str, path: Path) -> pa.Table:
-    """The columns of a file, none of them empty."""
+    """The columns of a file, which must have some."""
     records = _records(where, _read_text(where, path))
     names = list(dict.fromkeys(name for record in records for name in record))
     if not names:
@@ -72,7 +72,7 @@ def _read_text(where: str, path: Path) -> str:
 
 
 def _records(where: str, text: str) -> list[dict[str, Any]]:
-    """The objects of an array, or of the lines."""
+    """The records of a text: objects of an array, or one on each line."""
     try:
         found = json.loads(text) if text.lstrip().startswith("[") else _lines(text)
     except RecursionError:
@@ -105,7 +105,7 @@ def _lines(text: str) -> list[Any]:
 
 
 def _column(values: list[Any]) -> pa.Array:
-    """`values` as booleans, numbers or text, whichever holds them all."""
+    """A column of Booleans or numbers if all `values` are such, else of text."""
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {bool}:
         return pa.array(values, type=pa.bool_() if kinds else pa.null())

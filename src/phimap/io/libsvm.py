@@ -1,4 +1,4 @@
-"""Text in the format of libsvm, ``label index:value index:value ...``, read range by range as dense columns."""
+"""Text in the format of libsvm, ``label index:value index:value ...``, read in ranges of bytes as dense columns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from sklearn.datasets import load_svmlight_file
 
 from phimap._files import OverBudgetError
 from phimap.config import memory_budget, size_text
+from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.columns import check_row
 from phimap.io.source import TableSource
 
-# Text that is parsed at a time: its numbers take a few times as much.
+# Bytes of text that are parsed at a time, and the ratio of memory to text.
 _RANGE = 2**22
 _EXPANSION = 8
 _MOST_COLUMNS = 2**31 - 1
@@ -26,9 +27,9 @@ _NAME = re.compile(r"f(0|[1-9]\d{0,9})")
 
 
 class LibsvmColumns(TypedFile):
-    """Columns ``label`` and ``f1, f2 ...``, or ``f0`` on where an index is 0; what a row does not name is 0.
+    """Columns ``label`` and ``f1, f2, ...``, with ``f0`` if an index is 0; cells that a row does not name are 0.
 
-    Columns beyond the last that the file names are there if they are asked for, as those of a model are.
+    A column beyond the last index of the file exists if the user asks for it, as for the columns of a model.
     """
 
     kind = "libsvm"
@@ -37,7 +38,7 @@ class LibsvmColumns(TypedFile):
         self._path, self._where = source.path, source.where
         _check_lines(source)
         low, high, n_rows, whole = 1, 0, 0, True
-        with self._damage_told(source.where):
+        with explained_damage(source.where, self.kind):
             for X, y in self._ranges():
                 n_rows += len(y)
                 whole &= bool((y == np.rint(y)).all())
@@ -53,7 +54,7 @@ class LibsvmColumns(TypedFile):
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([self.schema.field(name) for name in columns])
         places = np.array([int(name[1:]) for name in columns if name != _LABEL], dtype=np.intp)
-        with self._damage_told(self.where):
+        with explained_damage(self.where, self.kind):
             for X, y in self._ranges():
                 for start in range(0, len(y), rows):
                     dense = iter(_columns(X[start : start + rows], places))
@@ -67,7 +68,7 @@ class LibsvmColumns(TypedFile):
                     )
 
     def _ranges(self) -> Iterator[tuple[Any, np.ndarray]]:
-        """Rows of one range of the file after the other, their columns counted from 0."""
+        """Rows (CSR) and labels of each range of the file; columns are counted from 0."""
         size = self._path.stat().st_size
         with open(self._path, "rb") as stream:
             for start in range(0, size, _RANGE):
@@ -77,7 +78,7 @@ class LibsvmColumns(TypedFile):
 
 
 def _parsed(stream: BinaryIO, start: int) -> tuple[Any, np.ndarray]:
-    """The rows whose lines begin in the range from `start` on, as wide as their largest index asks for."""
+    """The rows whose lines begin in the range from `start` on, with as many columns as their largest index needs."""
     given: dict[str, Any] = {"zero_based": True, "n_features": _MOST_COLUMNS, "offset": start, "length": _RANGE}
     X, y = load_svmlight_file(stream, dtype=np.float64, **given)
     width = int(X.indices.max()) + 1 if X.nnz else 0
@@ -85,7 +86,7 @@ def _parsed(stream: BinaryIO, start: int) -> tuple[Any, np.ndarray]:
 
 
 def _columns(X: Any, places: np.ndarray) -> np.ndarray:
-    """Columns of `X` (r, d), by their places, as rows (k, r); those beyond d are 0."""
+    """The columns of `X` (r, d) at `places` (k,), as rows (k, r); columns beyond d are 0."""
     out = np.zeros((places.size, X.shape[0]))
     there = places < X.shape[1]
     out[there] = X[:, places[there]].T.toarray()
@@ -93,13 +94,13 @@ def _columns(X: Any, places: np.ndarray) -> np.ndarray:
 
 
 def _check_lines(source: TableSource) -> None:
-    """Refuse a line that the budget does not hold, before anything reads it whole."""
+    """Refuse a line that exceeds the byte budget, before it is read whole."""
     limit = memory_budget() // _EXPANSION
     length = 0
     with open(source.path, "rb") as stream:
         while block := stream.read(_RANGE):
             first, last = block.find(b"\n"), block.rfind(b"\n")
-            # Lines that lie within a block are shorter than it.
+            # Lines within a block are shorter than the block.
             if length + (len(block) if first < 0 else first) > limit:
                 raise OverBudgetError(
                     f"{source.where}: has a line of more than {size_text(limit)}. Check the file, or raise "

@@ -1,63 +1,41 @@
-"""NPY files and the members of NPZ archives, streamed in blocks of rows."""
+"""NPY files, mapped into memory, and members of NPZ archives, streamed in blocks of rows."""
 
 from __future__ import annotations
 
-import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from lzma import LZMAError
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phimap._files import DataError, one_line
 from phimap.config import memory_budget
+from phimap.io.archive import explained_damage
 from phimap.io.columns import check_row, closest_first, numbered_names, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource, check_file
 from phimap.io.table import Table
 
+if TYPE_CHECKING:
+    from phimap.io.frame import Frame
+
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-_KINDS = {
-    "O": "pickled objects, which are never loaded",
-    "V": "records",
-    "c": "complex numbers",
-    "M": "dates",
-}
-# What NumPy, which reads a header as Python, and zipfile raise on damaged files. RuntimeError and NotImplementedError
-# are how zipfile reports encryption and unknown compression.
-_DAMAGES = (
-    ArithmeticError,
-    EOFError,
-    LZMAError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    struct.error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-# Rows decoded at a time when a batch is larger: the block beside the batch stays small.
+_KINDS = {"O": "pickled objects, which are never loaded", "V": "records", "c": "complex numbers", "M": "dates"}
+_KIND = "NumPy"
+# Bytes that are decoded at a time: the block beside the batch stays small.
 _BLOCK_BYTES = 2**24
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array on disk: its header, and how to open the bytes again.
+    """An array on disk: its file and its header.
 
     `member` is its name inside an archive, None for an NPY file; `shape` is (n, ...).
     """
@@ -75,32 +53,35 @@ class StoredArray:
 
     def blocks(self, rows: int) -> Iterator[np.ndarray]:
         """Consecutive blocks (rows, ...) of the array, the last one shorter."""
-        if self.fortran:
+        starts = range(0, self.shape[0], rows)
+        if self.member is None:
+            for start in starts:
+                # Each block has a memory map of its own, so that its pages are released with it.
+                with explained_damage(self.where, _KIND):
+                    mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
+                yield np.asarray(mapped[start : start + rows])
+        elif self.fortran:
             whole = self._whole()
-            for start in range(0, self.shape[0], rows):
-                yield whole[start : start + rows]
-            return
-        with _explained(self.where), _opened(self.path, self.member) as stream:
-            _read_header(self.where, stream)
-            for start in range(0, self.shape[0], rows):
-                shape = (min(rows, self.shape[0] - start), *self.shape[1:])
-                content = np.empty(prod(shape) * self.dtype.itemsize, dtype=np.uint8)
-                if stream.readinto(content.data) != content.size:
-                    raise DataError(f"{self.where}: ends before row {start + shape[0]}. Write it again.")
-                yield content.view(self.dtype).reshape(shape)
+            yield from (whole[start : start + rows] for start in starts)
+        else:
+            with explained_damage(self.where, _KIND), _opened(self.path, self.member) as stream:
+                _read_header(self.where, stream)
+                for start in starts:
+                    shape = (min(rows, self.shape[0] - start), *self.shape[1:])
+                    content = np.empty(prod(shape) * self.dtype.itemsize, dtype=np.uint8)
+                    if stream.readinto(content.data) != content.size:
+                        raise DataError(f"{self.where}: ends before row {start + shape[0]}. Write it again.")
+                    yield content.view(self.dtype).reshape(shape)
 
     def _whole(self) -> np.ndarray:
-        """Array in Fortran order: its rows lie scattered, so it is mapped, or loaded if it is compressed."""
-        if self.member is None:
-            with _explained(self.where):
-                return np.load(self.path, mmap_mode="r", allow_pickle=False)
+        """A member of an archive in Fortran order, loaded whole because its rows are scattered."""
         n_bytes, budget = prod(self.shape) * self.dtype.itemsize, memory_budget()
         if n_bytes > budget:
             raise DataError(
                 f"{self.where}: is in Fortran order and takes {n_bytes} bytes at once, {budget} are allowed. "
                 "Save np.ascontiguousarray of it, or raise phimap.config(memory=...)."
             )
-        with _explained(self.where), _opened(self.path, self.member) as stream:
+        with explained_damage(self.where, _KIND), _opened(self.path, self.member) as stream:
             return np.lib.format.read_array(stream, allow_pickle=False)
 
 
@@ -147,6 +128,11 @@ class ArrayTable(Table):
             dtype=np.uint8 if image and self._features is None and data.dtype == np.uint8 else np.float32,
         )
 
+    def as_columns(self) -> Frame:
+        from phimap.io.frame import ArrayFrame
+
+        return ArrayFrame(self._source)
+
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         row_bytes = prod(self._data.shape[1:]) * self._data.dtype.itemsize
         n_block = max(1, min(rows, _BLOCK_BYTES // row_bytes))
@@ -156,7 +142,8 @@ class ArrayTable(Table):
             if labels is not None:
                 y = self._label_block(next(labels))
             elif isinstance(self._selection.target_name, str):
-                y = _numeric_or_label(X[:, self._targets[0]], self._where)
+                # A copy, so that the target does not keep the whole block in memory.
+                y = _numeric_or_label(X[:, self._targets[0]].copy(), self._where)
             else:
                 y = X[:, self._targets].astype(np.float64) if self._targets else None
             yield (X if self._features is None else X[:, self._features]), y
@@ -165,11 +152,11 @@ class ArrayTable(Table):
         """Rows of a stored target: (r,), or (r, t) in float64."""
         if block.ndim == 2 and block.shape[1] > 1:
             return block.astype(np.float64)
-        return _numeric_or_label(block.reshape(len(block)), self._where)
+        return _numeric_or_label(block.reshape(len(block)).copy(), self._where)
 
 
 def _stored_target(target: Any, path: Path, keys: tuple[str, ...]) -> StoredArray | None:
-    """Return the array that `target` names, in the same archive or another file; None if it is a column."""
+    """The array called `target`, in the same archive or in another file; None if `target` is a column."""
     if not isinstance(target, str):
         return None
     if target in keys:
@@ -205,7 +192,7 @@ def _check_kind(array: StoredArray, kinds: str, wanted: str) -> None:
 
 def _keys(path: Path) -> tuple[str, ...]:
     """Names of the arrays in an archive."""
-    with _explained(str(path)), zipfile.ZipFile(path) as archive:
+    with explained_damage(str(path), _KIND), zipfile.ZipFile(path) as archive:
         keys = tuple(name[:-4] for name in archive.namelist() if name.endswith(".npy"))
     if not keys:
         raise DataError(f"{path}: holds no arrays. Write it with np.savez.")
@@ -213,7 +200,7 @@ def _keys(path: Path) -> tuple[str, ...]:
 
 
 def _default_key(path: Path, member: str | None, keys: tuple[str, ...]) -> str:
-    """Key to read: the one asked for, else X, else the only array with two or more dimensions."""
+    """The key `member` if it is given, else X, else that of the only array with two or more dimensions."""
     if member is not None:
         if member not in keys:
             raise DataError(f"{path}: no array {member!r}. Choose from {closest_first(member, keys)}.")
@@ -235,15 +222,15 @@ def _offered(keys: tuple[str, ...]) -> str:
 def _describe(path: Path, member: str | None) -> StoredArray:
     """Header of an NPY file or of a member."""
     where = f"{path}:{member}" if member else str(path)
-    with _explained(where), _opened(path, member) as stream:
+    with explained_damage(where, _KIND), _opened(path, member) as stream:
         shape, fortran, dtype = _read_header(where, stream)
         _check_size(where, shape, dtype, _stored_bytes(path, member) - stream.tell())
-    # A vector has no order, whatever its header says.
+    # The order of a vector is irrelevant.
     return StoredArray(path, member, shape, dtype, fortran and len(shape) > 1)
 
 
 def _stored_bytes(path: Path, member: str | None) -> int:
-    """Bytes of an NPY file, or of an archive's member as the archive says it is long."""
+    """Size of an NPY file, or of a member by the directory of its archive."""
     if member is None:
         return path.stat().st_size
     with zipfile.ZipFile(path) as archive:
@@ -251,7 +238,7 @@ def _stored_bytes(path: Path, member: str | None) -> int:
 
 
 def _check_size(where: str, shape: tuple[int, ...], dtype: np.dtype, stored: int) -> None:
-    """Refuse an array that its file cannot hold, or of which the budget does not hold a row: before it is allocated."""
+    """Refuse an array that is larger than its file, and one with rows over the byte budget, before it is allocated."""
     if any(length < 0 for length in shape) or prod(shape) * dtype.itemsize > stored:
         raise DataError(
             f"{where}: damaged or no NumPy file (of {stored} bytes, too few for {dtype} of shape {shape}). "
@@ -279,19 +266,8 @@ def _opened(path: Path, member: str | None) -> Iterator[Any]:
             yield stream
 
 
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    """Turn what NumPy and zipfile raise on damaged files into one line."""
-    try:
-        yield
-    except DataError:
-        raise
-    except _DAMAGES as error:
-        raise DataError(f"{where}: damaged or no NumPy file ({one_line(error)}). Write it again.") from None
-
-
 def _numeric_or_label(values: np.ndarray, where: str) -> np.ndarray:
-    """Target `values` as learners take them: floats in float64, everything else as it is."""
+    """Target `values` for learners: floats as float64, bytes as text, others unchanged."""
     if values.dtype.kind == "f":
         return values.astype(np.float64)
     if values.dtype.kind == "S":

@@ -9,15 +9,15 @@ from pyarrow import parquet
 
 from phimap._files import OverBudgetError
 from phimap.config import memory_budget, size_text
+from phimap.io.archive import explained_damage
 from phimap.io.column_file import TypedFile
 from phimap.io.source import TableSource
 
-# Column chunks are read through buffers instead of whole: of this size together, but none is larger or smaller than.
+# Column chunks are read through buffers: the size of all together, and bounds on the size of one.
 _BUFFERS_BYTES, _LARGEST_BUFFER, _SMALLEST_BUFFER = 2**25, 2**20, 2**13
-# A page of each column is there as it is stored and as it is decoded, and the dictionary of its values. Writers end
-# pages at a megabyte.
+# Of each column one page is in memory, compressed and decoded, and its dictionary. Writers end pages at a megabyte.
 _PAGE_BYTES = 2**20
-# Pages may take this share of the byte budget. The rest is for the rows that are made of them.
+# Share of the byte budget for pages; the rest is for the decoded rows.
 _SHARE = 0.8
 
 
@@ -28,7 +28,7 @@ class ParquetColumns(TypedFile):
 
     def __init__(self, source: TableSource) -> None:
         self._path = source.path
-        with self._damage_told(source.where), parquet.ParquetFile(source.path) as file:
+        with explained_damage(source.where, self.kind, pa.ArrowException), parquet.ParquetFile(source.path) as file:
             schema, n_rows = file.schema_arrow, file.metadata.num_rows
             index = self._row_index(schema)
         super().__init__(source.where, schema, n_rows, index)
@@ -37,18 +37,18 @@ class ParquetColumns(TypedFile):
         self._require_memory(columns)
         buffer = min(_LARGEST_BUFFER, max(_SMALLEST_BUFFER, _BUFFERS_BYTES // len(columns)))
         with (
-            self._damage_told(self.where),
+            explained_damage(self.where, self.kind, pa.ArrowException),
             parquet.ParquetFile(self._path, buffer_size=buffer, pre_buffer=False) as file,
         ):
-            # Arrow's own threads would take half as much time again of the cores that the solver works on.
+            # Arrow's own threads would take time from the cores on which the solver works, half as much again.
             yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
     def _require_memory(self, columns: Sequence[str]) -> None:
-        """Refuse to read columns whose pages are over the budget: a block of rows needs one of each."""
-        # Fewer pages than this are within any budget.
+        """Refuse columns whose pages exceed the byte budget, since a block of rows needs a page of each column."""
+        # So few pages are within the budget without a look at the file.
         if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
             return
-        with self._damage_told(self.where), parquet.ParquetFile(self._path) as file:
+        with explained_damage(self.where, self.kind, pa.ArrowException), parquet.ParquetFile(self._path) as file:
             metadata, wanted, largest = file.metadata, set(columns), 0
             for group in map(metadata.row_group, range(metadata.num_row_groups)):
                 chunks = [group.column(j) for j in range(group.num_columns)]

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
+from pyarrow import dataset
 
 from phimap._files import DataError, NoRowsError
-from phimap.io.arrow import in_words, is_numeric, is_text
+from phimap.io.arrow import in_words, is_numeric, is_text, value_type
 from phimap.io.column_file import ColumnFile
 from phimap.io.skipped import Skipped
-
-# Hive and Spark give this name to a folder of rows whose value is missing.
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_WHOLE = re.compile(r"-?\d{1,18}")
 
 
 class Parts(ColumnFile):
     """The columns of several files of one format as one table.
 
-    The files have the same columns, in any order. Where numbers have several types the table has one that holds them
-    all; a type that no other file has, such as text among numbers, is refused, but in text files, where it makes the
-    column text. Folders that are named ``key=value`` are a column more. Files without rows are passed over.
+    The files have the same columns, in any order. Numbers of several types get one that holds them all. Text in one
+    file and numbers in another are refused where files store types; in text files they make the column text. Folders
+    called ``key=value`` are one column more. Files without rows are passed over.
 
     Parameters
     ----------
     where : str
     folder : Path
-        What the files are named relative to.
+        Names of files are relative to it.
     files : sequence of Path
-        Sorted: the rows of the table are in this order.
+        Files in the order of the rows.
     opened : callable
         ``opened(file)`` gives the columns of one file.
     """
@@ -52,12 +47,12 @@ class Parts(ColumnFile):
         if not self._parts:
             raise NoRowsError(f"{where}: there are no rows in {n_empty} files. Check them.")
         self._empty = n_empty
-        self._told = _told_by_folders(where, self._names, self._parts[0].schema.names)
-        self._kinds: dict[str, pa.DataType] = {}
-        # Rows of the table before each part, as far as passes have come.
+        self._partition = _partition_columns(where, self._names, self._parts[0].schema.names)
+        self._types: dict[str, pa.DataType] = {}
+        # Number of rows before each part that a pass has reached.
         self._first: list[int] = []
         counts = [part.n_rows for part in self._parts]
-        schema = pa.schema([*self._joint([part.schema for part in self._parts]), *self._told_schema()])
+        schema = self._with_partition(self._joint([part.schema for part in self._parts]))
         n_rows = sum(n for n in counts if n is not None) if None not in counts else None
         super().__init__(where, schema, n_rows, self._parts[0].hidden)
 
@@ -75,48 +70,48 @@ class Parts(ColumnFile):
         place = max(bisect_right(self._first, number - 1) - 1, 0)
         return f"{self._parts[place].row_name(number - self._first[place])} of {self._names[place]}"
 
-    def settle(self, columns: Sequence[str], kinds: Mapping[str, str], target: str | None) -> pa.Schema:
-        inner = [name for name in columns if name not in self._told]
-        schemas = [part.settle(inner, kinds, target) for part in self._parts]
+    @property
+    def types_by_look(self) -> bool:
+        return self._parts[0].types_by_look
+
+    def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
+        inner = [name for name in columns if name not in self._partition]
+        schemas = [part.settle(inner, target) for part in self._parts]
         joint = self._joint(schemas)
         for part, schema in zip(self._parts, schemas, strict=True):
-            pairs = zip(inner, joint.types, schema.types, strict=True)
-            part.read_as({name: kind for name, kind, own in pairs if kind != own})
-        every = {field.name: field.type for field in [*joint, *self._told_schema()]}
-        self._kinds = {name: every[name] for name in columns}
-        return pa.schema([*self._kinds.items()])
+            part.read_as({field.name: field.type for field, own in zip(joint, schema, strict=True) if field != own})
+        every = self._with_partition(joint)
+        self._types = {name: every.field(name).type for name in columns}
+        return pa.schema([*self._types.items()])
 
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
-        self._kinds = dict(types)
+        self._types = dict(types)
         for part in self._parts:
-            part.read_as({name: kind for name, kind in types.items() if name not in self._told})
+            part.read_as({name: kind for name, kind in types.items() if name not in self._partition})
 
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        inner = [name for name in columns if name not in self._told]
-        stored = dict(zip(self.schema.names, self.schema.types, strict=True)) | self._kinds
-        kinds = {name: stored[name] for name in columns}
+        inner = [name for name in columns if name not in self._partition]
+        types = {name: self._types.get(name) or self.schema.field(name).type for name in columns}
         first = 0
         for place, part in enumerate(self._parts):
             if place == len(self._first):
                 self._first.append(first)
-            log = _Shifted(skipped, first)
-            # Where all columns are told by folders, one of the file still tells the number of rows.
+            log = _PartSkipped(skipped, first)
+            # Where folders give all columns, a column of the file still gives the number of rows.
             for block in part.blocks(inner or part.schema.names[:1], rows, log):
                 first += block.num_rows
-                yield pa.RecordBatch.from_pydict(
-                    {
-                        name: self._told_cells(name, place, block.num_rows).cast(kind)
-                        if name in self._told
-                        else _as_kind(block.column(name), kind)
-                        for name, kind in kinds.items()
-                    }
-                )
+                cells = {name: pa.repeat(values[place], len(block)) for name, values in self._partition.items()}
+                cells |= {name: block.column(name) for name in inner}
+                yield pa.RecordBatch.from_pydict({name: _as_type(cells[name], kind) for name, kind in types.items()})
             first += log.n_ragged
 
+    def _with_partition(self, schema: pa.Schema) -> pa.Schema:
+        return pa.schema([*schema, *((name, values.type) for name, values in self._partition.items())])
+
     def _joint(self, schemas: Sequence[pa.Schema]) -> pa.Schema:
-        """One schema for the files, whose columns have `schemas`; they must agree."""
-        names, kinds = schemas[0].names, dict(zip(schemas[0].names, schemas[0].types, strict=True))
-        # The file that each type is from.
+        """One schema for all files; raise unless their `schemas` have the same columns with compatible types."""
+        names, types = schemas[0].names, dict(zip(schemas[0].names, schemas[0].types, strict=True))
+        # The file that gave each type.
         sources = dict.fromkeys(names, self._parts[0].where)
         for part, schema in zip(self._parts[1:], schemas[1:], strict=True):
             if schema == schemas[0]:
@@ -125,76 +120,76 @@ class Parts(ColumnFile):
             remedy = "Write all files with the same columns, or name those that belong together by a pattern."
             if (name := next((name for name in names if name not in own), None)) is not None:
                 raise DataError(f"{part.where}: lacks the column {name!r} of {first}. {remedy}")
-            if (name := next((name for name in schema.names if name not in kinds), None)) is not None:
+            if (name := next((name for name in schema.names if name not in types), None)) is not None:
                 raise DataError(f"{part.where}: has a column {name!r}, which {first} lacks. {remedy}")
             for name, kind in zip(schema.names, schema.types, strict=True):
-                joint = _joint_kind(kinds[name], kind, looked_at=part.types_by_look)
+                joint = _joint_type(types[name], kind, looked_at=part.types_by_look)
                 if joint is None:
                     raise DataError(
                         f"{part.where}: column {name!r} holds {in_words(kind)} ({kind}), in {sources[name]} "
-                        f"{in_words(kinds[name])} ({kinds[name]}). Write the column with one type."
+                        f"{in_words(types[name])} ({types[name]}). Write the column with one type."
                     )
-                if pa.types.is_null(kinds[name]) and not pa.types.is_null(joint):
+                if pa.types.is_null(types[name]) and not pa.types.is_null(joint):
                     sources[name] = part.where
-                kinds[name] = joint
-        # Names that occur twice are refused by whoever selects columns.
-        return pa.schema([(name, kinds[name]) for name in names])
-
-    def _told_schema(self) -> pa.Schema:
-        """Types of the columns that folders tell: whole numbers, or text."""
-        return pa.schema([(name, self._told_cells(name, 0, 0).type) for name in self._told])
-
-    def _told_cells(self, name: str, place: int, n: int) -> pa.Array:
-        values = self._told[name]
-        whole = all(value is None or _WHOLE.fullmatch(value) for value in values)
-        value = values[place]
-        if whole:
-            return pa.array([None if value is None else int(value)] * n, pa.int64())
-        return pa.array([value] * n, pa.string())
+                types[name] = joint
+        # `select_columns` refuses names that occur twice.
+        return pa.schema([(name, types[name]) for name in names])
 
 
-class _Shifted(Skipped):
-    """What a part leaves out, told to the log of the table with the numbers that the rows have there."""
+class _PartSkipped(Skipped):
+    """The rows that a part leaves out, which are reported with the numbers that they have in the table."""
 
     def __init__(self, whole: Skipped, first: int) -> None:
         super().__init__()
         self._whole, self._first_row = whole, first
-        self.n_ragged = 0
+
+    @property
+    def n_ragged(self) -> int:
+        return len(self._ragged)
 
     def ragged(self, number: int) -> None:
-        self.n_ragged += 1
+        super().ragged(number)
         self._whole.ragged(self._first_row + number)
 
 
-def _told_by_folders(where: str, names: Sequence[str], columns: Sequence[str]) -> dict[str, list[str | None]]:
-    """Values that folders named ``key=value`` tell of each file, by key; columns of the files come first."""
-    told: dict[str, list[str | None]] = {}
-    each = [dict(part.split("=", 1) for part in name.split("/")[:-1] if part.find("=") > 0) for name in names]
-    for name, values in zip(names, each, strict=True):
-        if values.keys() != each[0].keys():
+def _partition_columns(where: str, names: Sequence[str], columns: Sequence[str]) -> dict[str, pa.Array]:
+    """Columns that folders called ``key=value`` give, with a cell for each file; the files' own columns come first."""
+    keys = [[part.partition("=")[0] for part in name.split("/")[:-1] if part.find("=") > 0] for name in names]
+    for name, own in zip(names, keys, strict=True):
+        if {*own} != {*keys[0]}:
             raise DataError(
-                f"{where}: {name} lies in folders that tell {sorted(values) or 'no column'}, {names[0]} in such that "
-                f"tell {sorted(each[0]) or 'no column'}. Give all files the same levels of folders."
+                f"{where}: {name} lies in folders that tell {sorted(own) or 'no column'}, {names[0]} in such that "
+                f"tell {sorted(keys[0]) or 'no column'}. Give all files the same levels of folders."
             )
-    for key in each[0]:
-        if key not in columns:
-            told[key] = [None if values[key] == _NO_VALUE else unquote(values[key]) for values in each]
-    return told
+    hive = dataset.partitioning(pa.schema([(key, pa.string()) for key in keys[0]]), flavor="hive")
+    cells = [dataset.get_partition_keys(hive.parse(name)) for name in names]
+    return {
+        key: _whole_or_text(pa.array([one.get(key) for one in cells], pa.string()))
+        for key in keys[0]
+        if key not in columns
+    }
 
 
-def _joint_kind(one: pa.DataType, other: pa.DataType, *, looked_at: bool) -> pa.DataType | None:
+def _whole_or_text(texts: pa.Array) -> pa.Array:
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return texts
+
+
+def _joint_type(one: pa.DataType, other: pa.DataType, *, looked_at: bool) -> pa.DataType | None:
     """A type that holds the cells of both; None where there is none.
 
-    Of text files, whose types are `looked_at`, text holds everything.
+    Text holds everything where the types are `looked_at`, as in text files.
     """
     types = pa.types
     if one == other or types.is_null(other):
         return one
     if types.is_null(one):
         return other
-    plain = [kind.value_type if types.is_dictionary(kind) else kind for kind in (one, other)]
+    plain = [value_type(one), value_type(other)]
     if types.is_dictionary(one) or types.is_dictionary(other):
-        values = _joint_kind(*plain, looked_at=looked_at)
+        values = _joint_type(*plain, looked_at=looked_at)
         return None if values is None else pa.dictionary(pa.int32(), values)
     if all(is_text(kind) for kind in plain):
         return pa.string()
@@ -205,7 +200,7 @@ def _joint_kind(one: pa.DataType, other: pa.DataType, *, looked_at: bool) -> pa.
     return pa.string() if looked_at else None
 
 
-def _as_kind(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+def _as_type(cells: pa.Array, kind: pa.DataType) -> pa.Array:
     """`cells` in a type that holds them."""
     if cells.type == kind:
         return cells

@@ -1,4 +1,4 @@
-"""Pipelines of scikit-learn in model files: which of its classes a file may name."""
+"""Pipelines in model files: the classes of scikit-learn that a file may name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
-#: Transformers of scikit-learn whose fitted state is the public attributes: numbers and arrays, and nothing that runs.
+#: Transformers of scikit-learn whose fitted state is numbers and arrays in public attributes.
 TRANSFORMERS: dict[str, type] = {
     f"sklearn.{cls.__name__}": cls
     for cls in (MaxAbsScaler, MinMaxScaler, Normalizer, PCA, RobustScaler, StandardScaler)
@@ -16,7 +16,7 @@ TRANSFORMERS: dict[str, type] = {
 
 
 def check_steps(pipeline: Pipeline, known: tuple[type, ...]) -> None:
-    """Raise unless every step is of a class that a file may name, or passes its input on."""
+    """Raise unless a file may name the class of every step; a step may also be ``"passthrough"``."""
     for name, step in pipeline.steps:
         if step in (None, "passthrough") or type(step) in (*known, *TRANSFORMERS.values()):
             continue

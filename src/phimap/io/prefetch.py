@@ -1,12 +1,13 @@
-"""Batches of a file decoded on a thread of their own, while those before them are worked on."""
+"""Batches of a file decoded on a thread of their own, while the caller works on those before them."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from threading import Condition, Thread, current_thread
-from typing import Any, Generic, TypeVar
+from threading import Thread, current_thread
+from typing import Any, TypeVar
 
 from phimap.config import memory_budget
 
@@ -16,6 +17,7 @@ Item = TypeVar("Item")
 _BATCHES = 2
 # Share of the byte budget that waiting batches may take.
 _SHARE = 16
+_END: Any = object()
 
 
 def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Iterator[Item]:
@@ -24,9 +26,10 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
     Parameters
     ----------
     items : iterable of tuples
-        Of arrays, Arrow tables or what else has ``nbytes``. It is gone through on the thread alone.
+        Of arrays, Arrow tables or other objects with ``nbytes``. Only the thread iterates over it.
     most_bytes : int, optional
-        Bytes that two waiting items may take; a larger one waits alone. Default is a sixteenth of the byte budget.
+        Bytes that two waiting items may take; a larger one waits alone. The size of the item at hand stands for that of
+        the next ones. Default is a sixteenth of the byte budget.
 
     Yields
     ------
@@ -34,92 +37,38 @@ def read_ahead(items: Iterable[Item], *, most_bytes: int | None = None) -> Itera
 
     Notes
     -----
-    What `items` raises is raised here in its turn, with its traceback. The thread starts with the first item that is
-    asked for. If nobody asks for more, it ends with the item that it is making, and closes `items`.
+    An error of `items` is raised here in its turn, with its traceback. The thread starts when the first item is asked
+    for. If the caller stops early, the thread finishes the item that it is making and closes `items`.
 
     **Error.** None: the order and the bits of items are untouched. **Cost.** Two items of memory, beside the one that
-    is worked on and the one that is made. **Differs from the source in** nothing: a bounded queue.
+    the caller works on. **Differs from the source in** nothing: a bounded queue of futures.
     """
-    shelf: _Shelf[Item] = _Shelf(memory_budget() // _SHARE if most_bytes is None else most_bytes)
-    # Settings such as those of `numpy.errstate` belong to a context, which a thread would begin anew.
-    thread = Thread(target=copy_context().run, args=(shelf.fill, items), name="phimap-reader", daemon=True)
-    thread.start()
+    most_bytes = memory_budget() // _SHARE if most_bytes is None else most_bytes
+    source, waiting = iter(items), deque[Future]()
+    # Settings such as those of `numpy.errstate` belong to a context, and a thread would begin with a new one.
+    context, own = copy_context(), list[Thread]()
+    pool = ThreadPoolExecutor(1, "phimap-reader", initializer=lambda: own.append(current_thread()))
+
+    def run(function: Any, *arguments: Any) -> Future:
+        return pool.submit(context.run, function, *arguments)
+
     try:
-        yield from shelf
-    finally:
-        shelf.close()
-        # The collector of garbage may end this on the thread itself.
-        if thread is not current_thread():
-            thread.join()
-
-
-class _Shelf(Generic[Item]):
-    """Items between the thread that makes them and the one that takes them."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        self._waiting: deque[tuple[Item, int]] = deque()
-        self._changed = Condition()
-        self._ended = self._closed = False
-        self._error: BaseException | None = None
-
-    def fill(self, items: Iterable[Item]) -> None:
-        """Put all items on the shelf, as long as there is room and somebody wants them."""
-        source = iter(items)
-        try:
-            size = 0
-            while self._has_room_for(size):
-                try:
-                    item = next(source)
-                except StopIteration:
-                    break
-                size = _size(item)
-                with self._changed:
-                    self._waiting.append((item, size))
-                    self._changed.notify_all()
-                # Names would keep an item alive that is done with.
-                del item
-        except BaseException as error:
-            self._error = error
-        finally:
-            try:
-                _close(source)
-            except BaseException as error:
-                self._error = self._error or error
-            with self._changed:
-                self._ended = True
-                self._changed.notify_all()
-
-    def __iter__(self) -> Iterator[Item]:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._ended)
-                if not self._waiting:
-                    break
-                item = self._waiting.popleft()[0]
-                self._changed.notify_all()
+        waiting.append(run(next, source, _END))
+        while (item := waiting.popleft().result()) is not _END:
+            wanted = _BATCHES if _BATCHES * _size(item) <= most_bytes else 1
+            waiting.extend(run(next, source, _END) for _ in range(wanted - len(waiting)))
             yield item
+            # The name would keep the item alive while the next one is waited for.
             del item
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def close(self) -> None:
-        """Want no more items."""
-        with self._changed:
-            self._closed = True
-            self._waiting.clear()
-            self._changed.notify_all()
-
-    def _has_room_for(self, size: int) -> bool:
-        """Wait until an item of about this size may be made; False if none is wanted any more."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._fits(size))
-            return not self._closed
-
-    def _fits(self, size: int) -> bool:
-        held = sum(n_bytes for _, n_bytes in self._waiting)
-        return not self._waiting or (len(self._waiting) < _BATCHES and held + size <= self._most_bytes)
+    finally:
+        # The garbage collector may end this generator on the reading thread, which cannot wait for itself.
+        is_own = current_thread() in own
+        for future in waiting:
+            future.cancel()
+        closed = run(getattr(source, "close", int))
+        pool.shutdown(wait=not is_own)
+        if not is_own:
+            closed.result()
 
 
 def _size(item: Any) -> int:
@@ -132,8 +81,3 @@ def _bytes_of(member: Any) -> int:
     if hasattr(member, "indptr"):
         return sum(getattr(member, name).nbytes for name in ("data", "indices", "indptr"))
     return getattr(member, "nbytes", 0)
-
-
-def _close(source: Any) -> None:
-    if hasattr(source, "close"):
-        source.close()

@@ -1,19 +1,21 @@
-"""The one door that opens files of every kind, and the reader of each."""
+"""Opens files of all formats: as numbers, as columns, or as either of them by the schema."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from phimap._files import DataError
-from phimap.io.folders import ARRAYS, ARROW, LIBSVM, PARQUET, TEXT, fixed_folder, is_image_folder, parts_of, suffix_of
+from phimap.io.columns import SchemaError
+from phimap.io.folders import checked_format, fixed_folder, is_image_folder, parts_of
+from phimap.io.formats import ARRAYS
 from phimap.io.images import ImageTable
 from phimap.io.npy import ArrayTable
+from phimap.io.rows import Rows
 from phimap.io.skipped import BadRows
 from phimap.io.source import TableSource, positive_integer
 from phimap.io.table import Table
@@ -21,6 +23,8 @@ from phimap.io.table import Table
 if TYPE_CHECKING:
     from phimap.io.column_file import ColumnFile
     from phimap.io.frame import Frame
+
+Result = TypeVar("Result")
 
 _SKIP = BadRows("skip", "skip", "error")
 
@@ -74,10 +78,11 @@ def open_table(
         Whether the images of a folder become grey or RGB. Default is what the first image is; a grey image among
         coloured ones becomes RGB, a coloured one among grey ones is an error.
     types : mapping of str to str, optional
-        ``{target: "category"}`` takes the numbers of a text column for labels.
+        ``{target: "category"}`` takes the numbers of a text column for labels. ``{column: "number"}`` counts cells of a
+        text file that are not numbers as missing, where bad rows are skipped.
     bad_rows : {"error", "skip"}
-        What becomes of rows without a target, and of rows of text files with too many or too few values. Those that
-        are skipped are counted in ``skipped``.
+        Whether rows without a target, and rows of text files with too many or too few values, are an error. Skipped
+        rows are counted in ``skipped``.
 
     Returns
     -------
@@ -120,34 +125,13 @@ def open_table(
     >>> [(X.tolist(), y.tolist()) for X, y in table]
     [([[50.0, 2.0], [70.0, 3.0]], [100.5, 140.0])]
     """
-    source = _source(path, target, columns, drop, types, batch_rows, bad_rows)
-    if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
-        raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
-    if size is not None:
-        size = _image_size(size)
-    if channels not in (None, 1, 3):
-        raise ValueError(f"`channels` must be 1 (grey) or 3 (RGB), got {channels!r}. Leave it out to keep the images'.")
-    is_folder = is_image_folder(source.path)
-    if not is_folder and (size, channels) != (None, None):
-        raise ValueError(
-            f"`size` and `channels` apply to folders of images, got them with {source.path}. Leave them out."
-        )
-    stored = None if dtype is None else np.dtype(dtype)
-    source = replace(source, dtype=stored, size=size, channels=channels)
-    if is_folder:
-        return ImageTable(source)
-    files = parts_of(source.path)
-    suffix = suffix_of(files[0] if files else source.path)
-    if suffix in ARRAYS:
-        return ArrayTable(replace(source, path=files[0]) if files else source)
-    stored_columns = _columns(source, suffix, files)
-    if suffix in TEXT:
-        from phimap.io.text import TextTable
+    source = _source(path, target, columns, drop, types, batch_rows, bad_rows, dtype, size, channels)
+    opened = _opened(source)
+    if isinstance(opened, Table):
+        return opened
+    from phimap.io.column_table import ColumnTable
 
-        return TextTable(source, stored_columns)
-    from phimap.io.column_file import ColumnTable
-
-    return ColumnTable(source, stored_columns)
+    return ColumnTable(source, opened)
 
 
 def open_frame(
@@ -165,17 +149,17 @@ def open_frame(
     Parameters
     ----------
     path : str or Path
-        A file as `open_table` takes it, but for folders of images.
+        As of `open_table`, without folders of images.
     target : str or int, optional
         Target column by name, or by position where no column has that name. None reads no target.
     columns, drop : sequence of str or int, optional
-        Feature columns in the order wanted, and columns that are none. A column without a name is left out.
+        Feature columns in the order wanted, and columns to leave out. Columns without a name are left out.
     types : mapping of str to str, optional
-        What columns are: ``"number"``, ``"category"``, ``"date"``, ``"text"`` or ``"drop"``. Text files are read so
+        Kinds of columns: ``"number"``, ``"category"``, ``"date"``, ``"text"`` or ``"drop"``. Text files are read so
         that categories and texts stay as they are written (``"007"``); else pass it to `TableEncoder`.
     bad_rows : {"error", "skip"}
-        What becomes of rows without a target, and of rows of text files with too many or too few values. Those that
-        are skipped are counted in ``skipped``.
+        Whether rows without a target, and rows of text files with too many or too few values, are an error. Skipped
+        rows are counted in ``skipped``.
     batch_rows : int, optional
         Rows per batch where `Frame.batches` is not told.
 
@@ -187,7 +171,7 @@ def open_frame(
     Raises
     ------
     FileNotFoundError, DataError, ValueError, TypeError
-        As `open_table`, but for columns that are no numbers and features that are missing, which are legal.
+        As `open_table`. Columns of any kind are legal, and so are missing features.
 
     Notes
     -----
@@ -208,64 +192,107 @@ def open_frame(
     [({'area': [50.5, None], 'floor': ['ground', 'first']}, [100, 140])]
     """
     source = _source(path, target, columns, drop, types, batch_rows, bad_rows)
-    if is_image_folder(source.path):
-        raise DataError(f"{source.where}: is a folder of images, which has no columns. Use open_table.")
-    files = parts_of(source.path)
-    suffix = suffix_of(files[0] if files else source.path)
     _need_pyarrow(source)
-    from phimap.io.frame import ArrayFrame, ColumnFrame
+    opened = _opened(source)
+    if isinstance(opened, Table):
+        return opened.as_columns()
+    from phimap.io.frame import ColumnFrame
 
-    if suffix in ARRAYS:
-        return ArrayFrame(replace(source, path=files[0]) if files else source)
-    return ColumnFrame(source, _columns(source, suffix, files))
+    return ColumnFrame(source, opened)
 
 
-def _columns(source: TableSource, suffix: str, files: tuple[Path, ...] | None) -> ColumnFile:
-    """The columns of a file, or of the files that are its parts."""
+def open_rows(
+    path: str | Path,
+    target: str | int | Sequence[str | int] | None = None,
+    **options: Any,
+) -> Rows:
+    """Open a data file as numbers if its schema says that all features are numbers, else as columns.
+
+    Parameters
+    ----------
+    path, target, **options
+        As of `open_table`; `types` as of `open_frame`. A table whose columns the user describes is opened as columns.
+
+    Returns
+    -------
+    Table or Frame
+
+    Raises
+    ------
+    FileNotFoundError, DataError, ValueError, TypeError
+        As `open_table` and `open_frame`.
+
+    Notes
+    -----
+    The schema of a text file is that of its first block. `read_through` reads a table of numbers in which a row further
+    down holds text or a missing value.
+    """
+    source = _source(path, target, **options)
+    opened = _opened(source)
+    if isinstance(opened, Table):
+        return opened.as_columns() if source.types else opened
+    from phimap.io.column_table import ColumnTable, holds_numbers
+    from phimap.io.frame import ColumnFrame
+
+    return ColumnTable(source, opened) if holds_numbers(source, opened) else ColumnFrame(source, opened)
+
+
+def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Result]:
+    """The result of ``read(rows)``, a pass over all rows, and the rows that it was made with.
+
+    Where a row of a table of numbers holds text or a missing value, the same file is read from the beginning as columns
+    of any kind.
+    """
+    try:
+        return rows, read(rows)
+    except SchemaError:
+        if not isinstance(rows, Table):
+            raise
+    columns = rows.as_columns()
+    return columns, read(columns)
+
+
+def _opened(source: TableSource) -> Table | ColumnFile:
+    """Images or an array as a table; else the columns of a file, or of the files that are its parts."""
+    is_folder = is_image_folder(source.path)
+    if not is_folder and (source.size, source.channels) != (None, None):
+        raise ValueError(
+            f"`size` and `channels` apply to folders of images, got them with {source.path}. Leave them out."
+        )
+    if is_folder:
+        return ImageTable(source)
+    files = parts_of(source.path)
+    found = checked_format(files[0] if files else source.path)
+    if found is ARRAYS:
+        return ArrayTable(replace(source, path=files[0]) if files else source)
     _need_pyarrow(source)
     if files is None:
-        return _one_file(source, suffix, part=False)
+        return found.open(source)
     from phimap.io.parts import Parts
 
-    def opened(file: Path) -> ColumnFile:
-        return _one_file(replace(source, path=file), suffix_of(file), part=True)
+    def part(file: Path) -> ColumnFile:
+        return checked_format(file).open(replace(source, path=file, is_part=True))
 
-    return Parts(source.where, fixed_folder(source.path), files, opened)
-
-
-def _one_file(source: TableSource, suffix: str, *, part: bool) -> ColumnFile:
-    """The columns of one file, which may be a `part` of a table; readers load pyarrow when first needed."""
-    if suffix in TEXT:
-        from phimap.io.text_columns import TextColumns
-
-        return TextColumns(source)
-    if suffix in PARQUET:
-        from phimap.io.parquet import ParquetColumns
-
-        return ParquetColumns(source)
-    if suffix in ARROW:
-        from phimap.io.ipc import ArrowColumns
-
-        return ArrowColumns(source)
-    if suffix in LIBSVM:
-        from phimap.io.libsvm import LibsvmColumns
-
-        return LibsvmColumns(source)
-    from phimap.io.json_file import JsonColumns
-
-    return JsonColumns(source, kept=not part)
+    return Parts(source.where, fixed_folder(source.path), files, part)
 
 
 def _source(
     path: str | Path,
     target: Any,
-    columns: Sequence[str | int] | None,
-    drop: Sequence[str | int] | None,
-    types: Mapping[str, str] | None,
-    batch_rows: int | None,
-    bad_rows: Any,
+    columns: Sequence[str | int] | None = None,
+    drop: Sequence[str | int] | None = None,
+    types: Mapping[str, str] | None = None,
+    batch_rows: int | None = None,
+    bad_rows: Any = "error",
+    dtype: Any = None,
+    size: tuple[int, int] | None = None,
+    channels: int | None = None,
 ) -> TableSource:
-    """What was asked for, as far as both doors take it."""
+    """The arguments of `open_table` and `open_frame`, checked."""
+    if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+        raise ValueError(f"`dtype` must be float32 or float64, got {np.dtype(dtype)}. Use np.float32.")
+    if channels not in (None, 1, 3):
+        raise ValueError(f"`channels` must be 1 (grey) or 3 (RGB), got {channels!r}. Leave it out to keep the images'.")
     text = str(path)
     head, separator, member = text.rpartition(".npz:")
     file = Path(head + ".npz") if separator else Path(text)
@@ -281,6 +308,9 @@ def _source(
         target,
         columns,
         drop,
+        dtype=None if dtype is None else np.dtype(dtype),
+        size=None if size is None else _image_size(size),
+        channels=channels,
         batch_rows=batch_rows,
         bad_rows=bad_rows,
         types=dict(types or {}),
@@ -288,7 +318,7 @@ def _source(
 
 
 def _need_pyarrow(source: TableSource) -> None:
-    """Say in one line what reads such files, where it is not installed."""
+    """Raise an error of one line if pyarrow is not installed."""
     if find_spec("pyarrow") is None:
         raise ImportError(
             f"{source.where}: files of tables are read by pyarrow. Install it: pip install 'phimap[cli]'."

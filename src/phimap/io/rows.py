@@ -1,4 +1,4 @@
-"""What every reader does with the rows of a file: numbers them, leaves out the bad ones, gives exact batches."""
+"""What is common to all readers: rows are numbered, bad ones are left out, and batches have an exact length."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource, positive_integer
 from phimap.io.target import TargetCheck
 
-# A default batch is large enough to hide the cost per batch and small beside any memory; it depends on
-# the width alone, so the partition of a file into default batches is the same on every machine.
+# A default batch is large enough to hide the cost of a batch, and small beside the memory of any machine. Its size
+# depends on the width of the table alone, so that a file is cut into the same batches on every machine.
 _DEFAULT_BATCH_BYTES = 2**25
 _DEFAULT_BATCH_ROWS = 2**16
 
 
 class Rows(ABC):
-    """Rows of a file as batches ``(X, y)``, read in bounded memory as often as wanted.
+    """Rows of a file as batches ``(X, y)``, read in bounded memory in any number of passes.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Rows(ABC):
     batch_rows : int
         Rows of a batch of the default size.
     row_bytes : int
-        Bytes of a row in a batch, about.
+        Approximate bytes of a row in a batch.
     notes : tuple of str
         What was recognised about the file, such as its separator, in words.
     skipped : Skipped
@@ -46,8 +46,11 @@ class Rows(ABC):
         ``(n_features,)``, or ``(height, width, channels)`` for images.
     """
 
-    #: Why `_finish_block` leaves rows out, in words.
+    #: The reason for which `_finish_block` leaves rows out.
     _unusable = "a missing feature"
+    #: Kind of the stored targets: ``"i"`` for whole numbers, ``"b"`` for Booleans. Missing targets turn a block into
+    #: floats; batches without missing ones get the stored kind.
+    _target_kind = ""
 
     def __init__(
         self,
@@ -65,7 +68,6 @@ class Rows(ABC):
         self.n_rows = n_rows
         self.row_bytes = row_bytes
         self.batch_rows: int = source.batch_rows or max(1, min(_DEFAULT_BATCH_ROWS, _DEFAULT_BATCH_BYTES // row_bytes))
-        self.notes: tuple[str, ...] = ()
         self.skipped = Skipped()
         self.row_names = row_names
         self.sample_shape = sample_shape or (len(feature_names),)
@@ -73,8 +75,13 @@ class Rows(ABC):
         self._where = source.where
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was recognised about the file, such as its separator, in words."""
+        return ()
+
+    @property
     def where(self) -> str:
-        """The file, as messages call it."""
+        """The name of the file in messages."""
         return self._where
 
     @property
@@ -88,7 +95,7 @@ class Rows(ABC):
         return len(self.sample_shape) > 1
 
     def row_name(self, number: int) -> str:
-        """What messages call the row of a number, counted from 1: with its file, where there are several."""
+        """The name of row `number`, counted from 1, in messages; with its file if there are several."""
         return str(number)
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray | None]]:
@@ -129,15 +136,16 @@ class Rows(ABC):
 
     @abstractmethod
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """Blocks in file order: features and targets of any r rows, `rows` is wanted. Other rows go to `skipped`."""
+        """Blocks of features and targets in file order, of about `rows` rows; unreadable rows go to `skipped`."""
 
     def _finish_block(self, X: Any, numbers: np.ndarray) -> tuple[Any, np.ndarray | None]:
-        """Features of the rows `numbers` as batches give them, and the mask (r,) of usable rows if not all are."""
+        """Features of the rows `numbers` in their final form, and the mask (r,) of usable rows, None if all are."""
         return X, None
 
     def _rebatched(self, rows: int) -> Iterator[Block]:
         skipped = self.skipped = Skipped(self.row_name)
-        yield from in_batches(self._checked_blocks(rows, skipped), rows)
+        for X, y, numbers in in_batches(self._checked_blocks(rows, skipped), rows):
+            yield X, _as_stored(y, self._target_kind), numbers
         skipped.finish(self._where)
         if skipped.seen == skipped.count:
             raise DataError(f"{self._where}: there are no rows{skipped.excuse}. Check the file.")
@@ -146,7 +154,6 @@ class Rows(ABC):
         self.n_rows = skipped.seen
 
     def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[Block]:
-        # Numbers are labels where the user says so.
         labels = self._source.types.get(str(self.target_name)) in LABELS
         policy = self._source.bad_rows.target
         targets = TargetCheck(self._where, self.target_name, policy, labels=labels, row_name=self.row_name)
@@ -160,8 +167,17 @@ class Rows(ABC):
         targets.finish()
 
 
+def _as_stored(y: np.ndarray | None, kind: str) -> np.ndarray | None:
+    """Targets (r,) without missing ones as whole numbers or Booleans, where that is the `kind` stored in the file."""
+    if y is None or y.dtype.kind != "f" or not kind or not np.isfinite(y).all():
+        return y
+    if kind == "b":
+        return y.astype(bool)
+    return y.astype(np.int64) if np.array_equal(y, np.rint(y)) else y
+
+
 def _kept(X: Any, y: np.ndarray | None, numbers: np.ndarray, mask: np.ndarray | None) -> Block:
-    """The rows that `mask` (r,) is true for; all of them without one."""
+    """The rows for which `mask` (r,) is true; all rows if it is None."""
     if mask is None:
         return X, y, numbers
     return chosen(X, mask), None if y is None else y[mask], numbers[mask]

@@ -1,4 +1,4 @@
-"""Records that come from a file, held against what their classes declare before anything is computed with them."""
+"""Checks of records from a file against the declarations of their classes."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from phimap._files import DataError, one_line
 from phimap.packed import PackedArray
 from phimap.records import DECLARED, AllowedTexts, Entries, Number, Part
 
-# A number that says how long something is has this bound: more would overflow products of three lengths.
+# Bound on lengths: the product of three larger ones would overflow.
 _LONGEST = 2**40
 _KINDS = {
     "float": (np.float16, np.float32, np.float64),
     "index": (np.int32, np.int64),
     "sign": (np.int8,),
     "byte": (np.uint8,),
-    # The first model files hold keys of columns as signed numbers.
+    # The oldest model files hold words as signed numbers.
     "word": (np.int64, np.uint64),
     "any": (),
 }
 
 
 class BadRecordError(DataError):
-    """A record of a file is not as its class declares."""
+    """A record of a file does not match the declarations of its class."""
 
 
 def check_record(record: Any) -> None:
-    """Raise `BadRecordError` unless a dataclass that was read is as its fields declare and as it requires.
+    """Raise `BadRecordError` unless a record matches the declarations of its fields and meets its requirements.
 
-    Numbers, which may be lengths of arrays, come first, else the fields are in order.
+    Numbers are checked first, because they may be lengths of arrays; the other fields follow in order.
     """
     lengths: dict[str, int] = {}
     name = type(record).__name__
@@ -50,11 +50,11 @@ def check_record(record: Any) -> None:
 
 
 def check_requirements(one: Any, name: str) -> None:
-    """Raise `BadRecordError` unless all is true that an object requires of itself."""
+    """Raise `BadRecordError` unless an object meets all conditions of its method `requirements`."""
     try:
         unmet = next((words for met, words in one.requirements() if not met), None)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-        # The requirements are computed from the parts, which may not fit each other at all.
+        # Requirements are computed from the parts, which may be inconsistent.
         raise BadRecordError(f"the parts of {name} do not fit each other: {one_line(error)}") from error
     if unmet is not None:
         raise BadRecordError(f"{name} must have {unmet}")
@@ -158,7 +158,7 @@ def _declarations(cls: type) -> tuple[tuple[str, Any, Any], ...]:
 
 
 def is_of(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type; tuples are looked into."""
+    """Whether a value has an annotated type; items of tuples are checked, too."""
     if hint is Any:
         return True
     origin, parts = get_origin(hint), get_args(hint)
@@ -178,7 +178,7 @@ def is_of(value: Any, hint: Any) -> bool:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if hint is None or hint is NoneType:
         return value is None
-    # A file holds nothing that can be called.
+    # A file cannot hold functions.
     return isinstance(hint, type) and isinstance(value, hint)
 
 
@@ -189,6 +189,6 @@ def _words(hint: Any) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value as a message shows it: itself if it is short, else its kind."""
+    """A value in a message: itself if it is short, else its type."""
     text = repr(value) if isinstance(value, str | int | float | bool | NoneType) else type(value).__name__
     return text if len(text) <= 60 else text[:57] + "..."

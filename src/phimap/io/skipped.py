@@ -1,4 +1,4 @@
-"""Rows that a pass over a file leaves out, by their place in the file."""
+"""Rows that a pass over a file leaves out, by their numbers in the file."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy as np
 
 from phimap._files import DataError
 
-# Places of left-out rows that a message names.
+# Number of left-out rows that a message names.
 _LISTED = 5
-# A file of which more rows have another number of values than its header, and more than a handful, is read wrongly.
+# If more rows than this share, and more than a handful, differ in width from the header, the dialect is wrong.
 _MOST_RAGGED = 0.1
 _HANDFUL = 10
 
 
 @dataclass(frozen=True)
 class BadRows:
-    """What becomes of rows that cannot be used: an error, or left out and counted.
+    """The policy for rows that cannot be used: an error, skipped and counted, or kept.
 
     Attributes
     ----------
     ragged : {"error", "skip"}
-        Of rows with more or fewer values than there are columns.
+        For rows with more or fewer values than columns.
     target : {"error", "skip", "keep"}
-        Of rows whose target is missing; where they are kept, it is NaN or empty text.
+        For rows with a missing target; if they are kept, it is NaN or empty text.
     features : {"error", "skip", "keep"}
-        Of rows with a feature that is missing, infinite or too large; kept ones are NaN or infinite.
+        For rows with a feature that is missing, infinite or too large; if they are kept, it is NaN or infinite.
     """
 
     ragged: Literal["error", "skip"] = "error"
@@ -45,12 +45,12 @@ class Skipped:
     Parameters
     ----------
     row_name : callable
-        ``row_name(number)`` is what messages call a row.
+        ``row_name(number)`` is the name of a row in messages.
 
     Attributes
     ----------
     seen : int
-        Rows of the file so far, left-out ones among them.
+        Number of rows so far, including those left out.
     """
 
     def __init__(self, row_name: Callable[[int], str] = str) -> None:
@@ -66,14 +66,15 @@ class Skipped:
         return self._reasons.total()
 
     def ragged(self, number: int) -> None:
-        """Leave out row `number`, which the parser passes over."""
-        self._ragged.append(number)
+        """Record row `number`, which the parser skips; a parser that begins anew may report it again."""
+        if not self._ragged or number > self._ragged[-1]:
+            self._ragged.append(number)
 
     def place(self, n: int) -> np.ndarray:
         """Numbers (n,) of the next `n` rows that the parser gives."""
         done = bisect_right(self._ragged, self.seen)
         stop = self.seen + n
-        # Each left-out row before the end moves the end by one.
+        # Each skipped row shifts the end by one.
         within = done
         while within < len(self._ragged) and self._ragged[within] <= stop:
             within += 1
@@ -95,7 +96,7 @@ class Skipped:
         first += numbers[: _LISTED - len(first)].tolist()
 
     def finish(self, where: str) -> None:
-        """Count what stands after the last row; refuse a file of which too much was left out."""
+        """Count the skipped rows after the last row; refuse a file if too many rows were skipped."""
         after = np.array([number for number in self._ragged if number > self.seen], dtype=np.int64)
         self.drop(after, "another number of values than columns")
         self.seen += len(after)
@@ -107,12 +108,12 @@ class Skipped:
 
     @property
     def excuse(self) -> str:
-        """Why no row is left, to be put into a sentence."""
+        """The reasons for which rows were left out, for a sentence."""
         return f" left ({'; '.join(self.notes)})" if self.count else ""
 
     @property
     def notes(self) -> list[str]:
-        """What was left out, a line for each reason."""
+        """A line for each reason for which rows were left out."""
         names = {reason: [self._row_name(number) for number in first] for reason, first in self._first.items()}
         return [
             f"{_count(count, 'row')} left out for {reason}: {listed(names[reason], count)}"
@@ -121,7 +122,7 @@ class Skipped:
 
 
 def listed(names: Sequence[str], count: int) -> str:
-    """The names of the first of `count` rows in words."""
+    """The first `names` of `count` rows, in words."""
     shown = ", ".join(names[:_LISTED])
     more = count - len(names[:_LISTED])
     return f"data row{'s' if count > 1 else ''} {shown}{f' and {more:,} more' if more else ''}"

@@ -1,4 +1,4 @@
-"""What is asked of a reader: the file, and which part of it in which form."""
+"""The checked arguments of a reader."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from phimap._files import DataError
 from phimap.io.skipped import BadRows
 
-#: Kinds that a column may be said to be.
+#: Kinds that a user may give to a column.
 KINDS = ("number", "category", "date", "text", "drop")
-#: Those whose values are words, whatever they look like.
+#: Kinds whose cells are read as text.
 LABELS = ("category", "text")
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """What was asked for: the arguments of `open_table`, checked."""
+    """The checked arguments of `open_table` or `open_frame`."""
 
     path: Path
     member: str | None
@@ -33,6 +33,8 @@ class TableSource:
     channels: int | None = None
     bad_rows: BadRows = field(default_factory=BadRows)
     types: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the file is one of the parts of a table.
+    is_part: bool = False
 
     @property
     def where(self) -> str:
@@ -51,7 +53,7 @@ def check_file(file: Path) -> None:
 
 
 def positive_integer(name: str, value: Any) -> int:
-    """`value` of the argument `name`, refused unless it is a positive integer."""
+    """Return `value`; raise unless it is a positive integer. `name` is that of the argument."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {value!r}. Use for example 4096.")
     return int(value)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from phimap._files import DataError
-from phimap.io.columns import MixedTable
+from phimap.io.columns import SchemaError
 from phimap.io.rows import Rows
 from phimap.io.source import TableSource
 from phimap.io.target import refuse_value
+
+if TYPE_CHECKING:
+    from phimap.io.frame import Frame
 
 
 class Table(Rows):
@@ -50,22 +54,16 @@ class Table(Rows):
         feature_names: tuple[str, ...],
         target_name: str | tuple[str, ...] | None,
         *,
-        n_rows: int | None,
-        sample_shape: tuple[int, ...] | None = None,
-        row_names: tuple[str, ...] | None = None,
         dtype: Any = np.float32,
+        **described: Any,
     ) -> None:
         self._dtype = source.dtype or np.dtype(dtype)
         row_bytes = self._dtype.itemsize * len(feature_names)
-        super().__init__(
-            source,
-            feature_names,
-            target_name,
-            n_rows=n_rows,
-            row_bytes=row_bytes,
-            row_names=row_names,
-            sample_shape=sample_shape,
-        )
+        super().__init__(source, feature_names, target_name, row_bytes=row_bytes, **described)
+
+    @abstractmethod
+    def as_columns(self) -> Frame:
+        """The same rows as columns of any kind, in which cells may be missing."""
 
     def _finish_block(self, X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Copy of the rows `X` (r, d) as samples in the table's dtype."""
@@ -83,7 +81,7 @@ class Table(Rows):
 
     def _refuse_feature(self, value: Any, row: str, name: str) -> NoReturn:
         if not np.isfinite(value):
-            refuse_value(self._where, value, row, name, MixedTable if np.isnan(value) else DataError)
+            refuse_value(self._where, value, row, name, SchemaError if np.isnan(value) else DataError)
         raise DataError(
             f"{self._where}: data row {row}, column {name!r} is {value}, too large for {self._dtype}. "
             "Use dtype=float64 or rescale the column."

@@ -1,4 +1,4 @@
-"""The target column: which rows lack it, and numbers that a few other cells turn into text."""
+"""Checks of the target column: missing targets, and numbers in a column that a few other cells turn into text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from phimap._files import DataError, one_line
 from phimap._missing import MISSING_MARKS
 from phimap.io.skipped import Skipped
 
-# A column of text in which at least this share of the cells are numbers is one of numbers with mistakes.
+# A column of text is one of numbers with mistakes if at least this share of its cells are numbers.
 _MOSTLY_NUMBERS = 0.95
-# Mistakes that a message shows.
+# Number of mistakes that a message shows.
 _SHOWN = 3
-#: Numbers as people write them: decimal points or commas, and marks between thousands.
+#: Numbers as people write them, with decimal points or commas and with separators between thousands.
 NUMBER = re.compile(r"\s*[-+]?(?:\d+(?:[.,' \u00a0\u202f]\d+)*[.,]?|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
 
 
 class TargetCheck:
-    """Looks at the targets of one pass, block by block.
+    """Checks the targets of one pass, block by block.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ class TargetCheck:
     name : str, tuple of str or None
         Name of the target.
     policy : {"error", "skip", "keep"}
-        What becomes of rows without a target.
+        The policy for rows without a target.
     labels : bool
-        Whether numbers in text are labels, because the user says so.
+        Whether the user says that the target is labels; then numbers may be text.
     row_name : callable
-        ``row_name(number)`` is what messages call a row.
+        ``row_name(number)`` is the name of a row in messages.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class TargetCheck:
         self._shown: list[str] = []
 
     def read(self, y: np.ndarray | None) -> np.ndarray | None:
-        """Targets `y` with empty text in place of the marks of missing ones, where missing ones are legal."""
+        """Targets `y` with empty text in place of marks such as ``NA``, where missing targets are legal."""
         if y is None or y.dtype.kind != "U" or self._policy == "error" or self._labels:
             return y
         return np.where(np.isin(y, MISSING_MARKS), "", y)
 
     def kept(self, y: np.ndarray | None, numbers: np.ndarray, skipped: Skipped) -> np.ndarray | None:
-        """Mask (r,) of the rows to keep, of targets `y` in the rows `numbers`; None where all are."""
+        """Mask (r,) of the rows to keep, by their targets `y`; None if all are kept."""
         if y is None or y.dtype.kind not in "fU":
             return None
         present = is_present(y)
@@ -82,7 +82,7 @@ class TargetCheck:
                     self._shown.append(f"{one_line(value)!r} in data row {self._row_name(int(numbers[place]))}")
 
     def finish(self) -> None:
-        """Refuse a column of numbers that a few cells have made text; without it each number would be a class."""
+        """Refuse numbers in a column that a few cells turn into text: each number would become a class."""
         total = self._n_numbers + self._n_others
         if not total or self._n_numbers < _MOSTLY_NUMBERS * total:
             return
@@ -106,14 +106,14 @@ class TargetCheck:
 
 
 def is_present(y: np.ndarray) -> Any:
-    """Mask of the targets `y`, of any shape, that are there: neither NaN nor empty text."""
+    """Mask of the targets `y`, of any shape, that are neither NaN nor empty text."""
     if y.dtype.kind == "f":
         return np.isfinite(y)
     return y != "" if y.dtype.kind == "U" else np.ones(y.shape, dtype=bool)
 
 
 def refuse_value(where: str, value: Any, row: str, name: str, kind: type[DataError] = DataError) -> NoReturn:
-    """Raise the error for a `value` that is missing or infinite, in the data row that is called `row`."""
+    """Raise the error for a `value` that is missing or infinite, in data row `row`."""
     if isinstance(value, str) or np.isnan(value):
         fault = "is missing or not a number" if not isinstance(value, str) else "is missing"
         remedy = "Fill it in or drop the row"

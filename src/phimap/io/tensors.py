@@ -1,4 +1,4 @@
-"""Files in safetensors format: the same bytes for the same content, written straight from the arrays."""
+"""Files in safetensors format: equal content gives equal bytes, and arrays are not copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-# Names of dtypes in the format. Longer items come first in a file, so that all of them are aligned.
+# Names of dtypes in the format; arrays of longer items come first in a file, so that all are aligned.
 _NAMES = {
     np.dtype(name): text
     for name, text in {
@@ -47,9 +47,9 @@ def write_tensors(file: IO[bytes], arrays: Mapping[str, np.ndarray], metadata: M
 
     Notes
     -----
-    **Error** none. **Cost** No array is copied, so that a file of sums as large as the memory can be written.
-    **Differs from the source** The library that reads these files writes them too, but copies all arrays, and
-    arranges the texts anew in every process: equal models would have unequal files.
+    **Error** none. **Cost** No array is copied, so that arrays that fill the memory can be written.
+    **Differs from the source** The library ``safetensors`` copies all arrays, and orders the metadata differently in
+    every process, so that equal models would give different files.
 
     References
     ----------
@@ -80,7 +80,7 @@ def write_tensors(file: IO[bytes], arrays: Mapping[str, np.ndarray], metadata: M
 
 
 def bytes_of(array: np.ndarray) -> memoryview:
-    """The memory of an array in C order, which is copied if it has another."""
+    """The bytes of an array in C order; an array in another order is copied."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 

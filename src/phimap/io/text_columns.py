@@ -9,6 +9,7 @@ import pyarrow as pa
 from phimap._files import one_line
 from phimap.io.arrow import is_numeric
 from phimap.io.column_file import ColumnFile
+from phimap.io.columns import SchemaError
 from phimap.io.csv_file import CellError, CharacterError, CsvFile, refuse_header_only
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
@@ -18,13 +19,18 @@ _ANY_BYTE = "latin-1"
 
 
 class TextColumns(ColumnFile):
-    """Columns of a text table; `settle` finds the types in which rows are read, until then the first block tells."""
+    """Columns of a text table.
+
+    The first block gives their types, until `settle` finds those that hold for all rows. In columns that the user calls
+    numbers other cells are missing, unless bad rows are an error.
+    """
 
     def __init__(self, source: TableSource) -> None:
         self._source = source
+        self._skips = source.bad_rows.ragged == "skip"
         self._file = CsvFile(source)
         self._types: dict[str, pa.DataType] = {}
-        # The first cell of columns of numbers that is none.
+        # The first cell that is not a number, of columns that the user calls numbers.
         self._unread: dict[str, str] = {}
         super().__init__(source.where, self._top(), None)
 
@@ -40,49 +46,70 @@ class TextColumns(ColumnFile):
         ]
         return self._file.dialect.notes + unread
 
-    def settle(self, columns: Sequence[str], kinds: Mapping[str, str], target: str | None) -> pa.Schema:
+    def settle(self, columns: Sequence[str], target: str | None) -> pa.Schema:
         """Types of `columns` that hold for every row, found by reading the file once.
 
-        Columns that are said to be words, by their `kinds`, are read as they are written; of those that are said to be
-        numbers all else is missing, unless bad rows are an error. A number that text follows further down makes its
-        column text, which `TableEncoder` reads; the `target` stays what it is at the top, so that a mistake is
-        reported.
+        Columns that the user calls categories or texts are read as they are written. A column of numbers with text
+        further down becomes text, which `TableEncoder` reads; the `target` keeps the type that it has at the top, so
+        that a wrong cell is reported.
         """
-        types = {name: _first_guess(self.schema.field(name).type, kinds.get(name)) for name in columns}
+        self._types = {name: self._first_guess(name) for name in columns}
         while True:
             try:
-                for _ in self._file.blocks(columns, types, self._log()):
+                for _ in self._file.blocks(columns, self._types, Skipped() if self._skips else None):
                     pass
                 break
             except CellError as error:
-                if kinds.get(error.column) == "number":
-                    if self._log() is None:
-                        raise
-                    self._unread[error.column] = error.value
-                    types[error.column] = pa.string()
-                    continue
-                kind, wider = types[error.column], _wider(types[error.column], error.value)
-                if error.column == target and not pa.types.is_null(kind) and pa.types.is_string(wider):
-                    raise
-                types[error.column] = wider
+                if not self._count_as_missing(error):
+                    self._types[error.column] = self._wider(error, target)
             except CharacterError:
                 self._file = CsvFile(self._source, encoding=_ANY_BYTE)
-        self._types = types
-        return pa.schema([(name, pa.float64() if name in self._unread else kind) for name, kind in types.items()])
+        return pa.schema([(name, pa.float64() if name in self._unread else kind) for name, kind in self._types.items()])
 
     def read_as(self, types: Mapping[str, pa.DataType]) -> None:
         self._types |= types
 
     def blocks(self, columns: Sequence[str], rows: int, skipped: Skipped) -> Iterator[pa.RecordBatch]:
-        # A column of which nothing is known has the type of its first block.
-        types = {name: self._types[name] for name in columns if name in self._types}
-        noted = skipped if self._source.bad_rows.ragged == "skip" else None
-        for block in self._file.blocks(columns, types, noted):
-            yield self._with_numbers(block) if self._unread else block
+        log, n_given = skipped if self._skips else None, 0
+        while True:
+            # A column without a type has that of its first block.
+            types = {name: self._types[name] for name in columns if name in self._types}
+            n_read = 0
+            try:
+                for block in self._file.blocks(columns, types, log):
+                    n_read += block.num_rows
+                    if (n_new := n_read - n_given) > 0:
+                        n_given = n_read
+                        yield self._with_numbers(block.slice(max(0, block.num_rows - n_new)))
+                return
+            except SchemaError as error:
+                # The parser begins anew with other types; the rows before the cell have been given.
+                if isinstance(error, CellError):
+                    if not self._count_as_missing(error):
+                        raise
+                elif not self._skips or "number" not in self._source.types.values():
+                    raise
+                else:
+                    self._file = CsvFile(self._source, encoding=_ANY_BYTE)
+
+    def _count_as_missing(self, error: CellError) -> bool:
+        """Whether a cell counts as missing, its column being one of numbers by the user's word.
+
+        The column is parsed as text from then on.
+        """
+        if self._source.types.get(error.column) != "number":
+            return False
+        if not self._skips:
+            raise error
+        self._unread[error.column] = error.value
+        self._types[error.column] = pa.string()
+        return True
 
     def _with_numbers(self, block: pa.RecordBatch) -> pa.RecordBatch:
-        """The block with numbers in place of the texts that stand for them, missing where there are none."""
-        # The room of tables loads scikit-learn, which reading takes no part of.
+        """The block with numbers in the columns that are parsed as text, missing where a cell is not a number."""
+        if not self._unread:
+            return block
+        # `phimap.tables` loads scikit-learn, which reading does not need.
         from phimap.tables.parsing import numbers_in
 
         decimal = self._file.dialect.decimal
@@ -93,7 +120,7 @@ class TextColumns(ColumnFile):
 
     def _top(self) -> pa.Schema:
         """Types by the first block."""
-        top = next(self._file.blocks((), {}, self._log()), None)
+        top = next(self._file.blocks((), {}, Skipped() if self._skips else None), None)
         if top is None or not top.num_rows:
             refuse_header_only(self._source.where)
         if any(pa.types.is_binary(field.type) for field in top.schema):
@@ -101,22 +128,22 @@ class TextColumns(ColumnFile):
             return self._top()
         return top.schema
 
-    def _log(self) -> Skipped | None:
-        return Skipped() if self._source.bad_rows.ragged == "skip" else None
-
-
-def _first_guess(inferred: pa.DataType, kind: str | None) -> pa.DataType:
-    if kind in LABELS:
-        return pa.string()
-    return pa.float64() if kind == "number" and not is_numeric(inferred) else inferred
-
-
-def _wider(kind: pa.DataType, value: str) -> pa.DataType:
-    """A type for a column of `kind` in which a cell holds `value`."""
-    if pa.types.is_integer(kind) or pa.types.is_null(kind):
-        try:
-            float(value.replace(",", "."))
-        except ValueError:
+    def _first_guess(self, name: str) -> pa.DataType:
+        """The type in which a column is read first."""
+        kind, inferred = self._source.types.get(name), self.schema.field(name).type
+        if kind in LABELS:
             return pa.string()
-        return pa.float64()
-    return pa.string()
+        return pa.float64() if kind == "number" and not is_numeric(inferred) else inferred
+
+    def _wider(self, error: CellError, target: str | None) -> pa.DataType:
+        """A type for a column in which a cell has another one; text in a `target` of numbers is an error."""
+        kind = self._types[error.column]
+        if pa.types.is_integer(kind) or pa.types.is_null(kind):
+            try:
+                float(error.value.replace(",", "."))
+                return pa.float64()
+            except ValueError:
+                pass
+        if error.column == target and not pa.types.is_null(kind):
+            raise error
+        return pa.string()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from phimap._dask import is_dask, map_rows, typical_rows
 from phimap._progress import Stage
 from phimap.config import fixed_budget
 from phimap.kernels import Kernel
-from phimap.learn.collections import fit_collection, score_collection
+from phimap.learn.collections import fit_collection, fit_parts, score_collection
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.deviations import Deviations
 from phimap.learn.fit import FitResult, add_rows, batch_height, fit, new_summary, solve_state, start_state
@@ -207,6 +207,35 @@ class KernelModel(BaseEstimator):
             result = fit(rows, inputs, targets, settings, summary=summary, prepared=prepared)
             rows.check_rest()
         return self._keep(result)
+
+    def fit_parts(
+        self,
+        parts: Sequence[tuple[Any, ...]],
+        first_rows: Sequence[int],
+        read: Callable[..., Iterable[tuple[Any, np.ndarray]]],
+        encoder: TableEncoder | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Fit on parts of rows that the workers of a Dask cluster read themselves.
+
+        Parameters
+        ----------
+        parts : sequence of tuples
+            Arguments of `read`.
+        first_rows : sequence of int
+            Number of rows before each part.
+        read : callable
+            ``read(*part)`` gives the batches (X, y) of a part; it is sent to the workers.
+        encoder, feature_names : optional
+            As for `fit_batches`.
+
+        Returns
+        -------
+        self : object
+        """
+        with self._settings() as settings:
+            return self._keep(fit_parts(parts, first_rows, read, encoder, self._kind, settings, feature_names))
 
     def new_summary(self, labels: bool | None = None) -> RowSummary:
         """An empty summary of training rows, for a program that reads all rows before it fits.

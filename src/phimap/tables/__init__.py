@@ -1,11 +1,11 @@
 """Real tables as numbers: columns of data frames, encoded for kernels.
 
-- ``frames``, ``cells``, ``parsing``: data frames of any library become Arrow columns. Only the last two need pyarrow.
-- ``targets``, ``tallies``, ``tally``: statistics of a column from one pass in bounded memory.
-- ``bad_cell``: the error that names a cell.
-- ``encoding``: the interface of an encoding. ``numbers``, ``levels``, ``dates`` and ``text`` have one each.
-- ``kinds``: the kind of a column, from its statistics.
-- ``table_pass``, ``encoder``: the pass over all columns, and the transformer, where a reader should start.
+- ``frames``, ``cells``, ``parsing``: data frames of any library become Arrow columns. The last two alone need pyarrow.
+- ``targets``, ``tallies``, ``tally``: statistics of a column that one pass collects in bounded memory.
+- ``bad_cell``: the error for a cell that cannot be encoded.
+- ``encoding``: the base class of encodings; ``numbers``, ``levels``, ``dates`` and ``text`` hold one each.
+- ``kinds``: the kind of a column, chosen by its statistics.
+- ``table_pass``, ``encoder``: the pass over all columns, and the transformer. Start with the latter.
 """
 
 from phimap.tables.columns import ColumnSummary

@@ -9,12 +9,12 @@ class BadCell(ValueError):
     Parameters
     ----------
     fault : str
-        The fault as a verb and its object, such as ``"has 'x'"``.
+        The fault in words, such as ``"has 'x'"``.
     column : str
     row : int
-        Number of its row in the input of the encoder, from 0.
+        Index of its row among the rows given to the encoder.
     why : str
-        Further explanation at the end of the sentence.
+        The end of the sentence, such as a bound.
     """
 
     _remedy = "Correct the cell, or empty it if its value is not known."
@@ -27,5 +27,5 @@ class BadCell(ValueError):
         self.why = why
 
     def in_data_row(self, name: str) -> str:
-        """The message for a cell of a file, with the `name` that the file's row has."""
+        """The message for a cell of a file, in the row called `name` there."""
         return f"data row {name}, column {self.column!r} {self.fault}{self.why}. {self._remedy}"

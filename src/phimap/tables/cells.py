@@ -1,4 +1,4 @@
-"""Columns of frames as Arrow arrays, and their cells as numbers, times or text."""
+"""Columns of frames as Arrow arrays, and their cells read as numbers, times or text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pyarrow.compute
 from phimap._missing import MISSING_MARKS
 from phimap.tables.parsing import numbers_in, seconds_in
 
-# Type checkers do not find its functions, which are defined at import.
+# Type checkers do not see its functions, which are made at import.
 pc: Any = pyarrow.compute
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
-    """Name and cells of each column of a frame, or of a two-dimensional array with columns ``x0, x1, ...``."""
+    """Name and cells of each column of a frame, or of an array of two dimensions, whose columns are ``x0, x1, ...``."""
     if hasattr(X, "iloc"):
         for place, name in enumerate(X.columns):
             column = X.iloc[:, place]
@@ -45,11 +45,11 @@ def columns_of(X: Any) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _of_objects(values: Any) -> pa.Array:
-    """A column of pandas or NumPy; mixed types, which Arrow refuses, become text."""
+    """A column of pandas or NumPy; cells of several types become text."""
     try:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # Compared as text: `pandas.NA == x` is neither true nor false.
+        # A comparison of pandas' missing value with itself is neither true nor false, so names are compared.
         present = (cell is not None and str(cell) not in ("<NA>", "NaT", "nan") for cell in values)
         texts = [str(cell) if there else None for cell, there in zip(values, present, strict=True)]
         array = pa.array(texts, pa.string())
@@ -75,7 +75,7 @@ class Cells:
     Attributes
     ----------
     form : {"number", "boolean", "time", "levels", "text", "nothing"}
-        Kind of the Arrow type: ``"levels"`` is a dictionary, ``"nothing"`` a column of nulls.
+        By the Arrow type: ``"levels"`` are dictionaries, ``"nothing"`` is a column without values.
     """
 
     def __init__(self, name: str, column: pa.Array):
@@ -88,7 +88,7 @@ class Cells:
 
     @property
     def is_text(self) -> bool:
-        """Whether cells are text, which may contain numbers or times."""
+        """Whether the cells are text, which has yet to be read as numbers, times or levels."""
         return self.form in ("text", "levels")
 
     @property
@@ -97,7 +97,7 @@ class Cells:
         return pa.types.is_integer(self._column.type)
 
     def numbers(self, decimal: str = ".") -> np.ndarray:
-        """Cells as float64 (n,); NaN for missing cells and text that is not a number."""
+        """Cells as float64 (n,), NaN where they are missing or not numbers."""
         if self.is_text:
             return self._of_distinct(numbers_in(self._distinct, decimal))
         if self.form == "time":
@@ -107,7 +107,7 @@ class Cells:
         return _floats(self._column)
 
     def seconds(self, form: str) -> np.ndarray:
-        """Cells as float64 seconds (n,) since the epoch; NaN for missing cells and text not of this `form`."""
+        """Cells as float64 seconds (n,) since the epoch, NaN where they are not times; text is parsed by `form`."""
         if self.is_text:
             return self._of_distinct(seconds_in(self._distinct, form))
         if self.form != "time":
@@ -116,13 +116,13 @@ class Cells:
         if pa.types.is_date(kind):
             column, kind = column.cast(pa.timestamp("s")), pa.timestamp("s")
         elif pa.types.is_timestamp(kind) and kind.tz is not None:
-            # Local time, since the hour of the day matters.
+            # Local time, since habits follow it.
             column = pc.local_timestamp(column)
         return _floats(column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())) / _UNITS[kind.unit]
 
     @cached_property
     def codes(self) -> np.ndarray:
-        """Index (n,) of every cell in `texts`; -1 for missing cells."""
+        """The index (n,) of every cell in `texts`, -1 where it is missing."""
         codes = self._encoded.indices
         return codes.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
 
@@ -132,7 +132,7 @@ class Cells:
         return self._distinct.to_pylist()
 
     def places_in(self, levels: tuple[str, ...]) -> np.ndarray:
-        """Index (n,) of every cell in `levels`; ``len(levels)`` if missing, ``len(levels) + 1`` if unknown."""
+        """The index (n,) of every cell in `levels`; ``len(levels)`` for missing cells, one more for unknown ones."""
         found = pc.index_in(self._distinct, value_set=pa.array(levels, self._distinct.type))
         known = found.cast(pa.int64()).fill_null(len(levels) + 1).to_numpy(zero_copy_only=False)
         return np.append(known, len(levels))[self.codes]
@@ -150,7 +150,7 @@ class Cells:
 
     @cached_property
     def _encoded(self) -> pa.DictionaryArray:
-        """Cells as indices of their distinct texts, stripped of spaces; texts such as "NA" become missing."""
+        """Cells as a dictionary of distinct texts, without spaces around them; marks such as ``NA`` are missing."""
         column = self._column
         if not pa.types.is_dictionary(column.type):
             column = _as_text(column).dictionary_encode()
@@ -160,7 +160,7 @@ class Cells:
         if texts.equals(plain) and not plain.null_count:
             return pa.DictionaryArray.from_arrays(column.indices, plain)
         again = texts.dictionary_encode()
-        # Texts that differed only in spaces are now equal.
+        # Texts that differ by spaces alone are one text.
         places = np.append(again.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), -1)
         codes = places[column.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy(zero_copy_only=False)]
         return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int64(), mask=codes < 0), again.dictionary)
@@ -184,7 +184,7 @@ def _form(kind: pa.DataType) -> str:
 
 
 def _plain(column: pa.Array, form: str) -> pa.Array:
-    """The cells in an Arrow type that `Cells` handles."""
+    """The cells in one of the types that the other methods handle."""
     if form == "number":
         if pa.types.is_duration(column.type):
             return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(_UNITS[column.type.unit]))
@@ -193,7 +193,7 @@ def _plain(column: pa.Array, form: str) -> pa.Array:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Cells as text; whole numbers have no decimal point, whatever their type."""
+    """Cells as text; Arrow writes whole numbers of any type without a decimal point."""
     try:
         return column.cast(pa.large_string())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):

@@ -1,4 +1,4 @@
-"""The columns of a table after the fit of an encoder."""
+"""The encoded columns of a fitted encoder."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from phimap.tables.encoding import EncodedColumn
+from phimap.tables.encoding import EncodedColumn, Encoding
 
 
 class ColumnSummary(NamedTuple):
-    """How a column is encoded, in short."""
+    """How a column is encoded, for people to read."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class EncodedColumns:
     n_features_in_: int
 
     def requirements(self) -> Iterator[tuple[bool, str]]:
-        """Conditions on an encoder from a file, see `Record.requirements`."""
+        """Conditions that an encoder from a file must meet: see `Record.requirements`."""
         names = [column.name for column in self._columns]
         yield len(names) == self.n_features_in_ == len(set(names)), "a name of its own for each column"
         given = getattr(self, "feature_names_in_", None)
@@ -39,6 +39,10 @@ class EncodedColumns:
         """How each column is encoded."""
         check_is_fitted(self)
         return self._columns
+
+    @property
+    def _encodings(self) -> list[Encoding]:
+        return [column.encoding for column in self.columns_ if column.encoding is not None]
 
     @property
     def summary_(self) -> tuple[ColumnSummary, ...]:
@@ -55,33 +59,31 @@ class EncodedColumns:
 
     @property
     def groups_(self) -> np.ndarray:
-        """Index of the input column of each output column."""
+        """The position of the input column that each output column belongs to."""
         return np.repeat(np.arange(len(self.columns_)), [len(column.names()) for column in self.columns_])
 
     @property
     def parts_(self) -> np.ndarray:
-        """Group of each output column; the columns of a group share a scale and a weight."""
+        """For each output column the number of its part; columns of one part share a scale and a weight."""
         parts: list[np.ndarray] = []
-        for column in self.columns_:
-            if column.encoding is not None:
-                first = parts[-1].max() + 1 if parts else 0
-                parts.append(first + column.encoding.parts())
+        for encoding in self._encodings:
+            parts.append(encoding.parts() + (parts[-1].max() + 1 if parts else 0))
         return np.concatenate(parts)
 
     @property
     def variances_(self) -> np.ndarray:
         """Variances of the output columns on the training rows."""
-        return np.concatenate([column.encoding.variances for column in self.columns_ if column.encoding is not None])
+        return np.concatenate([encoding.variances for encoding in self._encodings])
 
     @property
     def amounts_(self) -> np.ndarray:
-        """Whether each output column (n_columns_out,) is a measured amount, which may have a heavy tail."""
-        return np.concatenate([column.encoding.amounts() for column in self.columns_ if column.encoding is not None])
+        """Whether each output column (n_columns_out,) is an amount, which may have a heavy tail."""
+        return np.concatenate([encoding.amounts() for encoding in self._encodings])
 
     @property
     def is_sparse_(self) -> bool:
         """Whether encoded rows are CSR."""
-        return any(column.encoding is not None and column.encoding.is_sparse for column in self._columns)
+        return any(encoding.is_sparse for encoding in self._encodings)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the output columns: the name of the input column and a suffix.

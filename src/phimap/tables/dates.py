@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _DAY = 86400.0
 _YEAR = 365.2425 * _DAY
-# A cycle is encoded only if the data span so many periods; for shorter data the trend suffices.
+# Encode a cycle only if the data span 1.5 periods; the trend covers shorter spans.
 _ROUNDS = 1.5
 _CYCLES = {"hour of the day": _DAY, "day of the week": 7 * _DAY, "day of the year": _YEAR}
-# A cycle of smaller variance is constant.
+# Points on a circle with a smaller variance coincide.
 _LEAST_VARIANCE = 1e-6
-# The first day of a week is a Monday, and the epoch began on a Thursday.
+# Weeks begin on Monday, and the epoch began on a Thursday.
 _FIRST_WEEKDAY = 3
-# One nanosecond, the resolution of times, and about a hundred thousand years.
+# Times are stored to a nanosecond; years of four digits end at 3.2e11 seconds, a tenth of the bound.
 _LEAST_SECONDS, _MOST_SECONDS = 1e-9, 3e12
 
 
@@ -37,11 +37,11 @@ class DateEncoding(Encoding):
     form : str
         Format of times that are text.
     median, mean, deviation : float
-        Median, mean and standard deviation of the seconds since the epoch; a missing time is replaced by the median.
+        Of the seconds since the epoch; missing times take the median.
     cycles : tuple of str
-        Cycles that are encoded.
+        Cycles that vary in the training rows.
     factors : ndarray of shape (1 + len(cycles),)
-        Factors of the trend and of the cycles, which give each the same variance and all together a variance of 1.
+        Factors of the trend and of the cycles, which give them equal variances with the sum 1.
     has_indicator : bool
     variances : ndarray of shape (k,)
     """
@@ -63,7 +63,7 @@ class DateEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, form: str) -> DateEncoding:
-        """The encoding for the times of the training rows, of which `n_missing` were missing."""
+        """The encoding for the seconds of the training rows, `n_missing` of which were missing."""
         seconds = tally.sample
         extent = tally.high - tally.low
         circles = {cycle: _circle(seconds, cycle) for cycle, period in _CYCLES.items() if extent >= _ROUNDS * period}

@@ -1,4 +1,4 @@
-"""The transformer that encodes data frames with columns of any kind as numbers for kernels."""
+"""The encoder: data frames with columns of any kind as numbers for kernels."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from phimap.tables.table_pass import PassOptions, TablePass, checked_types, foun
 
 
 class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
-    r"""Encode the columns of a data frame as numbers, so that similar rows are close for a kernel.
+    r"""Encodes the columns of a data frame as numbers whose distances are meaningful to kernels.
 
-    Kernels depend on distances, so that the scale of a column is part of its encoding. The output columns of one input
-    column have a total variance of 1,
+    A kernel depends on distances, so the scale of a column is part of its encoding: the output columns of one column of
+    the table have a total variance of 1,
 
     .. math:: \sum_{j \in \text{column}} \operatorname{var}(z_j) = 1,
 
@@ -33,61 +33,61 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     types : dict of str to {"number", "category", "date", "text", "drop"}, optional
-        Kinds of columns by name; the kind of every other column is recognised.
+        Kinds of columns by name; the kinds of the others are recognised.
     max_levels : int, default=40
-        A category of more levels is encoded by the mean of the target. Without a target it has a column for each of its
-        32 most frequent levels, and 8 to which a hash assigns the others.
+        A category of more levels than this is encoded by the mean of the target, or, without a target, by columns for
+        its 32 most frequent levels and 8 among which a hash divides the others.
     n_text_components : int, default=30
-        Dense columns for a column of text.
+        Dense columns of a column of text.
     sparse_output : bool or "auto", default="auto"
-        True encodes text as CSR rows of hashed n-grams and returns a CSR matrix. ``"auto"`` does so if all encoded
-        columns are text.
+        True keeps text as CSR rows of hashed n-grams and gives a CSR matrix. ``"auto"`` does so where all columns that
+        are encoded are text.
     target_type : {"auto", "continuous", "classes"}, default="auto"
-        Kind of the targets. With ``"auto"``, text, Booleans and up to 20 distinct whole numbers are classes.
+        The kind of the targets. ``"auto"`` takes text, Booleans and up to 20 distinct whole numbers for classes.
 
     Attributes
     ----------
     columns_ : tuple of EncodedColumn
-        Each column with its encoding.
+        How each column is encoded.
     summary_ : tuple of ColumnSummary
         Name, kind, number of output columns, missing cells and a note for each column.
     groups_ : ndarray of shape (n_columns_out,)
-        Index of the input column of each output column.
+        The position of the input column that each output column belongs to.
     parts_ : ndarray of shape (n_columns_out,)
-        Group of each output column. Columns of a group share a scale, and a weight in a learned metric: all levels of a
-        category, all directions of a text, sine and cosine of a cycle.
+        Output columns with one number share a scale, and a weight in a learned metric: all levels of a category, all
+        directions of a text, sine and cosine of one cycle.
     variances_ : ndarray of shape (n_columns_out,)
         Variances of the output columns on the training rows.
     n_columns_out_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, if the training rows were a data frame.
+        Names of the columns, of data frames only.
     n_features_in_ : int
     n_rows_ : int
-        Number of training rows.
+        Training rows.
 
     Notes
     -----
-    **Numbers** and Booleans are standardised. A missing number becomes the median; if some are missing in training, an
-    indicator column marks them. Text of which 95 % can be read as numbers is a column of numbers, with decimal commas
-    and thousands separators; its other cells count as missing. **Categories** have one column for each level (one for
-    two levels), all scaled by the same factor. Missing is a level; levels of fewer than 5 rows share one. **Many
-    levels** are encoded by means of the target, shrunk towards the mean of all rows. The rows are divided into five
-    folds, and a training row gets the mean over the other four. **Dates** have a trend, and points on circles for the
-    hour of the day, the day of the week and the day of the year, if these vary. **Text** of several words has the
-    leading directions of hashed n-grams of 3 and 4 characters, weighted by inverse document frequencies. Columns that
-    are constant, number the rows, or have a different text in every row are **left out**, with the reason in
-    `summary_`.
+    **Numbers** and Booleans are standardised; missing ones are at the median, and an indicator says so where some were
+    missing in training. Text of which 95 % are numbers is read as such, decimal commas and separated thousands
+    included; the rest is missing. **Categories** have one column for each level (one for two levels), scaled by one
+    factor; missing is a level, and levels of fewer than 5 rows are one. **Many levels** are means of the target, drawn
+    to the mean of all rows; training rows see the means of the four fifths of the rows that they do not belong to.
+    **Dates** have a trend and points on circles for the hour of the day, the day of the week and the day of the year,
+    as far as these vary. **Text** of several words has the leading directions of hashed n-grams of 3 and 4 characters,
+    weighted by inverse document frequencies. Columns that are constant, number the rows, or hold one text per row are
+    **left out**, and `summary_` says so.
 
-    New levels and missing cells are legal after training: a new level is encoded like the rare ones, or with zeros.
-    Columns are found by name, in any order, and other columns are ignored.
+    Levels that were not met in training and missing cells are legal: such a level is one of the rare ones, or like none
+    of the others. Columns are found by name, in any order and among others.
 
-    **Error.** Rounding to float32 for numbers, dates and categories. Means of the target cover the 20,000 most frequent
-    levels; the median is that of 16,384 random rows, and the directions of texts those of 5,000.
+    **Error.** None but that of float32 for numbers, dates and categories. Means of the target are over up to 20,000
+    levels, the most frequent ones; the median is that of 16,384 random rows, and directions of texts are
+    those of 5,000.
 
-    **Cost.** One pass over the rows in bounded memory. Texts are hashed in Python, at about a microsecond a character;
-    all other work runs in Arrow and NumPy.
+    **Cost.** One pass over the rows in bounded memory. Texts are hashed in Python, about a microsecond a
+    character; all else runs in Arrow and NumPy.
 
-    **Differs from the source in** the folds, which are fixed by the numbers of the rows, so that rows can be streamed.
+    **Differs from the source in** the folds, which follow from the numbers of the rows, so that batches do for them.
 
     References
     ----------
@@ -128,15 +128,15 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
     # Fitting ---------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the encoding from rows in memory.
+        """Learn kinds and encodings of the columns from rows in memory.
 
         Parameters
         ----------
         X : data frame of n rows
-            A frame of pandas, polars, Arrow or a library that exports to Arrow; a two-dimensional array; or a Dask
-            collection, whose blocks are processed one after the other on their workers.
+            Of pandas, polars, Arrow or any library that exports Arrow; or an array of two dimensions; or a Dask
+            collection, whose blocks are read one after the other by the workers that hold them.
         y : array-like of shape (n,) or (n, t), optional
-            Targets, which encode categories of many levels.
+            Targets, by which categories of many levels are encoded.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, there are no rows or columns, two columns have the same name, a number is
+            If a parameter is out of range, there are no rows or no columns, two columns have one name, a number is
             infinite, or all columns would be left out.
         ImportError
             If pyarrow is not installed.
@@ -156,12 +156,12 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self.fit_batches([(X, y)])
 
     def fit_batches(self, batches: Iterable[Any]) -> Self:
-        """Learn the encoding from one pass over batches.
+        """Learn kinds and encodings of the columns from one pass over batches.
 
         Parameters
         ----------
         batches : iterable of (X, y) or data frames
-            As for `fit`. A one-shot iterator suffices.
+            As for `fit`. A one-shot iterator is enough.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def _fit_parts(self, parts: list[tuple[Any, ...]], read: Callable[..., Iterable[Any]]) -> Self:
-        """Learn from parts of the rows in order, each a task; ``read(*part)`` returns batches (X, y)."""
+        """Learn from parts of the rows in their order, as tasks; ``read(*part)`` gives the batches (X, y) of a part."""
         self._pass = chained(partial(_passed, read), TablePass(self._options()), parts)
         self._finish()
         return self
@@ -191,7 +191,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X, y
-            As for `fit`. Either all batches have targets, or none.
+            As for `fit`. All batches have targets, or none has.
 
         Returns
         -------
@@ -200,13 +200,13 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError, ImportError
-            As `fit`, or if the batch lacks a column of the first one, or the encoder came from a file, without the
-            statistics of its training rows.
+            As `fit`, or if the batch lacks a column of the first one, or the statistics of the rows seen were dropped,
+            as in encoders from files.
 
         Notes
         -----
-        Every call recognises the kinds of the columns anew, so that the output columns may change. `fit_batches`
-        recognises them once.
+        Every call chooses the kinds of columns anew, so the number of output columns may change. `fit_batches` chooses
+        them once.
         """
         if not hasattr(self, "_pass"):
             if hasattr(self, "_columns"):
@@ -219,7 +219,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_rows(self) -> Self:
-        """Drop the statistics of the training rows, about 100 kB a column; `partial_fit` then raises an error.
+        """Drop the statistics of the training rows, some 100 kB a column, which `partial_fit` needs.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         return self
 
     def forget_folds(self) -> Self:
-        """Drop the tables that only training rows use; `transform_training` then equals `transform`.
+        """Drop the encodings of training rows by the targets of other rows; `transform_training` becomes `transform`.
 
         Returns
         -------
@@ -280,7 +280,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, n_columns_out), float32; or CSR matrix
-            The same as from `transform_training`.
+            As `transform_training` gives it.
         """
         if is_dask(X) and y is not None:
             raise ValueError(
@@ -297,7 +297,7 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : data frame of n rows
-            With all encoded columns, in any order; other columns are ignored. A Dask collection gives a Dask array.
+            With the encoded columns in any order; other columns are ignored. A Dask collection gives a Dask array.
 
         Returns
         -------
@@ -320,13 +320,13 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
         X : data frame of n rows
             Consecutive training rows in the order of the fit.
         first_row : int, default=0
-            Number of training rows before them.
+            How many training rows come before them.
 
         Returns
         -------
         ndarray of shape (n, n_columns_out), float32; or CSR matrix
-            The same as from `transform`, except for categories of many levels: their means leave out the fold of the
-            row. After `pm.load` there are no folds, and the result is that of `transform`.
+            Like `transform`, but for categories of many levels: their means leave out the fifth of the rows that a row
+            belongs to. After `pm.load`, which keeps no folds, exactly like `transform`.
         """
         return self._encoded(X, first_row)
 
@@ -362,12 +362,12 @@ class TableEncoder(EncodedColumns, TransformerMixin, BaseEstimator):
 
 
 def _whole_block(X: Any, y: Any = None) -> list[tuple[Any, Any]]:
-    """The one batch of a block."""
+    """The rows of a block as one batch."""
     return [(X, None if y is None else np.asarray(y))] if n_rows_of(X) else []
 
 
 def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) -> TablePass:
-    """A pass continued with one more part, in a copy, since other tasks may need the pass before it."""
+    """The pass `begun`, continued with one more part; a copy, because Dask may use `begun` again."""
     table = deepcopy(begun)
     for X, y in read(*part):
         table.update(_checked(X, len(table.names) or None), y)
@@ -375,7 +375,7 @@ def _passed(read: Callable[..., Iterable[Any]], begun: TablePass, *part: Any) ->
 
 
 def _checked(X: Any, n_columns: int | None = None) -> Any:
-    """A frame unchanged, and any other input as a two-dimensional array."""
+    """A frame unchanged, other input as an array of two dimensions."""
     if sparse.issparse(X):
         raise TypeError("`X` must be a data frame or a dense array, got a sparse matrix. Use X.toarray().")
     check_frame(X)

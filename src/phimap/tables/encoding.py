@@ -1,4 +1,4 @@
-"""The interface of the encoding of a column, and the record of an encoded column."""
+"""The base class of encodings, and the record of an encoded column."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
 
-#: Largest encoded number: its square fits float32.
+#: Largest encoded number: its square must fit float32.
 LARGEST = 1e18
 
 
 class Encoding(Record):
-    """Encodes the cells of a column as k numbers.
+    """How the cells of a column become k numbers.
 
     Attributes
     ----------
@@ -34,42 +34,42 @@ class Encoding(Record):
 
     @abstractmethod
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> Any:
-        """Numbers (n, k) of the cells of a column, the first of which is in row `first_row` for error messages.
+        """Numbers (n, k) of the cells of a column; the first cell is in row `first_row`, which messages name.
 
-        `folds` (n,) are given for training rows, which must not be encoded by their own targets.
+        `folds` (n,) are the folds of training rows, whose encoding must not depend on their own targets.
         """
 
     @abstractmethod
     def names(self) -> list[str]:
-        """A suffix for the name of the column for each of the k numbers."""
+        """For each of the k numbers the suffix of its name."""
 
     def amounts(self) -> np.ndarray:
-        """Whether each of the k numbers is a measured amount, which may have a heavy tail."""
+        """Whether each of the k numbers is an amount, which may have a heavy tail."""
         return np.zeros(self.variances.size, dtype=bool)
 
     def without_folds(self) -> Self:
-        """The encoding without the tables that only training rows use."""
+        """The encoding without its tables for training rows."""
         return self
 
     def parts(self) -> np.ndarray:
-        """Group of each of the k numbers; the numbers of a group share a scale and a weight."""
+        """For each of the k numbers the number of its part; numbers of one part share a scale and a weight."""
         return np.zeros(self.variances.size, dtype=np.intp)
 
 
 @dataclass(frozen=True)
 class EncodedColumn(Record):
-    """A column and its encoding.
+    """A column of the table and its encoding.
 
     Attributes
     ----------
     name : str
     kind : {"number", "boolean", "category", "many levels", "date", "text", "left out"}
     n_missing : int
-        Number of missing cells in the training rows.
+        Cells of the training rows that were missing.
     note : str
-        Why the column is left out, or a remark on its encoding.
+        Why it was left out, or a remark on its encoding.
     encoding : Encoding or None
-        None if the column is left out.
+        None where it was left out.
     """
 
     name: str
@@ -79,11 +79,11 @@ class EncodedColumn(Record):
     encoding: Encoding | None = None
 
     def without_folds(self) -> EncodedColumn:
-        """The column without the tables that only training rows use."""
+        """The column without its tables for training rows."""
         return self if self.encoding is None else replace(self, encoding=self.encoding.without_folds())
 
     def names(self) -> list[str]:
-        """Names of the numbers that encode the column."""
+        """Names of the numbers that the column gives."""
         if self.encoding is None:
             return []
         return [f"{self.name}{name}" for name in self.encoding.names()]

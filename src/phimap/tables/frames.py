@@ -1,4 +1,4 @@
-"""Data frames of any library: recognised, checked, and divided into rows and columns."""
+"""Data frames of any library: recognised, checked, and cut into parts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Rows of a frame that are processed at once, which bounds the memory of intermediate results.
+#: Rows of a frame that are encoded at a time, which bounds the scratch memory.
 SLICE_ROWS = 2**16
 
 
 def is_frame(X: Any) -> bool:
-    """Whether `X` is a data frame: of pandas, polars, Arrow, or a library that exports to Arrow."""
+    """Whether `X` is a data frame of pandas, polars, Arrow or another library that exports columns to Arrow."""
     return any(hasattr(X, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "iloc")) and (
         hasattr(X, "columns") or hasattr(X, "schema")
     )
 
 
 def check_frame(X: Any) -> None:
-    """Refuse lazy frames, and frames without columns."""
+    """Refuse frames without columns, and lazy frames."""
     if hasattr(X, "collect_schema") and not hasattr(X, "__arrow_c_stream__"):
         raise TypeError(f"`X` must hold its rows, got a {type(X).__name__}. Use X.collect().")
     if is_frame(X) and not getattr(X, "shape", (0, 1))[1]:
@@ -31,14 +31,14 @@ def check_frame(X: Any) -> None:
 
 
 def n_rows_of(X: Any) -> int:
-    """Number of rows of a frame or an array."""
+    """Rows of a frame or an array."""
     return X.num_rows if hasattr(X, "num_rows") else len(X)
 
 
 def is_numbers(X: Any) -> bool:
     """Whether every cell of a frame is a number or a Boolean, and present.
 
-    Without pyarrow every frame counts as numbers, unless it is a pandas frame of numeric types with missing cells.
+    Without pyarrow all frames are taken for numbers, but for frames of pandas with missing cells.
     """
     if hasattr(X, "iloc") and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
         return not np.asarray(X.isna()).any()
@@ -50,14 +50,14 @@ def is_numbers(X: Any) -> bool:
 
 
 def cells_of(X: Any) -> dict[str, Cells]:
-    """The columns of a frame, or of a two-dimensional array, by name.
+    """The columns of a frame, or of an array of two dimensions, by name.
 
     Raises
     ------
     ImportError
         If pyarrow is not installed.
     ValueError
-        If two columns have the same name.
+        If two columns have one name.
     """
     if find_spec("pyarrow") is None:
         raise ImportError(
@@ -75,14 +75,14 @@ def cells_of(X: Any) -> dict[str, Cells]:
 
 
 def rows_at(X: Any, places: np.ndarray) -> Any:
-    """The rows of a frame or an array at indices `places` (r,)."""
+    """The rows of a frame or an array at the indices `places` (r,)."""
     if hasattr(X, "iloc"):
         return X.iloc[places]
     return X.take(places) if hasattr(X, "num_rows") else X[places]
 
 
 def slices(X: Any) -> Iterator[tuple[slice, Any]]:
-    """Consecutive rows of a frame or an array, with their slices."""
+    """Consecutive parts of a frame or an array, with their slices."""
     n_rows = n_rows_of(X)
     for start in range(0, n_rows, SLICE_ROWS):
         part = slice(start, min(start + SLICE_ROWS, n_rows))

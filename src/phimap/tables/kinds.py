@@ -1,4 +1,4 @@
-"""The kind of a column, recognised from its statistics, and the encoding for each kind."""
+"""The kind of a column, by the statistics of one pass, and its encoding."""
 
 from __future__ import annotations
 
@@ -17,40 +17,37 @@ from phimap.tables.tally import ColumnTally
 from phimap.tables.targets import Targets
 from phimap.tables.text import TextEncoding
 
-#: Kinds that a user may name in `types`.
+#: Kinds that a user may give to a column.
 KINDS = ("number", "category", "date", "text", "drop")
-# Text is a column of numbers, or of times, if this share of its cells can be read so.
+# A column of text is one of numbers, or of times, if this share of its cells can be read as such.
 _LEAST_SHARE = 0.95
-# Cells are free text if they have so many words on average, or the smaller number and this share of distinct values.
+# Cells of at least 5 words on average are texts; of at least 2 if 30 % of them are distinct.
 _WORDS, _FEW_WORDS, _DISTINCT = 5.0, 2.0, 0.3
-# With fewer rows, integers are never taken for row numbers.
+# Distinct integers are row numbers only if there are at least so many, with few gaps.
 _LEAST_NUMBERED = 20
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Parameters of the encoder that apply to all columns.
+    """Rules for all columns.
 
     Attributes
     ----------
-    max_levels : int
-        Most levels with a column each.
     n_text_components : int
         Dense columns for a column of text.
     sparse_text : bool
-        Whether text becomes CSR rows of hashed n-grams.
+        Whether texts become CSR rows.
     targets : Targets
         Statistics of the targets.
     """
 
-    max_levels: int
     n_text_components: int
     sparse_text: bool
     targets: Targets
 
 
 def kind_of(tally: ColumnTally, max_levels: int) -> str:
-    """The kind of a column as in `EncodedColumn`; "left out: " is followed by the reason."""
+    """The kind of a column, one of those of `EncodedColumn`, or ``"left out: "`` and the reason."""
     if tally.wanted == "drop":
         return "left out: as asked"
     levels = tally.levels
@@ -73,7 +70,7 @@ def _readings(tally: ColumnTally) -> list[NumberTally]:
 
 
 def _best(readings: dict[str, NumberTally]) -> tuple[str, NumberTally]:
-    """The format that reads the most cells; the first of equal ones."""
+    """The reading with the most cells, by name; of equal ones the first."""
     name = max(readings, key=lambda one: readings[one].n)
     return name, readings[name]
 
@@ -105,10 +102,10 @@ def _kind_of_numbers(tally: ColumnTally) -> str:
 
 
 def _numbers_rows(tally: NumberTally) -> bool:
-    """Whether the column numbers the rows: distinct integers from about 0, most of them present, in any order."""
+    """Whether the numbers are distinct integers from 0 or 1 on with few gaps, in any order."""
     n = tally.n
     few = tally.is_whole and n >= _LEAST_NUMBERED and 0 <= tally.low <= 1 + n // 50 and tally.high <= 2 * n + 1
-    # Repeated integers would appear twice in the random sample.
+    # A random sample of numbers with repetitions would hold some of them.
     return few and np.unique(tally.sample).size == tally.sample.size
 
 
@@ -129,7 +126,7 @@ def _kind_of_texts(levels: LevelTally, is_dictionary: bool, max_levels: int) -> 
 
 
 def encoded_column(tally: ColumnTally, kind: str, rules: Rules) -> EncodedColumn:
-    """The column with the encoding of its kind."""
+    """A column of this `kind` with its encoding."""
     kind, _, why = kind.partition(": ")
     if kind == "left out":
         return EncodedColumn(tally.name, kind, _n_missing(tally), why)
@@ -155,21 +152,24 @@ _Made = tuple[Encoding | None, str, int]
 def _number(tally: ColumnTally, rules: Rules) -> _Made:
     decimal, found = _best(tally.numbers)
     from_text = tally.form in ("text", "levels")
+    how = "read from text" + (" with decimal commas" if decimal == "," else "") if from_text else ""
     n_missing = tally.n_rows - found.n
-    notes = ["read from text" + (" with decimal commas" if decimal == "," else "")] if from_text else []
-    if tally.levels is not None and (unread := tally.levels.n - found.n):
-        notes.append(f"{_counted(unread, 'cell')} not read as numbers, taken for missing")
     encoding = NumberEncoding.of_tally(found, n_missing, decimal, from_text=from_text)
-    return encoding, ", ".join(notes), n_missing
+    return encoding, _reading_note(tally, found, how, "numbers"), n_missing
 
 
 def _date(tally: ColumnTally, rules: Rules) -> _Made:
     form, found = _best(tally.seconds)
     n_missing = tally.n_rows - found.n
-    notes = [f"read from text as {form}"] if form else []
-    if tally.levels is not None and (unread := tally.levels.n - found.n):
-        notes.append(f"{_counted(unread, 'cell')} not read as dates, taken for missing")
-    return DateEncoding.of_tally(found, n_missing, form), ", ".join(notes), n_missing
+    note = _reading_note(tally, found, f"read from text as {form}" if form else "", "dates")
+    return DateEncoding.of_tally(found, n_missing, form), note, n_missing
+
+
+def _reading_note(tally: ColumnTally, found: NumberTally, how: str, what: str) -> str:
+    """How a column was read, and how many of its cells could not be read."""
+    n_unread = 0 if tally.levels is None else tally.levels.n - found.n
+    unread = f"{_counted(n_unread, 'cell')} not read as {what}, taken for missing" if n_unread else ""
+    return ", ".join(filter(None, (how, unread)))
 
 
 def _category(tally: ColumnTally, rules: Rules) -> _Made:
@@ -187,13 +187,10 @@ def _many_levels(tally: ColumnTally, rules: Rules) -> _Made:
 
 def _text(tally: ColumnTally, rules: Rules) -> _Made:
     levels = _texts(tally)
+    ngrams = "hashed n-grams of characters"
     if rules.sparse_text:
-        return TextEncoding.sparse_of_tally(levels), "hashed n-grams of characters", levels.n_missing
-    return (
-        TextEncoding.of_tally(levels, rules.n_text_components),
-        "leading directions of hashed n-grams of characters",
-        levels.n_missing,
-    )
+        return TextEncoding.sparse_of_tally(levels), ngrams, levels.n_missing
+    return TextEncoding.of_tally(levels, rules.n_text_components), f"leading directions of {ngrams}", levels.n_missing
 
 
 def _texts(tally: ColumnTally) -> LevelTally:

@@ -1,4 +1,4 @@
-"""Columns of levels: one output column for each of a few levels, means of the target for many."""
+"""Columns of levels: an indicator for each of a few levels, means of the target for many."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from phimap.tables.targets import FOLDS, Targets, padded
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Levels of fewer rows share one column, unless they have more than half the rows of an average level.
+# Levels with fewer than 5 rows share one column, unless they have half as many rows as the average level.
 _FEW_ROWS = 5
 _LEAST_ROWS = 2
-# Without targets: columns for the most frequent levels, and columns to which a hash assigns the others.
+# Without a target: columns for the most frequent levels, and columns among which a hash divides the others.
 _FREQUENT, _HASHED = 32, 8
-# Least and largest weight of the prior of a level's mean, in rows.
+# Bounds on the weight, in rows, of the overall mean in the mean of a level.
 _LEAST_PRIOR, _MOST_PRIOR = 1.0, 1000.0
 MISSING, OTHER = "(missing)", "(other)"
 
@@ -34,14 +34,14 @@ class LevelEncoding(Encoding):
     Attributes
     ----------
     levels : tuple of str
-        The L levels of the training rows.
+        The L levels that have numbers of their own.
     table : ndarray of shape (L + 1 + B, k)
-        Numbers of the levels, of missing cells, and of unknown levels, to which a hash assigns one of B rows.
+        Numbers of the levels, of missing cells, and of unknown levels, which a hash divides among B rows.
     labels : tuple of str
-        Suffixes for the name of the column, one for each of the k numbers.
+        Suffixes of the names of the k numbers.
     variances : ndarray of shape (k,)
     held_out : ndarray of shape (FOLDS, L + 2, k) or None
-        For each fold the table computed without its rows; not saved, since only training rows need it.
+        For each fold of the training rows a table made from the other folds; only the fit needs it, so it is not saved.
     """
 
     levels: tuple[str, ...]
@@ -72,7 +72,7 @@ class LevelEncoding(Encoding):
 
 
 def one_hot(tally: LevelTally) -> LevelEncoding:
-    """One column for each level, with one factor that makes the variances sum to 1; two levels share a column."""
+    """One column for each level, scaled by one factor so that the variances add up to 1; two levels are one column."""
     counts, n = _counts(tally), tally.n + tally.n_missing
     few = int(np.clip(n // (2 * max(len(counts), 1)), _LEAST_ROWS, _FEW_ROWS))
     levels = sorted(name for name, count in counts.items() if count >= few)
@@ -80,7 +80,7 @@ def one_hot(tally: LevelTally) -> LevelEncoding:
 
 
 def frequent_and_hashed(tally: LevelTally) -> LevelEncoding:
-    """One column for each of the most frequent levels, and a few to which a hash assigns the others."""
+    """One column for each of the most frequent levels, and a few among which a hash divides the others."""
     return _indicators(tally, tally.ranked()[:_FREQUENT], _HASHED)
 
 
@@ -90,23 +90,23 @@ def _indicators(tally: LevelTally, levels: list[str], n_buckets: int) -> LevelEn
     rest = np.zeros(n_buckets)
     for name in counts.keys() - set(levels):
         rest[crc32(name.encode()) % n_buckets] += counts[name]
-    # Rows of levels that are not counted are divided evenly.
+    # Rows of levels that were dropped from the counts are spread evenly.
     rest += (tally.n - sum(known) - rest.sum()) / max(n_buckets, 1)
     rows = np.array([*known, tally.n_missing, *rest])
     labels = [*levels, MISSING, *([OTHER] if n_buckets == 1 else [f"{OTHER} {b}" for b in range(n_buckets)])]
     table = np.eye(rows.size)
     if not n_buckets:
-        # An unknown level is encoded with zeros.
+        # An unknown level differs from all others.
         table = np.vstack([table, np.zeros(rows.size)])
     kept = np.flatnonzero(rows > 0)
     shares = rows[kept] / rows.sum()
     if not tally.n_missing and n_buckets:
-        # Without missing cells in training, a missing cell is encoded like a new level.
+        # No training cell was missing: a missing cell is treated as an unknown level.
         table[n_levels] = table[-1]
     table, labels = table[:, kept], [labels[place] for place in kept]
     variances = shares * (1 - shares)
     if kept.size == 2:
-        # One column suffices; any other level lies between the two.
+        # Two levels need one column; other levels lie between them.
         table, labels, variances, shares = table[:, 1:], labels[1:], variances[1:], shares[1:]
         unknown = ~np.isin(np.arange(len(table)), kept)
         table[unknown] = shares
@@ -120,13 +120,13 @@ def _counts(tally: LevelTally) -> dict[str, int]:
 
 
 def target_means(tally: LevelTally, targets: Targets) -> LevelEncoding:
-    """The mean target of each level, shrunk towards the mean of all rows; for training rows, over the other folds.
+    """The mean target of each level, shrunk to the mean of all rows; training rows get the means of the other folds.
 
     Notes
     -----
-    A level of n rows with mean y gets ``(n y + m y_0) / (n + m)``, with the mean y_0 of all rows and the variance m
-    within levels divided by the variance between levels: the posterior mean of a normal model with random levels and
-    known variances.
+    A level of n rows with the mean y gets ``(n y + m y_0) / (n + m)``, where y_0 is the mean of all rows and m the
+    variance within levels divided by that between levels: the posterior means of a normal model with random levels and
+    these variances.
 
     References
     ----------
@@ -162,7 +162,7 @@ def target_means(tally: LevelTally, targets: Targets) -> LevelEncoding:
 
 
 def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Weight (k,) of the mean of all rows, in rows: variance within levels divided by variance between them."""
+    """The weight (k,) of the overall mean in rows: the variance within levels divided by that between levels."""
     seen = counts > 0
     counts, sums = counts[seen][:, None], sums[seen]
     n, n_levels = counts.sum(), len(counts)
@@ -176,5 +176,5 @@ def _prior_rows(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np
 
 
 def training_folds(first_row: int, n_rows: int) -> np.ndarray:
-    """Folds (n_rows,) of training rows, fixed by the row numbers."""
+    """Folds (n_rows,) of training rows, fixed by their numbers."""
     return folds_of(first_row, n_rows, FOLDS)

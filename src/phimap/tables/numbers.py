@@ -1,4 +1,4 @@
-"""Columns of numbers: standardised, with an indicator of missing ones, which become the median."""
+"""Columns of numbers: standardised, with missing ones at the median and an indicator for them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from phimap.tables.tallies import NumberTally, check_range
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Largest number in standard deviations: its square fits float32.
+# The square of so many standard deviations still fits float32.
 _LARGEST = 1e18
 
 
 @dataclass(frozen=True)
 class NumberEncoding(Encoding):
-    """``(x - mean) / deviation``, and an indicator that is 1 if x is missing.
+    """``(x - mean) / deviation``, and 1 where x is missing.
 
     Attributes
     ----------
     decimal : str
-        The decimal mark in text.
+        The decimal mark of cells that are text.
     from_text : bool
-        Whether the training cells were text; if so, text that is not a number counts as missing.
+        Whether the training cells were text; then cells that are not numbers are missing.
     median, mean, deviation : float
-        Median of the training cells, and mean and standard deviation with missing cells at the median. A deviation of 0
-        means a constant column, which has only the indicator.
+        Statistics of the training cells, with missing ones at the median. The deviation of a constant column is 0;
+        it is encoded by the indicator alone.
     has_indicator : bool
     variances : ndarray of shape (k,)
     """
@@ -52,7 +52,7 @@ class NumberEncoding(Encoding):
 
     @classmethod
     def of_tally(cls, tally: NumberTally, n_missing: int, decimal: str, *, from_text: bool) -> NumberEncoding:
-        """The encoding for the numbers of the training rows, of which `n_missing` were missing."""
+        """The encoding for the numbers of the training rows, `n_missing` of which were missing."""
         median, n = float(np.median(tally.sample)), tally.n + n_missing
         share = n_missing / n
         mean = tally.mean + share * (median - tally.mean)
@@ -63,7 +63,7 @@ class NumberEncoding(Encoding):
 
     def apply(self, cells: Cells, first_row: int, folds: np.ndarray | None) -> np.ndarray:
         values = cells.numbers(self.decimal)
-        # A standardised number that overflows float32 would be infinite for the kernel.
+        # A larger number would overflow float32 once it is standardised.
         check_range(cells.name, values, first_row, _LARGEST * (self.deviation or 1.0))
         missing = np.isnan(values)
         if cells.is_text and not self.from_text:

@@ -14,13 +14,13 @@ from phimap.tables.tallies import sample_keys
 from phimap.tables.tally import ColumnTally
 from phimap.tables.targets import Targets
 
-# Most columns that a message names.
+# Number of columns that a message lists.
 _LISTED = 20
 
 
 @dataclass(frozen=True)
 class PassOptions:
-    """The checked parameters of an encoder."""
+    """The parameters of an encoder, checked."""
 
     types: Mapping[str, str]
     max_levels: int
@@ -30,7 +30,7 @@ class PassOptions:
 
 
 class TablePass:
-    """Statistics of the rows of a table, column by column.
+    """Statistics of the rows of a table.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class TablePass:
         return tuple(self._tallies)
 
     def update(self, X: Any, y: Any) -> None:
-        """Add the rows of a batch with their targets or None."""
+        """Add the rows of a batch and their targets, if there are any."""
         if y is not None and len(y) != n_rows_of(X):
             raise ValueError(
                 f"`y` must have one target per row of X, got {len(y)} targets (inconsistent numbers of samples) for "
@@ -78,12 +78,12 @@ class TablePass:
         self._tallies = {name: ColumnTally(name, self._options.types.get(name)) for name in columns}
 
     def finish(self) -> tuple[EncodedColumn, ...]:
-        """Each column with its encoding, after all rows."""
+        """The encoded columns, by the statistics of all rows."""
         options = self._options
         kinds = [kind_of(tally, options.max_levels) for tally in self._tallies.values()]
         used = {kind for kind in kinds if not kind.startswith("left out")}
         sparse_text = options.sparse_output is True or (options.sparse_output == "auto" and used == {"text"})
-        rules = Rules(options.max_levels, options.n_text_components, sparse_text, self._targets)
+        rules = Rules(options.n_text_components, sparse_text, self._targets)
         encoded = (
             encoded_column(tally, kind, rules) for tally, kind in zip(self._tallies.values(), kinds, strict=True)
         )
@@ -98,7 +98,7 @@ class TablePass:
 
 
 def found_in(columns: Mapping[str, Any], name: str) -> Any:
-    """The column of this name; an error if it is missing."""
+    """The column of this `name`; raise if there is none."""
     if name not in columns:
         raise ValueError(
             f"X must have the columns seen in fit, got none called {name!r} among "
@@ -112,7 +112,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def checked_types(types: Any) -> dict[str, str]:
-    """The kinds that the user names, by column, checked."""
+    """The kinds that the user gives, by column."""
     if types is None:
         return {}
     if not isinstance(types, Mapping):

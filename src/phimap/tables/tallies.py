@@ -8,34 +8,34 @@ from phimap._random import row_uniforms
 from phimap.tables.bad_cell import BadCell
 from phimap.tables.targets import TargetSums
 
-#: Most distinct levels that are counted; if there are more, the rarest are dropped.
+#: Distinct levels that are counted; of more levels the rarest are dropped.
 MOST_LEVELS = 20_000
 # Most characters of all levels together.
 _MOST_CHARACTERS = 2**24
-# Size of the random sample for the median, whose rank then has an error of half a percent.
+# Size of the sample for the median, whose rank is then accurate to half a percent.
 _NUMBERS = 2**14
-# Size of the random sample of texts.
+# Size of the sample of texts.
 _TEXTS = 5000
-#: Characters of a text that are used; the rest is cut off.
+#: Texts are cut to so many characters.
 TEXT_LENGTH = 2000
-# The sum of squares of larger numbers overflows float64.
+# The sum of squares of larger numbers may overflow float64.
 _LARGEST = 1e150
-# Seeds of the random numbers that sample rows and that divide them into folds.
+# Seeds of the random keys that sample rows and divide them into folds.
 _SAMPLE_SEED, _FOLD_SEED = 1, 2
 
 
 def sample_keys(first_row: int, n_rows: int) -> np.ndarray:
-    """Random keys (n_rows,) of the rows of a batch, fixed by the row numbers."""
+    """Random keys (n_rows,) of the rows of a batch, which depend on the rows' numbers alone."""
     return row_uniforms(first_row, n_rows, _SAMPLE_SEED)
 
 
 def folds_of(first_row: int, n_rows: int, n_folds: int) -> np.ndarray:
-    """Folds (n_rows,) of the rows of a batch, fixed by the row numbers."""
+    """Random folds (n_rows,) of the rows of a batch, which depend on the rows' numbers alone."""
     return (row_uniforms(first_row, n_rows, _FOLD_SEED) * n_folds).astype(np.intp)
 
 
 class CellSample:
-    """A random sample of the cells of a stream: the cells of the rows with the smallest keys.
+    """A random sample of the cells of a stream: the cells whose rows have the smallest keys.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class CellSample:
         self.values = np.empty(0)
 
     def update(self, values: np.ndarray, keys: np.ndarray) -> None:
-        """Add cells `values` (r,) of rows with `keys` (r,)."""
+        """Add the cells `values` (r,) of rows with these `keys` (r,)."""
         if self._keys.size == self._most:
             few = np.flatnonzero(keys < self._keys[-1])
             keys, values = keys[few], values[few]
@@ -60,17 +60,17 @@ class CellSample:
 
 
 class NumberTally:
-    """Mean, standard deviation, range and a sample of numbers.
+    """Mean, spread, range and a sample of numbers.
 
     Attributes
     ----------
     n : int
-        Count of the numbers.
+        Number of cells that are numbers.
     mean, low, high : float
     is_whole : bool
-        Whether all numbers are integers.
+        Whether all are integers.
     sample : ndarray
-        Up to 16,384 random ones of the numbers.
+        Up to 16,384 random ones.
     """
 
     def __init__(self, name: str):
@@ -81,7 +81,7 @@ class NumberTally:
         self._sample = CellSample(_NUMBERS)
 
     def update(self, values: np.ndarray, keys: np.ndarray, first_row: int) -> None:
-        """Add the numbers (r,) of a batch, NaN if missing, of rows with `keys` (r,)."""
+        """Add the numbers (r,) of a batch, NaN where they are missing; `keys` (r,) are those of the rows."""
         check_range(self._name, values, first_row)
         rows = np.flatnonzero(~np.isnan(values))
         found = values[rows]
@@ -127,7 +127,7 @@ class LevelTally:
     is_complete : bool
         Whether all levels are counted.
     places : dict of str to int
-        Row of each level in `sums`; row 0 belongs to missing cells.
+        The row of each level in `sums`; row 0 is for missing cells.
     sums : TargetSums
     """
 
@@ -141,10 +141,10 @@ class LevelTally:
     def update(
         self, codes: np.ndarray, texts: list[str], keys: np.ndarray, folds: np.ndarray, targets: np.ndarray | None
     ) -> None:
-        """Add a batch: `codes` (r,) index `texts`, -1 if missing; keys (r,), folds (r,), targets (r, t)."""
+        """Add a batch: indices `codes` (r,) into `texts`, -1 where missing; keys (r,), folds (r,), targets (r, t)."""
         rows = np.flatnonzero(codes >= 0)
         places = np.zeros(len(texts) + 1, dtype=np.intp)
-        # A dictionary may contain texts that do not occur in any row.
+        # A dictionary may hold texts that do not occur.
         for used in np.unique(codes[rows]).tolist():
             places[used] = self.places.setdefault(texts[used], len(self.places) + 1)
         self.sums.update(places[codes], len(self.places) + 1, folds, targets)
@@ -180,6 +180,6 @@ class LevelTally:
         return [str(text) for text in self._sample.values]
 
     def ranked(self) -> list[str]:
-        """The levels by decreasing count, those of equal counts in alphabetical order."""
+        """The levels by descending frequency; levels of equal frequency are in alphabetical order."""
         counts = dict(zip(self.places, self.counts.tolist(), strict=True))
         return sorted(counts, key=lambda name: (-counts[name], name))[:MOST_LEVELS]

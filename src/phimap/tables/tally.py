@@ -1,4 +1,4 @@
-"""Statistics of one column for every kind that it may be, until all rows have been read."""
+"""Statistics of one column in one pass, for all kinds that the column may turn out to be."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from phimap.tables.tallies import LevelTally, NumberTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-#: Decimal marks that are tried; the one that reads the most cells is chosen, the first of equal ones.
+#: Decimal marks that are tried; the first of those that read the most cells is taken.
 DECIMALS = (".", ",")
-#: Formats of times that are tried and chosen in the same way.
+#: Formats of times that are tried, likewise.
 TIME_FORMS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -29,7 +29,7 @@ TIME_FORMS = (
     "%b %d %Y",
     "%d %b %Y",
 )
-# After so many cells, a format is dropped unless it reads this share of them.
+# After 1,000 cells a reading is dropped unless it reads half of them.
 _CELLS_TO_JUDGE = 1000
 _LEAST_SHARE = 0.5
 
@@ -41,22 +41,22 @@ class ColumnTally:
     ----------
     name : str
     wanted : str or None
-        The kind that the user names.
+        The kind that the user gives.
 
     Attributes
     ----------
     form : str or None
-        Form of the cells: ``"number"``, ``"boolean"``, ``"time"``, ``"levels"`` or ``"text"``; None until a cell has a
-        value.
+        The form of the cells: ``"number"``, ``"boolean"``, ``"time"``, ``"levels"`` or ``"text"``; None until a cell
+        has a value.
     n_rows : int
     numbers : dict of str to NumberTally
         Cells as numbers, by decimal mark.
     seconds : dict of str to NumberTally
-        Cells as times, by the format of the text.
+        Cells as times, by format.
     levels : LevelTally or None
-        Cells as text; None if they can only be numbers or times.
+        Cells as text; None if the column can only be numbers or times.
     has_codes : bool
-        Whether some cells are digits with a leading zero.
+        Whether some cells are digits that begin with a zero.
     """
 
     def __init__(self, name: str, wanted: str | None):
@@ -90,7 +90,7 @@ class ColumnTally:
                 self.numbers, self.seconds = self._likely(self.numbers), self._likely(self.seconds)
 
     def _start(self, form: str) -> None:
-        """Prepare the statistics for every kind that cells of this form may be."""
+        """Choose the readings that cells of this form may have."""
         self.form = form
         text = form in ("text", "levels")
         if self.wanted == "number" or (self.wanted is None and form in ("number", "boolean", "text")):

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-#: Number of parts of the training rows; each is encoded by the targets of the others.
+#: Number of folds: the rows of each are encoded by the targets of the others.
 FOLDS = 5
-# More classes or targets are not used: each would add a column.
+# More classes or targets are not used, since each would be one more column.
 _MOST_TARGETS = 10
-#: Whole numbers with more distinct values are amounts; with fewer they are labels, such as ratings, codes or digits.
+#: Whole numbers with at most so many distinct values are labels, such as ratings or codes; with more they are amounts.
 MOST_CODES = 20
 
 
 class Targets:
-    """Targets of a stream as numbers: unchanged, or one indicator for each class so far.
+    """Targets of a stream as numbers: amounts unchanged, classes as one indicator for each class so far.
 
     Parameters
     ----------
@@ -24,11 +24,11 @@ class Targets:
     Attributes
     ----------
     n : int
-        Number of rows.
+        Number of rows so far.
     squares : ndarray of shape (t,)
-        Sums of squares of the numbers.
+        Sums of the squared numbers.
     labels : list
-        Classes in order of appearance; empty if targets are amounts.
+        Classes in order of appearance; empty for amounts.
     """
 
     def __init__(self, kind: str):
@@ -39,7 +39,7 @@ class Targets:
         self._usable = True
 
     def update(self, y: Any, n_rows: int) -> np.ndarray | None:
-        """The targets `y` of a batch as float64 (r, t); None without targets, or if there are too many."""
+        """The targets `y` of a batch as float64 (r, t); None without targets, and with too many of them."""
         if y is None or not self._usable:
             return self._refuse()
         y = np.asarray(y)
@@ -68,23 +68,23 @@ class Targets:
         return np.eye(len(self.labels))[places[codes.ravel()]]
 
     def _refuse(self) -> None:
-        # Sums over only some of the rows would be wrong.
+        # Sums over a part of the rows would be useless.
         self._usable = False
 
     @property
     def is_usable(self) -> bool:
-        """Whether all rows have targets, and few enough to encode."""
+        """Whether all rows have targets that can be used."""
         return self._usable and self.n > 0
 
     def chosen(self) -> list[int]:
-        """Targets with a column of their own: of two classes the last in sorted order; of more, all in this order."""
+        """Indices of the targets that get a column: the second of two classes, else all, in sorted order."""
         if not self.labels:
             return list(range(self.squares.size))
         order = sorted(range(len(self.labels)), key=lambda place: self.labels[place])
         return order[1:] if len(order) <= 2 else order
 
     def names(self) -> list[str]:
-        """Names of the columns of the targets `chosen`."""
+        """Names of the columns for the `chosen` targets."""
         if self.labels:
             return [f"share of {self.labels[place]}" for place in self.chosen()]
         one = self.squares.size == 1
@@ -92,7 +92,7 @@ class Targets:
 
 
 def _kind_of(y: np.ndarray) -> str:
-    """Whether the targets of the first batch are amounts or classes."""
+    """``"continuous"`` or ``"classes"``, by the targets of the first batch."""
     if y.ndim == 2:
         return "continuous"
     if y.dtype.kind not in "biuf":
@@ -109,7 +109,7 @@ def padded(array: np.ndarray, size: int) -> np.ndarray:
 
 
 class TargetSums:
-    """Number of rows and sum of targets for each level and fold.
+    """Numbers of rows and sums of targets for each level and fold.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class TargetSums:
         self.sums = np.zeros((1, FOLDS, 0))
 
     def update(self, places: np.ndarray, n_levels: int, folds: np.ndarray, targets: np.ndarray | None) -> None:
-        """Add rows with level indices `places` (r,) below `n_levels`, `folds` (r,) and targets (r, t)."""
+        """Add rows with the levels `places` (r,) among `n_levels`, the `folds` (r,) and targets (r, t)."""
         t = 0 if targets is None else targets.shape[1]
         grown = n_levels - len(self.counts)
         self.counts = np.pad(self.counts, ((0, grown), (0, 0)))
@@ -134,5 +134,5 @@ class TargetSums:
             self.sums[:, :, j] += found.reshape(n_levels, FOLDS)
 
     def keep(self, places: np.ndarray) -> None:
-        """Drop all levels except those with indices `places`."""
+        """Drop all levels but those at `places`."""
         self.counts, self.sums = self.counts[places], self.sums[places]

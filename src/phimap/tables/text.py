@@ -17,16 +17,16 @@ from phimap.tables.tallies import TEXT_LENGTH, LevelTally
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
 
-# Number of hashed n-grams: with dense directions, which are saved, and with CSR rows.
+# Numbers of hashed n-grams: fewer for dense directions, which are saved for each n-gram, more for CSR rows.
 _HASHED, _HASHED_SPARSE = 2**13, 2**16
 _LENGTHS = (3, 4)
-# Texts at a time: the n-grams of one text take about 50 kB.
+# Texts that are encoded at a time; the n-grams of a text take some 50 kB.
 _TEXTS = 512
 
 
 @dataclass(frozen=True)
 class TextEncoding(Encoding):
-    """Hashed n-grams, weighted by inverse document frequency, times directions.
+    """Counts of hashed n-grams, weighted by inverse document frequency and projected on a few directions.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class TextEncoding(Encoding):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the encoding is CSR."""
+        """Whether encoded rows are CSR."""
         return self.directions is None
 
     @classmethod
     def of_tally(cls, tally: LevelTally, n_components: int) -> TextEncoding | None:
-        """`n_components` dense columns for the texts of the training rows; None if all texts are equal."""
+        """`n_components` dense columns for the texts of the training rows; None if the texts do not differ."""
         from sklearn.utils.extmath import randomized_svd
 
         weights = _weights(tally.sample, _HASHED)
@@ -62,7 +62,7 @@ class TextEncoding(Encoding):
         if rank < 1:
             return None
         with single_threaded_blas():
-            # Signs are fixed: the largest entry of each direction is positive.
+            # scikit-learn chooses the signs so that the largest entry of each direction is positive.
             _, values, right = randomized_svd(rows, rank, random_state=0)
             scores = rows @ right.T
         variances = scores.var(axis=0)
@@ -75,7 +75,7 @@ class TextEncoding(Encoding):
 
     @classmethod
     def sparse_of_tally(cls, tally: LevelTally) -> TextEncoding:
-        """CSR rows of n-grams for the texts of the training rows."""
+        """The encoding that gives CSR rows of n-grams, for the texts of the training rows."""
         weights = _weights(tally.sample, _HASHED_SPARSE)
         rows = _weighted(tally.sample, weights)
         mean = np.asarray(rows.mean(axis=0)).ravel()
@@ -107,14 +107,14 @@ def _counts(texts: list[str], n_hashed: int) -> sparse.csr_matrix:
 
 
 def _weights(texts: list[str], n_hashed: int) -> np.ndarray:
-    """Inverse document frequencies (n_hashed,) as in scikit-learn's `TfidfTransformer`."""
+    """Inverse document frequencies (n_hashed,), as scikit-learn's `TfidfTransformer` has them."""
     counts = _counts(texts, n_hashed)
     frequency = np.bincount(counts.indices, minlength=n_hashed)
     return (np.log((1 + len(texts)) / (1 + frequency)) + 1).astype(np.float32)
 
 
 def _weighted(texts: list[str], weights: np.ndarray) -> sparse.csr_matrix:
-    """Weighted rows (n, n_hashed) of length 1; an empty text gives zeros."""
+    """Weighted rows (n, n_hashed) of length 1; empty texts are zero."""
     from sklearn.preprocessing import normalize
 
     counts = _counts(texts, weights.size)

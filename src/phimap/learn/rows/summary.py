@@ -36,7 +36,7 @@ class RowSummary(Record, Accumulator):
         The distinct targets; None where targets are numbers, or more than `most_labels`.
     extremes : ExtremeTargets
         Of targets that are numbers.
-    numbers : bool
+    targets_are_numbers : bool
         Whether all targets so far are numbers that a regressor takes.
     most_labels : int or None
         Distinct targets beyond which `labels` is dropped; None keeps all.
@@ -56,7 +56,7 @@ class RowSummary(Record, Accumulator):
     wider_sample: Reservoir | None
     labels: Labels | None
     extremes: ExtremeTargets = field(default_factory=ExtremeTargets)
-    numbers: bool = True
+    targets_are_numbers: bool = True
     most_labels: int | None = field(default=None, metadata=of_number(least=0))
     moments: ColumnMoments | None = None
     columns: ColumnRange = field(default_factory=ColumnRange)
@@ -93,7 +93,7 @@ class RowSummary(Record, Accumulator):
             sample,
             wider,
             None if labels is False else Labels(),
-            numbers=labels is not True,
+            targets_are_numbers=labels is not True,
             most_labels=MOST_LABELS if labels is None else None,
             budget=budget,
         )
@@ -129,7 +129,7 @@ class RowSummary(Record, Accumulator):
         if self.wider_sample is not None and later.wider_sample is not None:
             self.wider_sample.join(later.wider_sample)
         self.n_rows += later.n_rows
-        self.numbers = self.numbers and later.numbers
+        self.targets_are_numbers = self.targets_are_numbers and later.targets_are_numbers
         if self.labels is not None and later.labels is not None:
             self.labels.merge(later.labels)
         else:
@@ -154,24 +154,30 @@ class RowSummary(Record, Accumulator):
         if self.most_labels is None:
             return self
         if labels:
-            kept = {"low": None, "high": None, "extremes": ExtremeTargets(), "numbers": False, "most_labels": None}
+            kept = {
+                "low": None,
+                "high": None,
+                "extremes": ExtremeTargets(),
+                "targets_are_numbers": False,
+                "most_labels": None,
+            }
             return None if self.labels is None else replace(self, **kept)
-        if not self.numbers:
+        if not self.targets_are_numbers:
             return None
         samples = {name: _with_numbers(getattr(self, name)) for name in ("sample", "wider_sample")}
         return replace(self, labels=None, most_labels=None, **samples)
 
     def _add_numbers(self, targets: np.ndarray) -> None:
         """Add the range and the extremes of targets, if all targets so far are numbers."""
-        if not self.numbers:
+        if not self.targets_are_numbers:
             return
         if self.most_labels is not None:
             if targets.dtype.kind not in "fiu":
-                self.numbers = False
+                self.targets_are_numbers = False
                 return
             if not largest_target(targets) <= LARGEST_TARGET:
                 # Learners refuse such numbers, as labels too.
-                self.numbers, self.labels = False, None
+                self.targets_are_numbers, self.labels = False, None
                 return
             targets = targets.astype(np.float64)
         self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))

@@ -1,4 +1,4 @@
-"""The checkpoint of ``phimap fit``: when it is written, and what has to be the same where a fit goes on."""
+"""The checkpoint of ``phimap fit``: when it is written, and what has to be the same for a fit to be resumed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from dataclasses import fields
 from typing import Any
 
 from phimap.cli.errors import complain
-from phimap.cli.first_pass import ColumnFacts, Overview
+from phimap.cli.first_pass import Overview, mean_and_deviation
 from phimap.cli.options import FitOptions
 from phimap.cli.signals import stopping
+from phimap.io import Rows
 from phimap.io.checkpoint import Checkpoint
 
 _EVERY = "5min"
-# Options that no bit of the model depends on, and those that are compared by themselves: the data by what they hold.
+# Options that change no bit of the model, and `data`, which is compared by its content.
 _FREE = ("data", "model", "report", "memory", "n_jobs", "json", "force", "quiet", "checkpoint", "every")
 
 
 @contextmanager
 def checkpoint_of(options: FitOptions) -> Iterator[Checkpoint | None]:
-    """The checkpoint that is asked for; its folder is removed once the block has ended well."""
+    """The checkpoint asked for, None without one; its folder is removed after the block, unless that fails."""
     if options.checkpoint is None:
         yield None
         return
@@ -35,19 +36,16 @@ def checkpoint_of(options: FitOptions) -> Iterator[Checkpoint | None]:
         yield checkpoint
 
 
-def data_facts(overview: Overview) -> dict[str, Any]:
-    """Names and values of what tells a table from others."""
-    encoder = overview.encoder
+def data_facts(table: Rows, overview: Overview) -> dict[str, Any]:
+    """Facts that are the same for equal tables, by name."""
+    columns, encoder = overview.summary.columns, overview.encoder
+    moments = None if overview.summary.moments is None else mean_and_deviation(overview.summary.moments)
     return {
         "the number of rows": overview.n_rows,
-        "the list of columns": overview.features.names if encoder is None else [c.name for c in encoder.columns_],
-        "what the columns hold": [_values(overview.features), None if encoder is None else encoder.columns_],
-        "what the target holds": [overview.labels, None if overview.target is None else _values(overview.target)],
+        "the list of columns": table.feature_names,
+        "what the columns hold": [columns.low, columns.high, moments] if encoder is None else encoder.columns_,
+        "what the target holds": [overview.labels, overview.target],
     }
-
-
-def _values(columns: ColumnFacts) -> tuple[Any, ...]:
-    return columns.low, columns.high, columns.mean, columns.standard_deviation
 
 
 def _compared(options: FitOptions) -> Mapping[str, Any]:
