@@ -20,7 +20,7 @@ from time import perf_counter
 import numpy as np
 
 import phimap as pm
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 
 FILES = ("uci_regression.npz", "regression_extra.npz")
 PROJECTIONS = ("orthogonal", "qmc", "minimum-energy", "auto")

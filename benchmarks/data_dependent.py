@@ -24,7 +24,7 @@ import phimap as pm
 from phimap.bench.data_dependent import MAPS, Task, load
 from phimap.features.data_dependent.pool import chosen_rows, draw_pool
 from phimap.features.data_dependent.scores import leverage_scores
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 
 WIDTHS = (512, 1024, 2048)
 SCALES = (1.0, 0.5)

@@ -27,8 +27,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import phimap as pm
-from phimap.learn.losses.logistic import Logistic
-from phimap.learn.losses.squared_hinge import SquaredHinge
+from phimap.learn.losses.losses import Logistic, SquaredHinge
 
 SEED = 0
 MOST_PASSES, MOST_EXCESS = 15, 1.03

@@ -17,7 +17,7 @@ from phimap._progress import Stages
 from phimap.cli.commands import app
 from phimap.cli.held_out import outcomes, score
 from phimap.io import holdout_mask
-from phimap.learn.rows.reservoir import Reservoir
+from phimap.learn.rows.samples import Reservoir
 from tests.cli.test_bad_input import FIXED, assert_refused
 
 SMALL = ("--features", "64", *FIXED, "--quiet")

@@ -16,7 +16,7 @@ import phimap as pm
 from phimap.config import config
 from phimap.kernels import Additive, Cauchy, Gaussian, GaussianLaw, Laplacian, Matern, NormalizedInput, SubsetLaw
 from phimap.kernels.subsets import random_subsets, spread_subsets
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 from tests.support.learners import FIXED
 
 D = 6

@@ -16,8 +16,7 @@ import phimap as pm
 from phimap._dask import computed, shared, task
 from phimap._progress import Advance
 from phimap.config import memory_budget
-from phimap.learn.rows.accumulator import Accumulator
-from phimap.learn.rows.parted_rows import PartedRows
+from phimap.learn.rows.accumulator import Accumulator, PartedRows
 from phimap.ops import run_tasks
 from tests.support.learners import GAUSSIAN
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import phimap as pm
-from phimap.learn.rows.reservoir import Reservoir
+from phimap.learn.rows.samples import Reservoir
 from phimap.records import equal_records
 from tests.learn.problems import problem
 from tests.support.learners import FIXED, features_of

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from phimap.learn.blocks.blocks import feature_block
-from phimap.learn.losses.logistic import Logistic
+from phimap.learn.losses.losses import Logistic, SquaredHinge
 from phimap.learn.losses.preconditioner import FactorPreconditioner
 from phimap.learn.losses.quasi_newton import QuasiNewton
-from phimap.learn.losses.squared_hinge import SquaredHinge
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradients
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.solver import least, solve

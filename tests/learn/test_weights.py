@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.class_weight import compute_class_weight
 
 import phimap as pm
-from phimap.learn.rows.weights import LEAST_WEIGHT, MOST_WEIGHT
+from phimap.learn.weights import LEAST_WEIGHT, MOST_WEIGHT
 from tests.learn.problems import problem
 from tests.support.learners import FIXED, GAUSSIAN
 

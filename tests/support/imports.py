@@ -127,9 +127,22 @@ def between_folders(picture: Graph, parent: str) -> Graph:
 
 
 def long_files(root: Path, limit: int) -> list[str]:
-    """Files of `limit` lines or more."""
-    counts = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules(root).values()}
+    """Files of `limit` lines of code or more: blank lines, comments and docstrings do not count."""
+    counts = {path: lines_of_code(path.read_text(encoding="utf-8")) for path in modules(root).values()}
     return [f"{path.relative_to(root)}: {count} lines" for path, count in counts.items() if count >= limit]
+
+
+def lines_of_code(program: str) -> int:
+    """Lines of a program that are neither blank nor a comment nor part of a docstring."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        line
+        for node in ast.walk(ast.parse(program))
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    lines = enumerate(program.splitlines(), 1)
+    return sum(bool(line.strip()) and not line.lstrip().startswith("#") and i not in docstrings for i, line in lines)
 
 
 def abstract_methods(path: Path) -> list[str]:

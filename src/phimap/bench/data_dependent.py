@@ -24,7 +24,7 @@ from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_de
 from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.options import BenchOptions
 from phimap.kernels import FiniteSpectrum, Gaussian
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 
 WIDTHS = (64, 128, 256, 512, 1024)
 #: Length scales of the Gaussian kernel, in medians of the distances: the usual one, and one that is far too narrow.

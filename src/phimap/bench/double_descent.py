@@ -24,7 +24,7 @@ from phimap.bench.datasets import load
 from phimap.bench.experiment import Finding, Report, Table, measured
 from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 from phimap.ops import single_threaded_blas
 
 #: Features over training rows; dense around 1, where the test error peaks.

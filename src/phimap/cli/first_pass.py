@@ -15,8 +15,8 @@ from phimap.io import DataError, Rows, holdout_mask
 from phimap.io.batching import Block, chosen
 from phimap.io.frame import Frame
 from phimap.io.prefetch import read_ahead
-from phimap.learn.rows.extreme_targets import ExtremeTargets
 from phimap.learn.rows.scaling import ColumnMoments
+from phimap.learn.rows.target_facts import ExtremeTargets
 from phimap.tables import ColumnSummary, TableEncoder
 
 # Rounding to fewer steps than this moves values by more than a thousandth of the column's range.

@@ -15,8 +15,7 @@ from phimap.cli.output import write_json
 from phimap.cli.table_size import table_size
 from phimap.config import memory_budget, size_text, thread_count
 from phimap.io import DataError
-from phimap.learn.search.kernel import OTHERS, STATIONARY
-from phimap.learn.search.names import kernel_name
+from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
 from phimap.theory import REFERENCE
 
 # Kernels whose maps are no Fourier features, by the rate of a machine that comes closest.

@@ -20,7 +20,7 @@ from phimap.comparison.categories import NativeCategories
 from phimap.features import NystroemFeatures
 from phimap.kernels import Gaussian
 from phimap.learn import KernelClassifier, KernelRegressor
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 from phimap.tables import TableEncoder
 
 # Candidate numbers of neighbours, chosen by cross-validation with this many rows at most and this many folds.

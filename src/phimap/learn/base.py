@@ -22,7 +22,7 @@ from phimap.learn.collections import fit_collection, fit_parts, score_collection
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.deviations import Deviations
 from phimap.learn.fit import FitResult, add_rows, batch_height, fit, new_summary, solve_state, start_state
-from phimap.learn.fitted import Fitted
+from phimap.learn.fitted import Fitted, fitted_attribute
 from phimap.learn.html import fitted_html
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.ridge.statistics import RidgeStatistics
@@ -446,42 +446,20 @@ class KernelModel(BaseEstimator):
 
     # Fitted attributes -----------------------------------------------------------------------------------------
 
-    @property
-    def n_features_in_(self) -> int:
-        """Columns of the rows in `fit`."""
-        return self._fitted.inputs.n_features
+    n_features_in_: int = fitted_attribute("inputs.n_features", "Columns of the rows in `fit`.")
+    image_shape_: tuple[int, int, int] | None = fitted_attribute("inputs.image_shape", "Shape of images in `fit`.")
+    encoder_: TableEncoder | None = fitted_attribute("inputs.encoder", "Encoder of data frames; None for numbers.")
+    n_samples_seen_: int = fitted_attribute("n_samples_seen", "Training rows of positive weight.")
+    scaling_: Scaling = fitted_attribute("map.scaling", "Shift and factor of each column, and the root of the metric.")
+    feature_map_: RandomMap = fitted_attribute("map.feature_map", "The fitted map, on scaled inputs.")
+    metric_: np.ndarray = fitted_attribute("map.metric", "Metric (d,) or (d, d) of the standardised columns.")
+    search_: SearchLog | None = fitted_attribute("search", "Trials of the search; None without a choice.")
+    corrections_: Corrections | None = fitted_attribute("corrections", "Corrections of the linear model, or None.")
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns, where the rows in `fit` had names."""
-        if (names := self._fitted.inputs.names) is None:
-            raise AttributeError("the training rows had no names of columns")
-        return names
-
-    @property
-    def image_shape_(self) -> tuple[int, int, int] | None:
-        """Height, width and channels, where the rows in `fit` were images."""
-        return self._fitted.inputs.image_shape
-
-    @property
-    def encoder_(self) -> TableEncoder | None:
-        """The encoder of data frames; None where the training rows were numbers."""
-        return self._fitted.inputs.encoder
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Training rows of positive weight."""
-        return self._fitted.n_samples_seen
-
-    @property
-    def scaling_(self) -> Scaling:
-        """Shift and factor of each column, and the root of the metric."""
-        return self._fitted.map.scaling
-
-    @property
-    def feature_map_(self) -> RandomMap:
-        """The fitted map, on scaled inputs."""
-        return self._fitted.map.feature_map
+        return self._fitted.inputs.given_names
 
     @property
     def kernel_(self) -> Kernel:
@@ -490,25 +468,10 @@ class KernelModel(BaseEstimator):
         return self._fitted.map.kernel
 
     @property
-    def metric_(self) -> np.ndarray:
-        """The metric (d,) or (d, d) of the standardised columns, with mean eigenvalue 1."""
-        return self._fitted.map.metric
-
-    @property
     def relevances_(self) -> np.ndarray:
         """Shares (n_features,) of the columns in the metric, which sum to 1."""
         check_is_fitted(self)
         return self._fitted.relevances
-
-    @property
-    def search_(self) -> SearchLog | None:
-        """The trials of the search; None where there was nothing to choose."""
-        return self._fitted.search
-
-    @property
-    def corrections_(self) -> Corrections | None:
-        """What is added to the linear model, region by region; None where nothing is."""
-        return self._fitted.corrections
 
     @property
     def solver_(self) -> RidgeSolver:

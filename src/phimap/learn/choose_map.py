@@ -10,7 +10,7 @@ from scipy import sparse
 
 from phimap.features.defaults import with_image_shape
 from phimap.learn.inputs import InputEncoding
-from phimap.learn.rows.reservoir import CAPACITY
+from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.rows.scaling import Scaling, Squash
 from phimap.learn.rows.summary import RowSummary
 from phimap.learn.scaled_map import ScaledMap, scaled

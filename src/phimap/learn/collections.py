@@ -14,12 +14,12 @@ from phimap._dask import blocks_of, computed, is_dask, is_dask_frame, len_of, le
 from phimap.learn.fit import FitResult, batch_height, fit
 from phimap.learn.fitted import Fitted
 from phimap.learn.inputs import InputEncoding, unfitted_encoder
+from phimap.learn.rows.accumulator import PartedRows
 from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape
-from phimap.learn.rows.parted_rows import PartedRows
 from phimap.learn.rows.prediction_errors import Hits, SquaredErrors
-from phimap.learn.rows.weights import check_weights
 from phimap.learn.settings import FitSettings
 from phimap.learn.training_rows import LearnerKind, RowChecks
+from phimap.learn.weights import check_weights
 from phimap.tables import TableEncoder
 from phimap.tables.frames import is_numbers
 

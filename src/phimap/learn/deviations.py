@@ -13,9 +13,8 @@ from phimap.config import size_text
 from phimap.features.nystroem.nystroem import NystroemRecord
 from phimap.features.power_series.dot_product import DotProductFeatures
 from phimap.learn.fitted import Fitted
-from phimap.learn.ridge.local_noise import MOST_COLUMNS
-from phimap.learn.ridge.predictive import Corrected, FunctionVariance, Noise, Points, Predictive
-from phimap.learn.rows.kept_rows import WeightedRows
+from phimap.learn.ridge.predictive import MOST_COLUMNS, Corrected, FunctionVariance, Noise, Points, Predictive
+from phimap.learn.rows.samples import WeightedRows
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.state import TrainingState
 from phimap.ops import Array, ops_for, single_threaded_blas

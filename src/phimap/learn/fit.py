@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from phimap._progress import Stage, Stages
 from phimap._warnings import caller_level
-from phimap.learn.blocks.blocks import FeatureRows, WeightedBlock
-from phimap.learn.blocks.lazy_block import LazyFeatureBlock
+from phimap.learn.blocks.blocks import FeatureRows, LazyFeatureBlock, WeightedBlock
 from phimap.learn.calibration import calibration_of
 from phimap.learn.choose_map import choose_map
 from phimap.learn.correct import correct
@@ -24,18 +23,17 @@ from phimap.learn.registry import Chosen, choose
 from phimap.learn.ridge.solver import RidgeSolver
 from phimap.learn.rows.accumulator import CountingAccumulator, RowSource, accumulate
 from phimap.learn.rows.batches import ArrayBatches, Batch, RowShape, batch_rows, smallest_batch
-from phimap.learn.rows.extreme_rows import ExtremeRows
-from phimap.learn.rows.feature_stream import FeatureStream
-from phimap.learn.rows.mapped_rows import Mapping
+from phimap.learn.rows.feature_stream import FeatureStream, Mapping
+from phimap.learn.rows.samples import ExtremeRows
 from phimap.learn.rows.scaling import Scaling
 from phimap.learn.rows.summary import RowSummary
 from phimap.learn.rows.validation import ValidationRows
-from phimap.learn.rows.weights import check_mean_weight
 from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution, Problem
 from phimap.learn.state import TrainingState
 from phimap.learn.targets.base import Targets
+from phimap.learn.weights import check_mean_weight
 from phimap.ops import Array, ops_for
 
 #: Training rows: batches, iterable once a pass, or a source with a way of its own to make a pass.

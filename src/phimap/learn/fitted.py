@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from phimap.learn.calibration import Calibration
 from phimap.learn.corrections.corrections import Corrections
 from phimap.learn.extrapolation import ExtrapolationGuard
 from phimap.learn.inputs import InputEncoding
-from phimap.learn.losses.logistic import log_probabilities
+from phimap.learn.losses.losses import log_probabilities
 from phimap.learn.rows.batches import RowShape, batch_rows
 from phimap.learn.scaled_map import ScaledMap
 from phimap.learn.search.log import SearchLog
@@ -133,3 +134,8 @@ class Fitted(Record):
         if encoder is not None:
             diagonal = np.bincount(encoder.groups_, diagonal * encoder.variances_, minlength=self.inputs.n_features)
         return diagonal / diagonal.sum()
+
+
+def fitted_attribute(path: str, doc: str) -> Any:
+    """A property of a learner that reads an attribute of its fitted model, a dotted `path`."""
+    return property(attrgetter(f"_fitted.{path}"), doc=doc)

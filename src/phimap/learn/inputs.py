@@ -80,6 +80,13 @@ class InputEncoding(Record):
         return np.arange(self.width) if self.names is None else self.names
 
     @property
+    def given_names(self) -> np.ndarray:
+        """Names of the columns that users give; AttributeError where they have none."""
+        if self.names is None:
+            raise AttributeError("the training rows had no names of columns")
+        return self.names
+
+    @property
     def encodings(self) -> tuple[EncodedColumn, ...]:
         """The encoding of each column of a data frame."""
         return () if self.encoder is None else self.encoder.columns_

@@ -6,14 +6,13 @@ from typing import NamedTuple, Protocol
 
 from phimap.config import size_text
 from phimap.learn.losses.huber_solver import HuberSolver
-from phimap.learn.losses.logistic import Logistic
+from phimap.learn.losses.losses import Logistic, SquaredHinge
 from phimap.learn.losses.solver import LossSolver
-from phimap.learn.losses.squared_hinge import SquaredHinge
-from phimap.learn.ridge.cholesky_ridge import CholeskyRidge
 from phimap.learn.ridge.conjugate_gradients import ConjugateGradientRidge
 from phimap.learn.ridge.cost import factorisation_seconds, passes_seconds
 from phimap.learn.ridge.sketch_rows import SAMPLED_FROM, SKETCH_ROWS
-from phimap.learn.rows.reservoir import CAPACITY
+from phimap.learn.ridge.solver import CholeskyRidge
+from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.solver import Problem, Solved
 
 

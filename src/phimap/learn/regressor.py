@@ -12,7 +12,7 @@ from phimap.learn.base import KernelModel
 from phimap.learn.deviations import Deviations
 from phimap.learn.registry import REGRESSION_LOSSES
 from phimap.learn.targets.numbers import Numbers
-from phimap.learn.targets.target_units import TargetUnits
+from phimap.learn.targets.units import TargetUnits
 from phimap.random_map import RandomMap
 from phimap.tables import TableEncoder
 

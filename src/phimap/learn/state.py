@@ -9,9 +9,8 @@ from typing import Self
 from phimap.learn.ridge.solver import GramAccumulator, RidgeSolver
 from phimap.learn.rows.accumulator import CountingAccumulator, accumulate
 from phimap.learn.rows.batches import Batch
-from phimap.learn.rows.extreme_rows import ExtremeRows
-from phimap.learn.rows.mapped_rows import MappedRows, Mapping
-from phimap.learn.rows.reservoir import Reservoir, fingerprint
+from phimap.learn.rows.feature_stream import MappedRows, Mapping
+from phimap.learn.rows.samples import ExtremeRows, Reservoir, fingerprint
 from phimap.learn.rows.summary import RowSummary
 from phimap.records import Record
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from phimap.learn.inputs import InputEncoding, frames_in, unfitted_encoder
 from phimap.learn.rows.batches import Batch, CheckedBatches, first_batch
-from phimap.learn.rows.weights import check_weights, rows_that_count
 from phimap.learn.targets.base import Targets, require_targets
+from phimap.learn.weights import check_weights, rows_that_count
 from phimap.tables import TableEncoder
 
 

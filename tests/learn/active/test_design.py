@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 import phimap as pm
-from phimap.learn.active.posterior_kernel import PosteriorKernel
+from phimap.learn.active.design import PosteriorKernel
 
 ALPHA = 0.05
 

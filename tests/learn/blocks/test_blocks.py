@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.learn.blocks.blocks import CountedBlock, DenseBlock, FeatureBlock, PackedBlock, TensorBlock, feature_block
-from phimap.learn.blocks.lazy_block import LazyFeatureBlock
+from phimap.learn.blocks.blocks import (
+    CountedBlock,
+    DenseBlock,
+    FeatureBlock,
+    LazyFeatureBlock,
+    PackedBlock,
+    TensorBlock,
+    feature_block,
+)
 from phimap.learn.blocks.triangle import BlockTriangle
 
 # More than one block of columns and of the triangle, the last one short.

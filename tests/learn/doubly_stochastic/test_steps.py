@@ -12,9 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from phimap.kernels import Gaussian, Laplacian, Matern
 from phimap.learn.doubly_stochastic import blocks as blocks_module
 from phimap.learn.doubly_stochastic.blocks import BlockedMap
-from phimap.learn.doubly_stochastic.preconditioner import SamplePreconditioner
-from phimap.learn.doubly_stochastic.rows import in_order_of_stream, in_random_order
-from phimap.learn.doubly_stochastic.steps import LOSSES, BlockProblem
+from phimap.learn.doubly_stochastic.steps import (
+    LOSSES,
+    BlockProblem,
+    SamplePreconditioner,
+    in_order_of_stream,
+    in_random_order,
+)
 from phimap.ops import host
 
 SEED = np.random.SeedSequence(5, spawn_key=(1,))

@@ -14,8 +14,8 @@ from sklearn.svm import LinearSVC
 
 import phimap as pm
 from phimap.learn.losses.alpha import alphas_from
+from phimap.learn.losses.losses import SquaredHinge
 from phimap.learn.losses.sample import FOLDS, LossSample
-from phimap.learn.losses.squared_hinge import SquaredHinge
 from tests.support.learners import GAUSSIAN
 
 

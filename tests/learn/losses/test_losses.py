@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phimap.learn.losses.base import Loss
 from phimap.learn.losses.huber import Huber, scale_ratio, scale_step
-from phimap.learn.losses.logistic import Logistic, log_probabilities
-from phimap.learn.losses.squared_hinge import SquaredHinge
+from phimap.learn.losses.losses import Logistic, Loss, SquaredHinge, log_probabilities
 
 
 def rows(t, n=40, seed=0):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phimap.learn.ridge.local_noise import LEAST_ROWS, LocalNoise
-from phimap.learn.ridge.predictive import Noise
+from phimap.learn.ridge.predictive import LEAST_ROWS, LocalNoise, Noise
 
 
 def by_loops(rows, squares, weights, new):

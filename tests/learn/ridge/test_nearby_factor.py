@@ -7,7 +7,7 @@ import pytest
 
 from phimap.learn.blocks.triangle import BlockTriangle
 from phimap.learn.ridge.cholesky import BlockedCholesky
-from phimap.learn.ridge.nearby_factor import expected_steps, solve_from_nearby
+from phimap.learn.ridge.conjugate_gradient_steps import expected_steps, solve_from_nearby
 
 SIZE, N_ROWS = 400, 2000
 
@@ -15,7 +15,7 @@ SIZE, N_ROWS = 400, 2000
 @pytest.fixture
 def systems(rng, monkeypatch):
     """A of rows with a falling spectrum, A' without a tenth of them, and right-hand sides; at any order."""
-    monkeypatch.setattr("phimap.learn.ridge.nearby_factor._STEPS_PER_FEATURE", 0.2)
+    monkeypatch.setattr("phimap.learn.ridge.conjugate_gradient_steps._STEPS_PER_FEATURE", 0.2)
     Z = rng.standard_normal((N_ROWS, SIZE)) / np.arange(1, SIZE + 1)
     whole, part = Z.T @ Z, Z[N_ROWS // 10 :].T @ Z[N_ROWS // 10 :]
     return whole, part, Z.T @ rng.standard_normal((N_ROWS, 3))
@@ -60,5 +60,5 @@ def test_expected_steps_are_about_those_taken(systems, ratio, monkeypatch):
 def test_recurrence_that_ends_too_early_is_not_trusted(systems, monkeypatch):
     whole, part, rhs = systems
     matrix, factor = BlockTriangle.from_dense(whole), BlockedCholesky(BlockTriangle.from_dense(part), 1e-2)
-    monkeypatch.setattr("phimap.learn.ridge.nearby_factor.ConjugateGradientState.residual", 0.0)
+    monkeypatch.setattr("phimap.learn.ridge.conjugate_gradient_steps.ConjugateGradientState.residual", 0.0)
     assert solve_from_nearby(matrix, rhs, 1e-2, factor) is None

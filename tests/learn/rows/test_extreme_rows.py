@@ -10,8 +10,7 @@ import phimap as pm
 from phimap.learn.blocks.blocks import FeatureRows, feature_block
 from phimap.learn.ridge.solve import solve_ridge
 from phimap.learn.rows import extreme_rows
-from phimap.learn.rows.extreme_rows import ExtremeRows
-from phimap.learn.rows.reservoir import Reservoir
+from phimap.learn.rows.samples import ExtremeRows, Reservoir
 from tests.support.learners import GAUSSIAN
 
 CAPACITY = 20

@@ -7,8 +7,8 @@ import pytest
 
 from phimap.learn.blocks.blocks import feature_block
 from phimap.learn.rows.accumulator import Accumulator
-from phimap.learn.rows.extreme_rows import ExtremeRows
 from phimap.learn.rows.feature_stream import FeatureStream
+from phimap.learn.rows.samples import ExtremeRows
 
 ROWS, WIDTH = 10, 6
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse, stats
 
 from phimap.learn.rows import batches, reservoir
-from phimap.learn.rows.reservoir import Reservoir
+from phimap.learn.rows.samples import Reservoir
 
 CAPACITY = 50
 

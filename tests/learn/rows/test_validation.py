@@ -7,8 +7,7 @@ import pytest
 
 from phimap._random import row_uniforms
 from phimap.learn.blocks.blocks import FeatureRows, feature_block
-from phimap.learn.rows.extreme_rows import ExtremeRows
-from phimap.learn.rows.reservoir import Reservoir
+from phimap.learn.rows.samples import ExtremeRows, Reservoir
 from phimap.learn.rows.validation import ValidationRows, n_extreme, n_held_out
 
 N, SEED = 2400, 3

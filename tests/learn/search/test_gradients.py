@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import phimap as pm
-from phimap.learn.search.gradients import _differences, gradients
 from phimap.learn.search.metric import (
     MOST_COLUMNS_OF_FULL,
+    _differences,
     gradient_factor,
+    gradients,
     inverse_root,
     mean_root,
     metric_of,

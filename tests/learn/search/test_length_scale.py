@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 
 import phimap as pm
 from phimap.kernels import Cauchy, Gaussian, Laplacian, Matern
+from phimap.learn.search.families import median_length_scale
 from phimap.learn.search.kernel import STATIONARY
-from phimap.learn.search.length_scale import median_length_scale
 
 FACTORS = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)
 

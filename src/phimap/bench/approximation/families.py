@@ -15,7 +15,7 @@ import phimap as pm
 from phimap.features import FeatureMap
 from phimap.features.power_series.powers import METHODS as POWERS
 from phimap.kernels import Kernel
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 from phimap.projections import REGISTRY
 
 _DEGREE = 2

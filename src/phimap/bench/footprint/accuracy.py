@@ -30,7 +30,7 @@ from phimap.bench.exact_ridge import fit_predict
 from phimap.bench.experiment import Finding, Report, Table, measured
 from phimap.bench.figures import finish, panels, styles
 from phimap.bench.options import BenchOptions
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 
 WIDTHS = (128, 256, 512, 1024, 2048, 4096)
 _LENGTH_SCALE_ROWS = 1000

@@ -37,7 +37,7 @@ from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import Partitioned, load_collection
 from phimap.kernels import NTK, Gaussian, Polynomial
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 
 DEPTHS = (1, 2, 3, 4, 5)
 #: Costs of support vector machines; the publication has every power from 2^-19 to 2^20.

@@ -31,7 +31,7 @@ from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import load_regression
 from phimap.kernels import NTK, Gaussian, Kernel
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import median_length_scale
 
 WIDTH = 8192
 FOLDS = 4

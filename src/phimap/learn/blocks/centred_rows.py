@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from phimap.learn.blocks.triangle import BlockTriangle
-from phimap.learn.rows.weights import weighted_mean
+from phimap.learn.weights import weighted_mean
 from phimap.ops import ops_for, run_tasks
 from phimap.packed import PackedArray
 

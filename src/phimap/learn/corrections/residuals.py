@@ -9,8 +9,8 @@ import numpy as np
 
 from phimap._random import row_uniforms
 from phimap.learn.rows.batches import Batch
-from phimap.learn.rows.weights import joined_weights
 from phimap.learn.solver import LinearSolution
+from phimap.learn.weights import joined_weights
 from phimap.ops import ops_for, run_tasks
 from phimap.random_map import MapRecord
 

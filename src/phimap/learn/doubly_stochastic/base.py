@@ -19,21 +19,26 @@ from phimap.config import fixed_budget, size_text, thread_count
 from phimap.kernels import Kernel, StationaryKernel
 from phimap.learn.doubly_stochastic.blocks import WIDTH, BlockedMap
 from phimap.learn.doubly_stochastic.model import ROWS_AT_A_TIME, StochasticModel
-from phimap.learn.doubly_stochastic.preconditioner import ROWS, SamplePreconditioner
-from phimap.learn.doubly_stochastic.rows import in_order_of_stream, in_random_order, rows_of_batch
-from phimap.learn.doubly_stochastic.steps import BlockProblem
+from phimap.learn.doubly_stochastic.steps import (
+    ROWS,
+    BlockProblem,
+    SamplePreconditioner,
+    in_order_of_stream,
+    in_random_order,
+    rows_of_batch,
+)
+from phimap.learn.fitted import fitted_attribute
 from phimap.learn.inputs import InputEncoding
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.rows.batches import ArrayBatches, Batch, require_reiterable
 from phimap.learn.rows.scaling import Scaling, check_standardisation
 from phimap.learn.rows.summary import RowSummary
-from phimap.learn.rows.weights import check_mean_weight, total_weight, weighted_mean
 from phimap.learn.scaled_map import scaled
-from phimap.learn.search.kernel import STATIONARY
-from phimap.learn.search.length_scale import median_length_scale
-from phimap.learn.search.names import kernel_name
+from phimap.learn.search.families import median_length_scale
+from phimap.learn.search.kernel import STATIONARY, kernel_name
 from phimap.learn.targets.base import Targets
 from phimap.learn.training_rows import LearnerKind, RowChecks, training_batches, training_rows
+from phimap.learn.weights import check_mean_weight, total_weight, weighted_mean
 from phimap.ops import Array, ops_for
 
 _ROLES = ("sample", "blocks", "order", "norm")
@@ -313,52 +318,23 @@ class DoublyStochasticModel(BaseEstimator):
 
     # Fitted attributes -----------------------------------------------------------------------------------------
 
-    @property
-    def n_features_in_(self) -> int:
-        """Columns of the rows in `fit`."""
-        return self._fitted.inputs.n_features
+    n_features_in_: int = fitted_attribute("inputs.n_features", "Columns of the rows in `fit`.")
+    image_shape_: tuple[int, int, int] | None = fitted_attribute("inputs.image_shape", "Shape of images in `fit`.")
+    scaling_: Scaling = fitted_attribute("scaling", "Shift and factor of each column.")
+    blocks_: BlockedMap = fitted_attribute("blocks", "Kernel and seed, of which every block of features is made.")
+    n_samples_seen_: int = fitted_attribute("n_samples_seen", "Rows of positive weight, each counted once.")
+    weight_seen_: float = fitted_attribute("weight_seen", "Sum of the weights of the rows seen.")
+    n_steps_: int = fitted_attribute("n_steps", "Steps taken.")
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns, where the rows in `fit` had names."""
-        if (names := self._fitted.inputs.names) is None:
-            raise AttributeError("the training rows had no names of columns")
-        return names
-
-    @property
-    def image_shape_(self) -> tuple[int, int, int] | None:
-        """Height, width and channels, where the rows in `fit` were images."""
-        return self._fitted.inputs.image_shape
-
-    @property
-    def scaling_(self) -> Scaling:
-        """Shift and factor of each column."""
-        return self._fitted.scaling
-
-    @property
-    def blocks_(self) -> BlockedMap:
-        """Kernel and seed, of which every block of features is made."""
-        return self._fitted.blocks
+        return self._fitted.inputs.given_names
 
     @property
     def solver_(self) -> SamplePreconditioner:
         """The sample of rows that preconditions the steps."""
         return self._preconditioner
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Rows of positive weight, each counted once."""
-        return self._fitted.n_samples_seen
-
-    @property
-    def weight_seen_(self) -> float:
-        """Sum of the weights of the rows seen."""
-        return self._fitted.weight_seen
-
-    @property
-    def n_steps_(self) -> int:
-        """Steps taken."""
-        return self._fitted.n_steps
 
     @property
     def kernel_(self) -> Kernel:

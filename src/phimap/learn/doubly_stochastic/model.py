@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from phimap.learn.doubly_stochastic.blocks import BlockedMap
-from phimap.learn.doubly_stochastic.preconditioner import SamplePreconditioner
-from phimap.learn.doubly_stochastic.steps import BlockProblem
+from phimap.learn.doubly_stochastic.steps import BlockProblem, SamplePreconditioner
 from phimap.learn.inputs import InputEncoding
-from phimap.learn.losses.logistic import log_probabilities
+from phimap.learn.losses.losses import log_probabilities
 from phimap.learn.rows.batches import Batch
 from phimap.learn.rows.scaling import Scaling
 from phimap.learn.scaled_map import scaled

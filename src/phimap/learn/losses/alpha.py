@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from phimap.learn.losses.base import Loss
-from phimap.learn.losses.path import Path
-from phimap.learn.losses.preparation import LossPreparation
+from phimap.learn.losses.losses import Loss
+from phimap.learn.losses.preparation import LossPreparation, Path
 from phimap.learn.losses.quasi_newton import Model
 from phimap.learn.losses.sample import FOLDS
 from phimap.learn.ridge.alpha import ChosenAlpha
-from phimap.learn.rows.weights import weighted_mean
 from phimap.learn.solver import HeldOutScores, LinearSolution
+from phimap.learn.weights import weighted_mean
 
 # Alphas that are tried, as multiples of the mean square of a centred row: from one that shrinks all coefficients, down
 # by half decades.

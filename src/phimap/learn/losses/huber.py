@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phimap.learn.losses.base import Loss
+from phimap.learn.losses.losses import Loss
 from phimap.learn.solver import LinearSolution
 
 #: The error, in units of the scale, beyond which it enters by its absolute value: the default of scikit-learn's

@@ -13,7 +13,7 @@ from phimap.learn.losses.preparation import LossPreparation, least_memory
 from phimap.learn.losses.quasi_newton import TOLERANCE, Model
 from phimap.learn.rows.accumulator import accumulate
 from phimap.learn.solver import HeldOutScores, LinearSolution, PassesSolver, PassSums, Problem, Stream, Sums
-from phimap.learn.targets.robust_targets import RobustTargets
+from phimap.learn.targets.units import RobustTargets
 from phimap.ops import single_threaded_blas
 
 # Tolerance if alpha is chosen: the relative excess of the objective over its minimum is half its square.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureBlock
-from phimap.learn.losses.base import Loss
+from phimap.learn.losses.losses import Loss
 from phimap.learn.ridge.alpha import ChosenAlpha
 from phimap.learn.solver import LinearSolution, Passes, Solver, Sums
 

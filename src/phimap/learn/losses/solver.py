@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phimap.learn.losses.alpha import alphas_from, choose_alpha, score_alpha
-from phimap.learn.losses.base import Loss
-from phimap.learn.losses.path import Path
-from phimap.learn.losses.preparation import LossPreparation, least_memory
+from phimap.learn.losses.losses import Loss
+from phimap.learn.losses.preparation import LossPreparation, Path, least_memory
 from phimap.learn.losses.quasi_newton import TOLERANCE, Model
 from phimap.learn.ridge.alpha import ChosenAlpha
 from phimap.learn.solver import LinearSolution, PassesSolver, Problem

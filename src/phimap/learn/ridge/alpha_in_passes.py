@@ -14,8 +14,8 @@ from phimap.learn.ridge.alpha_objectives import validation_weights
 from phimap.learn.ridge.conjugate_gradient_steps import ConjugateGradientState
 from phimap.learn.ridge.normal_equations import NormalEquations, products
 from phimap.learn.ridge.nystroem_preconditioner import NystroemPreconditioner, WoodburyPreconditioner
-from phimap.learn.rows.weights import weighted_mean
 from phimap.learn.solver import HeldOutScores, Summand, Sums, least
+from phimap.learn.weights import weighted_mean
 
 # As many grid points per decade as in a search by factorisation. A spline gives the minimum between them.
 _POINTS_PER_DECADE = 4

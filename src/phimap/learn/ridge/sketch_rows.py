@@ -8,7 +8,7 @@ import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.ridge.normal_equations import NormalEquations, NormalSums
-from phimap.learn.rows.reservoir import CAPACITY
+from phimap.learn.rows.samples import CAPACITY
 from phimap.learn.rows.validation import ValidationRows, n_held_out
 
 #: Number of random rows in a sketch, if the stream has at least `SAMPLED_FROM` rows. With 16 rows for each of 1,024

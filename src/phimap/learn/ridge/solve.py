@@ -17,15 +17,15 @@ from phimap.learn.ridge.alpha_objectives import (
     GeneralisedCrossValidation,
     HeldOutError,
     LeaveOneOutError,
+    leave_one_out_dual,
+    leave_one_out_primal,
 )
 from phimap.learn.ridge.cholesky import BlockedCholesky, NotPositiveDefiniteError
-from phimap.learn.ridge.conjugate_gradient_steps import relative_size
-from phimap.learn.ridge.leave_one_out import leave_one_out_dual, leave_one_out_primal
-from phimap.learn.ridge.nearby_factor import solve_from_nearby
+from phimap.learn.ridge.conjugate_gradient_steps import relative_size, solve_from_nearby
 from phimap.learn.ridge.statistics import RidgeStatistics
 from phimap.learn.rows.validation import n_leave_one_out
-from phimap.learn.rows.weights import weighted_mean
 from phimap.learn.solver import LinearSolution
+from phimap.learn.weights import weighted_mean
 from phimap.ops import single_threaded_blas
 
 #: Up to this number of rows the leave-one-out error is computed exactly, by an eigendecomposition of that order.

@@ -8,7 +8,7 @@ import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureBlock, FeatureRows, Features, feature_block
 from phimap.learn.blocks.triangle import BlockTriangle, add_to
-from phimap.learn.rows.weights import total_weight, weighted_sum
+from phimap.learn.weights import total_weight, weighted_sum
 from phimap.records import Record, of_floats, of_number, with_lengths
 
 

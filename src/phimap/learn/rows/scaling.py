@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from phimap._validation import is_none
-from phimap.learn.rows.weights import total_weight, weighted_mean, weighted_sum
+from phimap.learn.weights import total_weight, weighted_mean, weighted_sum
 from phimap.ops import Array, Ops, ops_for
 from phimap.records import Record, of_floats, of_number, with_lengths
 

@@ -11,10 +11,9 @@ from scipy import sparse
 from phimap.learn.rows.accumulator import Accumulator
 from phimap.learn.rows.batches import require_sample, sample_bytes
 from phimap.learn.rows.column_range import ColumnRange
-from phimap.learn.rows.extreme_targets import LARGEST_TARGET, ExtremeTargets, largest_target
-from phimap.learn.rows.labels import Labels
-from phimap.learn.rows.reservoir import CAPACITY, Reservoir
+from phimap.learn.rows.samples import CAPACITY, Reservoir
 from phimap.learn.rows.scaling import ColumnMoments
+from phimap.learn.rows.target_facts import LARGEST_TARGET, ExtremeTargets, Labels, largest_target
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_floats, of_number
 

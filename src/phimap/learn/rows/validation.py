@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap.learn.blocks.blocks import FeatureRows
-from phimap.learn.rows.extreme_rows import EXTREME_CAPACITY, ExtremeRows
-from phimap.learn.rows.kept_rows import WeightedRows
-from phimap.learn.rows.reservoir import CAPACITY, Reservoir
+from phimap.learn.rows.samples import CAPACITY, EXTREME_CAPACITY, ExtremeRows, Reservoir, WeightedRows
 from phimap.ops import Array
 
 # One row in so many is held out at random, and one in so many counts as extreme, up to the capacities of the samples.

@@ -1,4 +1,4 @@
-"""The kernels that a search compares, and what may be learned for each."""
+"""The kernels among which a search chooses, what may be learned of each, and the scale of their widths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,39 @@ import numpy as np
 from phimap.features import NystroemFeatures
 from phimap.features.defaults import map_of_kernel
 from phimap.kernels import NTK, Additive, Gaussian, Kernel, Laplacian, Matern, StationaryKernel
+from phimap.ops import single_threaded_blas
 from phimap.random_map import RandomMap
+
+# Relative rounding of sums of half a million weights.
+_ROUNDING = 1e-12
+
+
+def median_length_scale(
+    subset: Any, kernel: StationaryKernel | None = None, weights: np.ndarray | None = None
+) -> float:
+    """The median of the kernel's distance between distinct rows of `subset` (n, d), dense or CSR.
+
+    It is 1 if all rows are equal. Without a kernel the distance is Euclidean. A row of weight w counts like w equal
+    rows, whose distances to each other are left out.
+    """
+    kernel = Gaussian() if kernel is None else kernel
+    with single_threaded_blas():
+        distances = kernel.distances(subset)[np.triu_indices(subset.shape[0], 1)]
+    positive = distances > 0
+    distances = distances[positive]
+    if weights is not None and distances.size and np.ptp(weights) > 0:
+        return _weighted_median(distances, np.outer(weights, weights)[np.triu_indices(weights.size, 1)][positive])
+    return float(np.median(distances)) if distances.size else 1.0
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted median of `values`: the mean of the two middle ones if half of the weight ends exactly at one."""
+    order = np.argsort(values, kind="stable")
+    values, passed = values[order], np.cumsum(weights[order])
+    half = passed[-1] / 2
+    low, high = np.searchsorted(passed, half * np.array([1 - _ROUNDING, 1 + _ROUNDING]))
+    return float((values[low] + values[min(high, values.size - 1)]) / 2)
+
 
 #: With fewer columns an additive kernel is not tried: an isotropic one suffices.
 LEAST_COLUMNS_OF_ADDITIVE = 6

@@ -1,9 +1,10 @@
-"""From the `kernel`, `length_scale` and `metric` of a learner to the families that are searched."""
+"""From what a user asks for, a name or a kernel, to the families that are searched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -27,12 +28,41 @@ from phimap.kernels import (
     SpectralMixture,
     StationaryKernel,
 )
-from phimap.learn.search.families import KernelFamily, default_families, landmarks, random_features
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import KernelFamily, default_families, landmarks, median_length_scale, random_features
 from phimap.learn.search.mixture import MIXTURE
-from phimap.learn.search.names import kernel_name
 from phimap.ops import Array
 from phimap.random_map import FIT_ROWS, RandomMap
+
+#: Names in other libraries.
+ALIASES = {
+    "arc-cosine": "arccosine",
+    "arc_cosine": "arccosine",
+    "laplace": "laplacian",
+    "matern32": "matern",
+    "poly": "polynomial",
+    "rbf": "gaussian",
+    "squared_exponential": "gaussian",
+}
+
+
+def kernel_name(text: str, known: Iterable[str], parameter: str = "`kernel`") -> str:
+    """The name of the kernel that `text` names, directly or by an alias.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown; the message suggests the nearest one.
+    """
+    names = sorted(known)
+    name = ALIASES.get(text, text)
+    if name in names:
+        return name
+    near = get_close_matches(text.lower(), [*names, *ALIASES], n=1)
+    guess = f" Did you mean {ALIASES.get(near[0], near[0])!r}?" if near else ""
+    listed = ", ".join(repr(name) for name in names)
+    more = ", a Kernel or a feature map" if parameter == "`kernel`" else ""
+    raise ValueError(f"{parameter} must be one of {listed}{more}, got {text!r}.{guess}")
+
 
 #: Kernels by their names in learners and commands; the first group has a length scale.
 STATIONARY: dict[str, Callable[..., StationaryKernel]] = {

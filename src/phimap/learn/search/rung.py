@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phimap.learn.search.families import KernelFamily, combination
-from phimap.learn.search.length_scale import median_length_scale
+from phimap.learn.search.families import KernelFamily, combination, median_length_scale
 from phimap.learn.search.log import TrialEntry, TrialLog
 from phimap.learn.search.metric import gradient_factor, mean_root, root_of, tempered_root, tied
 from phimap.learn.search.sample import SearchSample

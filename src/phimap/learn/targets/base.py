@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from phimap.learn.targets.target_units import TargetUnits
+from phimap.learn.targets.units import TargetUnits
 from phimap.records import Record
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from sklearn.utils.validation import column_or_1d
 
 from phimap._validation import check_finite
 from phimap._warnings import caller_level
-from phimap.learn.rows.weights import LEAST_WEIGHT, MOST_WEIGHT
 from phimap.learn.targets.base import Targets
+from phimap.learn.weights import LEAST_WEIGHT, MOST_WEIGHT
 from phimap.ops import to_host
 from phimap.records import equal_records, of_entries, of_floats
 

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_array
 
 from phimap._validation import check_finite
 from phimap._warnings import caller_level
-from phimap.learn.rows.extreme_targets import LARGEST_TARGET, ExtremeTargetWarning, largest_target
+from phimap.learn.rows.target_facts import LARGEST_TARGET, ExtremeTargetWarning, largest_target
 from phimap.learn.targets.base import Targets
-from phimap.learn.targets.robust_targets import RobustTargets
-from phimap.learn.targets.target_units import TargetUnits, check_range, refuse_labels
+from phimap.learn.targets.units import RobustTargets, TargetUnits, check_range, refuse_labels
 from phimap.records import equal_records, of_number
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Rows of a stream that are kept, a bounded number of them."""
+"""Rows of a stream that are kept: a random sample, and the extreme rows."""
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from phimap._random import row_uniforms
-from phimap.learn.rows.weights import joined_weights
+from phimap.learn.rows.batches import CAPACITY, sample_rows
+from phimap.learn.weights import joined_weights
 from phimap.ops import Array, ops_for
 from phimap.records import Record, of_entries, of_floats, of_number
 
@@ -126,3 +128,110 @@ def _stacked(X: Array, y: Any, old: np.ndarray, more: Array, targets: Any, new: 
         stacked[place] = X[row]
     stacked[len(old) :] = fresh
     return stacked, every
+
+
+@dataclass
+class Reservoir(KeptRows):
+    """The rows with the smallest keys; the first of them, in order of their keys, are a sample too.
+
+    Attributes
+    ----------
+    most_rows : int or None
+        Rows to keep, where their bytes allow; None is 4,096.
+    most_bytes : int or None
+        Bytes of dense rows beyond which fewer are kept, but no fewer than a thousand; None is a quarter of a gigabyte.
+    """
+
+    most_rows: int | None = None
+    most_bytes: int | None = None
+
+    @property
+    def ranks(self) -> np.ndarray:
+        return self.keys
+
+    def first(self, n_rows: int, *, without: Any = ()) -> WeightedRows:
+        """The `n_rows` rows with the smallest keys, in the order of their keys, less those with keys in `without`."""
+        chosen = np.argsort(self.keys, kind="stable")[:n_rows]
+        chosen = chosen[~np.isin(self.keys[chosen], without)]
+        return self.rows(chosen)
+
+    def skipping(self, n_skipped: int, n_rows: int) -> WeightedRows:
+        """`n_rows` rows in the order of their keys, after the first `n_skipped`, or fewer if too few rows follow."""
+        start = min(n_skipped, max(0, self.keys.size - n_rows))
+        return self.rows(np.argsort(self.keys, kind="stable")[start : start + n_rows])
+
+    def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
+        return keys
+
+    def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
+        capacity = self._capacity(X)
+        if ranks.size <= capacity:
+            return np.arange(ranks.size)
+        return np.flatnonzero(ranks <= np.partition(ranks, capacity - 1)[capacity - 1])
+
+    def _capacity(self, X: Array) -> int:
+        """Rows to keep of a stream of batches like `X`, fixed by the bytes of a row alone."""
+        most_rows = CAPACITY if self.most_rows is None else self.most_rows
+        if sparse.issparse(X):
+            return most_rows
+        return sample_rows(most_rows, X.shape[1] * ops_for(X).dtype.itemsize, self.most_bytes)
+
+
+def fingerprint(X: Array, y: np.ndarray) -> str:
+    """A hash of rows and their targets."""
+    digest = hashlib.sha256()
+    for part in (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,):
+        digest.update(np.ascontiguousarray(part).data)
+    digest.update("\n".join(map(str, y.ravel().tolist())).encode())
+    return digest.hexdigest()
+
+
+# Rows that are kept. Of 6,000 to 35,000 rows, 64 leave the choice of alpha a little more noise, 256 no less.
+EXTREME_CAPACITY = 128
+
+
+@dataclass
+class ExtremeRows(KeptRows):
+    """The rows of largest ``|(x - centre) * factor|``, the first to come among equals.
+
+    With the seed of the `Reservoir` that sees the same stream, rows have the same keys in both.
+
+    Attributes
+    ----------
+    centre, factor : ndarray of shape (n_features,)
+    distances : ndarray of shape (n_kept,)
+        Squared.
+    """
+
+    centre: np.ndarray = field(kw_only=True, metadata=of_floats("d"))
+    factor: np.ndarray = field(kw_only=True, metadata=of_floats("d"))
+    distances: np.ndarray = field(default_factory=lambda: np.empty(0), metadata=of_floats("?n"))
+
+    def begun(self, first_row: int) -> ExtremeRows:
+        """A record for the rows of the same stream from `first_row` on, which has seen none."""
+        return ExtremeRows(self.seed, first_row, centre=self.centre, factor=self.factor)
+
+    @property
+    def ranks(self) -> np.ndarray:
+        return -self.distances
+
+    def first(self, n_rows: int) -> tuple[WeightedRows, np.ndarray]:
+        """The `n_rows` most outlying rows and their keys."""
+        chosen = np.argsort(self.ranks, kind="stable")[:n_rows]
+        return self.rows(chosen), self.keys[chosen]
+
+    def _ranks_of(self, X: Array, keys: np.ndarray) -> np.ndarray:
+        if sparse.issparse(X):
+            squares = X.multiply(X) @ np.square(self.factor) - 2 * (X @ (self.centre * np.square(self.factor)))
+            return -(squares + np.square(self.centre * self.factor).sum())
+        host = ops_for(X).to_host(X)
+        deviations = (host - self.centre.astype(host.dtype)) * self.factor.astype(host.dtype)
+        return -np.square(deviations).sum(axis=1)
+
+    def _least(self, ranks: np.ndarray, X: Array) -> np.ndarray:
+        # The order of arrival decides among equals.
+        return np.sort(np.argsort(ranks, kind="stable")[:EXTREME_CAPACITY])
+
+    def _keep(self, keys: np.ndarray, ranks: np.ndarray) -> None:
+        super()._keep(keys, ranks)
+        self.distances = -ranks
