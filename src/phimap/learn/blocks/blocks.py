@@ -1,4 +1,4 @@
-"""Blocks of features: the only place that distinguishes arrays, tensors, packed bits, and features formed when needed."""
+"""Blocks of features: arrays, tensors, packed bits, or features formed when needed, behind one interface."""
 
 from __future__ import annotations
 
