@@ -239,10 +239,27 @@ def open_rows(
 
 
 def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Result]:
-    """The result of ``read(rows)``, a pass over all rows, and the rows that it was made with.
+    """Make one pass over all rows, as columns if a row of a table of numbers holds text or a missing value.
 
-    Where a row of a table of numbers holds text or a missing value, the same file is read from the beginning as columns
-    of any kind.
+    Parameters
+    ----------
+    rows : Table or Frame
+        As of `open_rows`.
+    read : callable
+        ``read(rows)`` makes the pass. It is called again, with the columns of the same file, if a row does not fit the
+        schema of a table of numbers.
+
+    Returns
+    -------
+    rows : Table or Frame
+        The rows with which the pass was completed.
+    result : object
+        What ``read(rows)`` returned.
+
+    Raises
+    ------
+    DataError
+        If a value cannot be used in columns either.
     """
     try:
         return rows, read(rows)
