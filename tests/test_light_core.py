@@ -121,6 +121,7 @@ def test_source_file_imports_what_its_room_may(path):
         "arrow",
         "batching",
         "column_file",
+        "column_table",
         "csv_file",
         "frame",
         "ipc",
@@ -128,7 +129,6 @@ def test_source_file_imports_what_its_room_may(path):
         "libsvm",
         "parquet",
         "parts",
-        "text",
         "text_columns",
     )
     arrow = (*(f"io/{name}.py" for name in io), "tables/cells.py", "tables/parsing.py")

@@ -12,7 +12,6 @@ from phimap._files import DataError, one_line
 from phimap.io.arrow import in_words, is_numeric, is_text, refuse_target, target_kind, to_arrays, value_type
 from phimap.io.column_file import ColumnFile
 from phimap.io.columns import refuse_feature
-from phimap.io.frame import ColumnFrame, Frame
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
 from phimap.io.table import Table
@@ -23,6 +22,10 @@ class ColumnTable(Table):
 
     Columns without types of their own are float64, since later rows may hold fractions, or values where the first ones
     had none.
+
+    Attributes
+    ----------
+    file : ColumnFile
     """
 
     def __init__(self, source: TableSource, file: ColumnFile) -> None:
@@ -46,23 +49,20 @@ class ColumnTable(Table):
             types[name] = _target_type(file, name, source.types.get(name) in LABELS, several=several)
         if file.types_by_look:
             file.read_as(types)
-        self._file, self._selection = file, selection
+        self.file, self._selection = file, selection
         super().__init__(source, selection.features, selection.target_name, n_rows=file.n_rows)
         if len(stored) == 1 and not several:
             self._target_kind = target_kind(stored[0])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(self._file.notes)
+        return tuple(self.file.notes)
 
     def row_name(self, number: int) -> str:
-        return self._file.row_name(number)
-
-    def as_columns(self) -> Frame:
-        return ColumnFrame(self._source, self._file)
+        return self.file.row_name(number)
 
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        for block in self._file.blocks([*self._selection.features, *self._selection.targets], rows, skipped):
+        for block in self.file.blocks([*self._selection.features, *self._selection.targets], rows, skipped):
             yield to_arrays(block, self._selection)
 
 

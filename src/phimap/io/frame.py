@@ -80,7 +80,7 @@ class ColumnFrame(Frame):
     def notes(self) -> tuple[str, ...]:
         names = self._file.schema.names
         nameless = [f"column {names.index('') + 1} has no name and is left out"] if "" in names else []
-        return (*self._file.notes, *(nameless if self._source.columns is None else []))
+        return (*self._file.notes, *(nameless if self.source.columns is None else []))
 
     def row_name(self, number: int) -> str:
         return self._file.row_name(number)

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -69,9 +69,6 @@ class ImageTable(Table):
             dtype=np.uint8,
         )
 
-    def as_columns(self) -> NoReturn:
-        raise DataError(f"{self._where}: is a folder of images, which has no columns. Use open_table.")
-
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         n_block = max(1, min(rows, _BLOCK_BYTES // self.n_features))
         for start in range(0, len(self._names), n_block):
@@ -84,7 +81,7 @@ class ImageTable(Table):
         try:
             return self._decoded(self._names[place], self.sample_shape).reshape(-1)
         except UnreadableImageError:
-            if self._source.bad_rows.ragged != "skip":
+            if self.source.bad_rows.ragged != "skip":
                 raise
         self._unreadable.add(place + 1)
         return np.zeros(self.n_features, dtype=np.uint8)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from phimap.io.columns import check_row, closest_first, numbered_names, select_c
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource, check_file
 from phimap.io.table import Table
-
-if TYPE_CHECKING:
-    from phimap.io.frame import Frame
 
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -127,11 +124,6 @@ class ArrayTable(Table):
             sample_shape=image if self._features is None else None,
             dtype=np.uint8 if image and self._features is None and data.dtype == np.uint8 else np.float32,
         )
-
-    def as_columns(self) -> Frame:
-        from phimap.io.frame import ArrayFrame
-
-        return ArrayFrame(self._source)
 
     def _blocks(self, rows: int, skipped: Skipped) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         row_bytes = prod(self._data.shape[1:]) * self._data.dtype.itemsize

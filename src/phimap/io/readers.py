@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from phimap._files import DataError
 from phimap.io.columns import SchemaError
 from phimap.io.folders import checked_format, fixed_folder, is_image_folder, parts_of
 from phimap.io.formats import ARRAYS
@@ -195,7 +196,7 @@ def open_frame(
     _need_pyarrow(source)
     opened = _opened(source)
     if isinstance(opened, Table):
-        return opened.as_columns()
+        return _as_columns(opened)
     from phimap.io.frame import ColumnFrame
 
     return ColumnFrame(source, opened)
@@ -230,7 +231,7 @@ def open_rows(
     source = _source(path, target, **options)
     opened = _opened(source)
     if isinstance(opened, Table):
-        return opened.as_columns() if source.types else opened
+        return _as_columns(opened) if source.types else opened
     from phimap.io.column_table import ColumnTable, holds_numbers
     from phimap.io.frame import ColumnFrame
 
@@ -238,18 +239,47 @@ def open_rows(
 
 
 def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Result]:
-    """The result of ``read(rows)``, a pass over all rows, and the rows that it was made with.
+    """Make one pass over all rows, as columns if a row of a table of numbers holds text or a missing value.
 
-    Where a row of a table of numbers holds text or a missing value, the same file is read from the beginning as columns
-    of any kind.
+    Parameters
+    ----------
+    rows : Table or Frame
+        As of `open_rows`.
+    read : callable
+        ``read(rows)`` makes the pass. It is called again, with the columns of the same file, if a row does not fit the
+        schema of a table of numbers.
+
+    Returns
+    -------
+    rows : Table or Frame
+        The rows with which the pass was completed.
+    result : object
+        What ``read(rows)`` returned.
+
+    Raises
+    ------
+    DataError
+        If a value cannot be used in columns either.
     """
     try:
         return rows, read(rows)
     except SchemaError:
         if not isinstance(rows, Table):
             raise
-    columns = rows.as_columns()
+    columns = _as_columns(rows)
     return columns, read(columns)
+
+
+def _as_columns(table: Table) -> Frame:
+    """The rows of a table of numbers as columns of any kind, in which cells may be missing."""
+    from phimap.io.column_table import ColumnTable
+    from phimap.io.frame import ArrayFrame, ColumnFrame
+
+    if isinstance(table, ColumnTable):
+        return ColumnFrame(table.source, table.file)
+    if isinstance(table, ArrayTable):
+        return ArrayFrame(table.source)
+    raise DataError(f"{table.where}: is a folder of images, which has no columns. Use open_table.")
 
 
 def _opened(source: TableSource) -> Table | ColumnFile:

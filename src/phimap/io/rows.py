@@ -34,6 +34,8 @@ class Rows(ABC):
         Number of rows in the file, those left out among them; None for text files until one pass has been completed.
     batch_rows : int
         Rows of a batch of the default size.
+    source : TableSource
+        The arguments with which the file was opened.
     row_bytes : int
         Approximate bytes of a row in a batch.
     notes : tuple of str
@@ -71,7 +73,7 @@ class Rows(ABC):
         self.skipped = Skipped()
         self.row_names = row_names
         self.sample_shape = sample_shape or (len(feature_names),)
-        self._source = source
+        self.source = source
         self._where = source.where
 
     @property
@@ -154,8 +156,8 @@ class Rows(ABC):
         self.n_rows = skipped.seen
 
     def _checked_blocks(self, rows: int, skipped: Skipped) -> Iterator[Block]:
-        labels = self._source.types.get(str(self.target_name)) in LABELS
-        policy = self._source.bad_rows.target
+        labels = self.source.types.get(str(self.target_name)) in LABELS
+        policy = self.source.bad_rows.target
         targets = TargetCheck(self._where, self.target_name, policy, labels=labels, row_name=self.row_name)
         for X, y in self._blocks(rows, skipped):
             y, numbers = targets.read(y), skipped.place(len(X))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from phimap.io.columns import SchemaError
 from phimap.io.rows import Rows
 from phimap.io.source import TableSource
 from phimap.io.target import refuse_value
-
-if TYPE_CHECKING:
-    from phimap.io.frame import Frame
 
 
 class Table(Rows):
@@ -61,10 +57,6 @@ class Table(Rows):
         row_bytes = self._dtype.itemsize * len(feature_names)
         super().__init__(source, feature_names, target_name, row_bytes=row_bytes, **described)
 
-    @abstractmethod
-    def as_columns(self) -> Frame:
-        """The same rows as columns of any kind, in which cells may be missing."""
-
     def _finish_block(self, X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Copy of the rows `X` (r, d) as samples in the table's dtype."""
         raw = X
@@ -72,7 +64,7 @@ class Table(Rows):
             X = np.array(raw, dtype=self._dtype, order="C")
         usable: Any = None
         if raw.dtype.kind == "f" and not (finite := np.isfinite(X)).all():
-            policy = self._source.bad_rows.features
+            policy = self.source.bad_rows.features
             if policy == "error":
                 i, j = np.argwhere(~finite)[0]
                 self._refuse_feature(raw[i, j], self.row_name(int(numbers[i])), self.feature_names[j])

@@ -91,11 +91,6 @@ class Cells:
         """Whether the cells are text, which has yet to be read as numbers, times or levels."""
         return self.form in ("text", "levels")
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the cells are integers by their type."""
-        return pa.types.is_integer(self._column.type)
-
     def numbers(self, decimal: str = ".") -> np.ndarray:
         """Cells as float64 (n,), NaN where they are missing or not numbers."""
         if self.is_text:
