@@ -346,7 +346,7 @@ def test_a_stop_waits_for_the_batch(batches, tmp_path):
 
 
 def _stop_within(checkpoint, stop, reached):
-    with checkpoint.unbroken():
+    with checkpoint.uninterrupted():
         checkpoint.stop(stop)
         reached.append(True)
 

@@ -320,6 +320,12 @@ def _with_corrections(fitted: Any) -> Any:
     return replaced(fitted, "corrections", corrections)
 
 
+def _without_kernel(mapped: Any) -> Any:
+    sketch = pm.sketches.CountSketch(3, random_state=0).fit(np.ones((4, mapped.record.n_features)))
+    del sketch.kernel_
+    return replaced(mapped, "feature_map", sketch)
+
+
 def _with_other_units(fitted: Any) -> Any:
     units = TargetUnits(np.zeros(fitted.targets.n_outputs + 2), 0)
     return replaced(fitted, "targets", replaced(fitted.targets, "units", units))
@@ -336,9 +342,7 @@ BY_HAND = {
     "a name for each column": lambda r: replaced(r, "names", np.array(["a"] * (r.n_features + 1))),
     "images of its rows": lambda r: replaced(r, "image_shape", (1, 1, r.n_features + 1)),
     "an encoder of its columns": _with_other_encoder,
-    "the kernel of its feature map": lambda r: replaced(
-        r, "feature_map", pm.sketches.CountSketch(3, random_state=0).fit(np.ones((4, r.record.n_features)))
-    ),
+    "the kernel of its feature map": _without_kernel,
     "a scaling by columns alone": lambda r: replaced(
         r, "scaling", replaced(r.scaling, "root", np.eye(r.scaling.shift.size))
     ),

@@ -36,6 +36,7 @@ from phimap.learn.settings import Compute, FitSettings
 from phimap.learn.solver import LinearSolution
 from phimap.learn.state import TrainingState
 from phimap.learn.targets.base import Targets
+from phimap.learn.targets.units import TargetUnits
 from phimap.learn.training_rows import LearnerKind, RowChecks, training_batches, training_rows
 from phimap.random_map import RandomMap
 from phimap.records import equal_records
@@ -197,11 +198,14 @@ class KernelModel(BaseEstimator):
         if summary is not None:
             summary = summary.for_targets(labels=self._targets_type.has_labels)
         session = nullcontext() if checkpoint is None else checkpoint.session()
+        if checkpoint is not None:
+            self._check_seed()
         with session, self._settings(checkpoint) as settings:
             inputs, targets, rows = training_batches(batches, self._kind, encoder, feature_names)
             if checkpoint is None:
                 return self._keep(fit(rows, inputs, targets, settings, summary=summary))
-            self._check_same_fit(checkpoint)
+            params = self.get_params(deep=False).items()
+            checkpoint.agree("parameters", {f"`{name}`": value for name, value in params if name not in _CHANGE_NO_BIT})
             rows = CheckpointedRows(rows, checkpoint)
             prepared = partial(_check_same_map, checkpoint)
             result = fit(rows, inputs, targets, settings, summary=summary, prepared=prepared)
@@ -356,15 +360,13 @@ class KernelModel(BaseEstimator):
                 settings.warn_of_ignored()
             yield settings
 
-    def _check_same_fit(self, checkpoint: CheckpointStore) -> None:
-        """Raise unless a checkpoint was written by a fit with the same parameters, which draws the same numbers."""
+    def _check_seed(self) -> None:
+        """Raise unless a fit that continues from a checkpoint draws the same numbers again."""
         if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
             raise ValueError(
                 f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "
                 "example 0: a fit that is taken up draws the same numbers again."
             )
-        params = self.get_params(deep=False).items()
-        checkpoint.agree("parameters", {f"`{name}`": value for name, value in params if name not in _CHANGE_NO_BIT})
 
     def _check_mergeable(self, name: str, model: KernelModel) -> None:
         for one in (self, model):
@@ -449,6 +451,7 @@ class KernelModel(BaseEstimator):
     n_features_in_: int = fitted_attribute("inputs.n_features", "Columns of the rows in `fit`.")
     image_shape_: tuple[int, int, int] | None = fitted_attribute("inputs.image_shape", "Shape of images in `fit`.")
     encoder_: TableEncoder | None = fitted_attribute("inputs.encoder", "Encoder of data frames; None for numbers.")
+    target_units_: TargetUnits | None = fitted_attribute("targets.units", "Units of the encoded targets, or None.")
     n_samples_seen_: int = fitted_attribute("n_samples_seen", "Training rows of positive weight.")
     scaling_: Scaling = fitted_attribute("map.scaling", "Shift and factor of each column, and the root of the metric.")
     feature_map_: RandomMap = fitted_attribute("map.feature_map", "The fitted map, on scaled inputs.")

@@ -12,7 +12,6 @@ from phimap.learn.base import KernelModel
 from phimap.learn.deviations import Deviations
 from phimap.learn.registry import REGRESSION_LOSSES
 from phimap.learn.targets.numbers import Numbers
-from phimap.learn.targets.units import TargetUnits
 from phimap.random_map import RandomMap
 from phimap.tables import TableEncoder
 
@@ -299,18 +298,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     @property
     def n_targets_(self) -> int:
         """Targets t."""
-        return self._numbers.n_targets
-
-    @property
-    def target_units_(self) -> TargetUnits | None:
-        """Units of the encoded targets; None where they are encoded as they are."""
-        return self._numbers.units
-
-    @property
-    def _numbers(self) -> Numbers:
-        targets = self._fitted.targets
-        assert isinstance(targets, Numbers)
-        return targets
+        return self._fitted.targets.n_outputs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

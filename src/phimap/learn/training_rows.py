@@ -14,6 +14,7 @@ from phimap.learn.rows.batches import Batch, CheckedBatches, first_batch
 from phimap.learn.targets.base import Targets, require_targets
 from phimap.learn.weights import check_weights, rows_that_count
 from phimap.tables import TableEncoder
+from phimap.tables.frames import is_frame
 
 
 class LearnerKind(NamedTuple):
@@ -137,11 +138,12 @@ def training_batches(
     feature_names : iterable of str, optional
         Names of the columns of arrays.
     """
-    unfitted = None
-    if encoder is None:
-        unfitted = unfitted_encoder(kind.encode, frames_in(batches), labels=kind.targets.has_labels)
     X, y, _ = first_batch(batches)
     require_targets(kind.name, y)
+    unfitted = None
+    if encoder is None:
+        frames = frames_in(batches) if is_frame(X) else [X]
+        unfitted = unfitted_encoder(kind.encode, frames, labels=kind.targets.has_labels)
     targets = kind.targets.of_first(y, len(y))
     if unfitted is not None:
         frames = CheckedBatches(RowChecks(None, targets, kind.name), batches)

@@ -36,7 +36,9 @@ class RowSummary(Record, Accumulator):
     extremes : ExtremeTargets
         Of targets that are numbers.
     targets_are_numbers : bool
-        Whether all targets so far are numbers that a regressor takes.
+        Whether all targets so far are numbers.
+    overflows : bool
+        Whether the square of a target overflows, or a target is NaN: learners refuse such targets.
     most_labels : int or None
         Distinct targets beyond which `labels` is dropped; None keeps all.
     moments : ColumnMoments or None
@@ -56,6 +58,7 @@ class RowSummary(Record, Accumulator):
     labels: Labels | None
     extremes: ExtremeTargets = field(default_factory=ExtremeTargets)
     targets_are_numbers: bool = True
+    overflows: bool = False
     most_labels: int | None = field(default=None, metadata=of_number(least=0))
     moments: ColumnMoments | None = None
     columns: ColumnRange = field(default_factory=ColumnRange)
@@ -129,6 +132,7 @@ class RowSummary(Record, Accumulator):
             self.wider_sample.join(later.wider_sample)
         self.n_rows += later.n_rows
         self.targets_are_numbers = self.targets_are_numbers and later.targets_are_numbers
+        self.overflows = self.overflows or later.overflows
         if self.labels is not None and later.labels is not None:
             self.labels.merge(later.labels)
         else:
@@ -160,8 +164,8 @@ class RowSummary(Record, Accumulator):
                 "targets_are_numbers": False,
                 "most_labels": None,
             }
-            return None if self.labels is None else replace(self, **kept)
-        if not self.targets_are_numbers:
+            return None if self.labels is None or self.overflows else replace(self, **kept)
+        if not self.targets_are_numbers or self.overflows:
             return None
         samples = {name: _with_numbers(getattr(self, name)) for name in ("sample", "wider_sample")}
         return replace(self, labels=None, most_labels=None, **samples)
@@ -175,8 +179,8 @@ class RowSummary(Record, Accumulator):
                 self.targets_are_numbers = False
                 return
             if not largest_target(targets) <= LARGEST_TARGET:
-                # Learners refuse such numbers, as labels too.
-                self.targets_are_numbers, self.labels = False, None
+                self.overflows, self.low, self.high = True, None, None
+            if self.overflows:
                 return
             targets = targets.astype(np.float64)
         self._widen(*(np.atleast_1d(end(targets, axis=0)) for end in (np.min, np.max)))
