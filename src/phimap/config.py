@@ -13,6 +13,8 @@ from numbers import Integral
 _UNITS = {"": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 # Without a configured budget, chunked work may use this share of the memory that is free when it starts.
 _DEFAULT_SHARE = 0.5
+# Without a stated budget, learners make their choices for this one.
+_NOMINAL_BUDGET = 4 * 2**30
 
 
 @dataclass(frozen=True)
@@ -101,15 +103,21 @@ def memory_budget(memory: int | str | None = None) -> int:
 
 
 @contextmanager
-def fixed_budget(memory: int | str | None = None) -> Iterator[int]:
-    """The byte budget of a block of work: `memory` if given, else the budget of this process.
+def fixed_budget() -> Iterator[int]:
+    """Read the byte budget once: it holds for a block, in this thread and in the threads that work for it."""
+    budget = memory_budget()
+    with settings_of(replace(settings(), memory=budget)):
+        yield budget
 
-    The budget of the process is read once, and holds for everything that the block does in this thread and in those
-    that work for it.
+
+def stated_budget(memory: int | str | None = None) -> int:
+    """The byte budget on which learners base their choices: `memory` if given, else the configured budget, else 4 GB.
+
+    Free memory is no part of it: the same data and parameters give the same model on every machine.
     """
-    process = memory_budget()
-    with settings_of(replace(settings(), memory=process)):
-        yield process if memory is None else parse_bytes(memory)
+    if memory is not None:
+        return parse_bytes(memory)
+    return settings().memory or _NOMINAL_BUDGET
 
 
 def thread_count(n_jobs: int | None = None) -> int:

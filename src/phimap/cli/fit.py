@@ -28,7 +28,7 @@ from phimap.cli.result import Result, facts, print_summary
 from phimap.cli.rows import SplitRows, note_reading, open_selected, rows_read
 from phimap.cli.standard_input import in_words, readable
 from phimap.cli.task import choose_task
-from phimap.config import config, memory_budget
+from phimap.config import config, stated_budget
 from phimap.io import read_through
 from phimap.io.checkpoint import Checkpoint
 from phimap.io.model import is_model_file, save
@@ -200,7 +200,7 @@ def _check(options: FitOptions) -> None:
 def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
     """Rows of which features are formed at a time, and bytes for held-out rows that need not be read again."""
     # The learner takes the solver that fits.
-    budget = memory_budget()
+    budget = stated_budget()
     most = most_components(budget) if isinstance(options.features, str) else options.features
     kept, itemsize = min(RidgeSolver.memory(None, most), memory_in_passes(most)), np.dtype(options.dtype).itemsize
     rows = batch_rows(most, itemsize, budget, kept)

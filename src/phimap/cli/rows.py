@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phimap.cli.errors import complain
-from phimap.config import memory_budget
+from phimap.config import stated_budget
 from phimap.io import DataError, Rows, holdout_mask, open_rows
 from phimap.io.batching import Block, chosen, in_batches
 from phimap.io.folders import is_image_folder, parts_of
@@ -84,7 +84,7 @@ def open_selected(path: str, target: str | None, *, strict: bool, **chosen_colum
 
 def rows_read(table: Rows, most_rows: int, memory: str | None) -> int:
     """Rows of a batch of a table: at most `most_rows`, and fewer where the table is wide."""
-    return rows_within(min(most_rows, table.batch_rows), table.row_bytes, memory_budget(memory))
+    return rows_within(min(most_rows, table.batch_rows), table.row_bytes, stated_budget(memory))
 
 
 @contextmanager

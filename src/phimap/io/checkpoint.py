@@ -17,7 +17,7 @@ from typing import IO, Any, NoReturn, Self
 import numpy as np
 
 from phimap._files import DataError
-from phimap.config import memory_budget, parse_seconds
+from phimap.config import parse_seconds, stated_budget
 from phimap.io.checkpoint_files import CheckpointFolder, DamagedError, PassState, read_states, write_states
 from phimap.io.encoding import Encoder
 from phimap.io.tensors import checksum
@@ -218,7 +218,7 @@ class Checkpoint(CheckpointStore):
     def budget(self, memory: int | str | None) -> int:
         name = "the byte budget"
         if memory is not None or "memory" not in self._facts:
-            self.agree("memory", {name: memory_budget(memory)})
+            self.agree("memory", {name: stated_budget(memory)})
         return int(self._facts["memory"][name])
 
     @property

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phimap._dask import is_dask, map_rows, typical_rows
 from phimap._progress import Stage
-from phimap.config import fixed_budget
+from phimap.config import fixed_budget, stated_budget
 from phimap.kernels import Kernel
 from phimap.learn.collections import fit_collection, fit_parts, score_collection
 from phimap.learn.corrections.corrections import Corrections
@@ -349,13 +349,14 @@ class KernelModel(BaseEstimator):
         seed: np.random.SeedSequence | None = None,
         warn: bool = True,
     ) -> Iterator[FitSettings]:
-        """The checked parameters, for a block in which the byte budget is fixed.
+        """The checked parameters, for a block in which the byte budgets are fixed.
 
-        A checkpoint has the budget of its fit; `seed` is that of a fit that goes on.
+        A checkpoint has the budget of its fit. `seed` is the seed of a fit to which rows are added.
         """
-        memory = self.memory if checkpoint is None else checkpoint.budget(self.memory)
-        with fixed_budget(memory) as budget:
-            settings = FitSettings.of(self.get_params(deep=False), self._losses, budget, seed)
+        stated = stated_budget(self.memory) if checkpoint is None else checkpoint.budget(self.memory)
+        with fixed_budget() as memory:
+            compute = Compute(self.device, self.n_jobs, memory)
+            settings = FitSettings.of(self.get_params(deep=False), self._losses, stated, compute, seed)
             if warn and seed is None:
                 settings.warn_of_ignored()
             yield settings

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phimap._progress import Stages
+from phimap.config import thread_count
 from phimap.learn.blocks.blocks import FeatureRows
 from phimap.learn.calibration import calibration_of
 from phimap.learn.corrections.fit import corrections_memory, learn_corrections
@@ -64,7 +65,9 @@ def correct(fitted: Fitted, state: TrainingState, rows: Any, settings: FitSettin
         residuals = Residuals.of_batches(rows, errors_of, keys, state.sample.seed)
         # Neighbours are looked for with the metric and without it: a metric hides columns that may separate them.
         roots = [None] if (back := inverse_root(mapped.metric)) is None else [None, back]
-        corrections = learn_corrections(mapped.kernel, residuals, roots, n_jobs)
+        # Memory limits the threads, each of which holds the matrices of a region.
+        n_threads = max(1, min(thread_count(n_jobs), settings.compute.memory // corrections_memory(mapped.width, 1)))
+        corrections = learn_corrections(mapped.kernel, residuals, roots, n_threads)
     if corrections is None:
         return fitted
     calibration = calibration_of(targets, HeldOutScores(Y - corrections.errors, Y, counted), settings.loss)
@@ -77,6 +80,7 @@ def _serve(fitted: Fitted, state: TrainingState, settings: FitSettings) -> bool:
     wanted = settings.corrections and settings.searches_kernel and fitted.map.kernel.is_stationary
     if not wanted or state.sums.statistics is None or inputs.sparse or inputs.image_shape is not None:
         return False
-    spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m, settings.n_jobs)
+    # One thread is counted, so that the number of threads changes no choice.
+    spare = settings.memory - RidgeSolver.memory(None, m) - corrections_memory(m, 1)
     n_bytes = n_rows * (inputs.width * 8 + fitted.targets.n_outputs * 48)
     return n_rows >= max(_LEAST_ROWS, 2 * m) and n_bytes <= min(spare, settings.memory // 4)

@@ -257,8 +257,11 @@ def _problem(
     dtype, shape = ops_for(summary.sample.X).dtype, RowShape.of(summary.sample.X, t)
     held = solver.member.memory(n, m, t)
     height = batch_rows(m, shape.itemsize, settings.memory, held, shape)
+    block_bytes = height * (m * dtype.itemsize + shape.in_batch)
+    settings.check_free_memory(held + block_bytes)
     spare = max(settings.memory - held - height * m * dtype.itemsize, 0) // 2
-    kept = spare if spare >= _LEAST_KEPT * n * m * dtype.itemsize else 0
+    kept = min(spare, settings.compute.memory)
+    kept = kept if kept >= _LEAST_KEPT * n * m * dtype.itemsize else 0
     mapping = partial(_weighted_mapping, mapped, targets, settings.compute, solver.member.takes_signs)
     features = mapped.features(settings.compute)
 

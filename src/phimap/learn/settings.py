@@ -12,6 +12,7 @@ import numpy as np
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, is_none
 from phimap._warnings import caller_level
+from phimap.config import size_text
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.sketch_rows import rows_in_passes
 from phimap.learn.rows.samples import CAPACITY
@@ -33,7 +34,7 @@ class Compute(NamedTuple):
     device : str
     n_jobs : int or None
     memory : int
-        Byte budget.
+        Byte budget of the process.
     """
 
     device: str
@@ -58,6 +59,8 @@ class FitSettings:
     solver : {"auto", "cholesky", "cg"}
     class_weight : object
         Of a classifier; checked against the classes once they are known.
+    memory : int
+        Byte budget on which all choices are based: no choice depends on the machine.
     compute : Compute
     seed : SeedSequence
     verbose : bool
@@ -72,6 +75,7 @@ class FitSettings:
     standardize: str | bool
     solver: str
     class_weight: Any
+    memory: int
     compute: Compute
     seed: np.random.SeedSequence
     verbose: bool
@@ -82,6 +86,7 @@ class FitSettings:
         params: Mapping[str, Any],
         losses: tuple[str, ...],
         memory: int,
+        compute: Compute,
         seed: np.random.SeedSequence | None = None,
     ) -> FitSettings:
         """Check the parameters of a learner with one of these `losses`.
@@ -91,7 +96,8 @@ class FitSettings:
         params : mapping
         losses : tuple of str
         memory : int
-            Byte budget of the fit.
+            Byte budget on which choices are based.
+        compute : Compute
         seed : SeedSequence, optional
             Seed of a fit that goes on; None takes ``params["random_state"]``.
         """
@@ -113,20 +119,24 @@ class FitSettings:
             check_standardisation(params["standardize"]),
             check_choice("solver", params["solver"], ("auto", "cholesky", "cg")),
             params.get("class_weight"),
-            Compute(params["device"], params["n_jobs"], memory),
+            memory,
+            compute,
             seed_sequence(params["random_state"]) if seed is None else seed,
             bool(params["verbose"]),
         )
 
     @property
-    def memory(self) -> int:
-        """Byte budget of the fit."""
-        return self.compute.memory
-
-    @property
     def n_jobs(self) -> int | None:
         """Threads."""
         return self.compute.n_jobs
+
+    def check_free_memory(self, needed: int) -> None:
+        """Raise MemoryError if so many bytes exceed the free memory, of which the budget of the process is half."""
+        if needed > max(self.memory, 2 * self.compute.memory):
+            raise MemoryError(
+                f"this fit needs {size_text(needed)}, and {size_text(2 * self.compute.memory)} are free. Free memory, "
+                f"use fewer components, or give a smaller budget, such as memory='{self.compute.memory >> 20}MB'."
+            )
 
     def stream(self, role: str) -> np.random.Generator:
         """The random stream of a role, begun anew."""
