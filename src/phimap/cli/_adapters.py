@@ -21,7 +21,7 @@ class _Summary:
 
     def update(self, X: Any, y: np.ndarray, weights: Any = None) -> None:
         self.targets_are_numbers &= y.dtype.kind in "fiu"
-        self._look.update(X if X.dtype.kind == "f" else X.astype(np.float32), y)
+        self._look.update(X, y)
 
     @property
     def labels(self) -> Any:
