@@ -122,6 +122,8 @@ def summarised(summary: Any, rows: Iterable[tuple[Any, np.ndarray]]) -> Any:
     # The learner refuses numbers whose squares overflow, and names their place.
     with np.errstate(over="ignore", invalid="ignore"):
         for X, y in rows:
+            # Pixels in bytes are summarised as the learner takes them.
+            X = X if X.dtype.kind == "f" else X.astype(np.float32)
             summary.update(X if X.ndim == 2 else X.reshape(len(X), -1), y)
     return summary
 
