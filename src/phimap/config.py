@@ -19,10 +19,14 @@ _NOMINAL_BUDGET = 4 * 2**30
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings; None derives a value from the machine."""
+    """The settings; None derives a value from the machine.
+
+    `fixed_memory` is the budget that a block of work has read from the machine, see `fixed_budget`.
+    """
 
     memory: int | None = None
     n_jobs: int | None = None
+    fixed_memory: int | None = None
 
 
 _settings = Settings()
@@ -94,7 +98,8 @@ def memory_budget(memory: int | str | None = None) -> int:
     """Bytes that chunked work may use: `memory` if given, else the configured budget, else a share of free memory."""
     if memory is not None:
         return parse_bytes(memory)
-    budget = settings().memory
+    current = settings()
+    budget = current.fixed_memory if current.memory is None else current.memory
     if budget is not None:
         return budget
     from phimap._free_memory import free_memory
@@ -106,7 +111,7 @@ def memory_budget(memory: int | str | None = None) -> int:
 def fixed_budget() -> Iterator[int]:
     """Read the byte budget once: it holds for a block, in this thread and in the threads that work for it."""
     budget = memory_budget()
-    with settings_of(replace(settings(), memory=budget)):
+    with settings_of(replace(settings(), fixed_memory=budget)):
         yield budget
 
 
@@ -118,6 +123,11 @@ def stated_budget(memory: int | str | None = None) -> int:
     if memory is not None:
         return parse_bytes(memory)
     return settings().memory or _NOMINAL_BUDGET
+
+
+def is_budget_stated() -> bool:
+    """Whether a byte budget is configured."""
+    return settings().memory is not None
 
 
 def thread_count(n_jobs: int | None = None) -> int:

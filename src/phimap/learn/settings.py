@@ -12,7 +12,7 @@ import numpy as np
 from phimap._random import named_streams, seed_sequence
 from phimap._validation import check_choice, check_integer, is_none
 from phimap._warnings import caller_level
-from phimap.config import size_text
+from phimap.config import is_budget_stated, size_text
 from phimap.learn.ridge.alpha import check_alpha
 from phimap.learn.ridge.sketch_rows import rows_in_passes
 from phimap.learn.rows.samples import CAPACITY
@@ -61,6 +61,8 @@ class FitSettings:
         Of a classifier; checked against the classes once they are known.
     memory : int
         Byte budget on which all choices are based: no choice depends on the machine.
+    states_memory : bool
+        Whether this budget is a parameter or configured, rather than the default.
     compute : Compute
     seed : SeedSequence
     verbose : bool
@@ -76,6 +78,7 @@ class FitSettings:
     solver: str
     class_weight: Any
     memory: int
+    states_memory: bool
     compute: Compute
     seed: np.random.SeedSequence
     verbose: bool
@@ -120,6 +123,7 @@ class FitSettings:
             check_choice("solver", params["solver"], ("auto", "cholesky", "cg")),
             params.get("class_weight"),
             memory,
+            params["memory"] is not None or is_budget_stated(),
             compute,
             seed_sequence(params["random_state"]) if seed is None else seed,
             bool(params["verbose"]),
@@ -131,8 +135,11 @@ class FitSettings:
         return self.compute.n_jobs
 
     def check_free_memory(self, needed: int) -> None:
-        """Raise MemoryError if so many bytes exceed the free memory, of which the budget of the process is half."""
-        if needed > max(self.memory, 2 * self.compute.memory):
+        """Raise MemoryError if no budget was stated, and so many bytes exceed the free memory.
+
+        The budget of the process is half of the free memory.
+        """
+        if not self.states_memory and needed > 2 * self.compute.memory:
             raise MemoryError(
                 f"this fit needs {size_text(needed)}, and {size_text(2 * self.compute.memory)} are free. Free memory, "
                 f"use fewer components, or give a smaller budget, such as memory='{self.compute.memory >> 20}MB'."
