@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from phimap.bench.experiment import Table
+from phimap.bench.experiment import ResultTable
 from phimap.bench.tabular import ranking
 from phimap.bench.tabular.measure import Fit
 from phimap.bench.tabular.methods import METHODS
@@ -85,7 +85,7 @@ def overview(found: pd.DataFrame | Sequence[Fit]) -> str:
     beside["worst"] = _worst(beside)
     frame = beside[["task", "index", "wins", "losses", "ratio", "worst", "time"]]
     columns = ["tables of", "beside", "smaller error on", "larger on", "error ratio", "largest ratio", "time ratio"]
-    table = Table("", frame.set_axis(columns, axis=1), {"error ratio": ".3f", "time ratio": ".2f"})
+    table = ResultTable("", frame.set_axis(columns, axis=1), {"error ratio": ".3f", "time ratio": ".2f"})
     return "\n".join([_provenance(found), "", *_rows(table)]) + "\n"
 
 
@@ -110,30 +110,30 @@ def _task(task: str, summary: Summary) -> str:
     parts = [f"## {task.capitalize()}", "", f"Errors on {len(summary.sizes)} tables; the least of a table is bold.", ""]
     shown = summary.errors.map("{:.4f}".format, na_action="ignore")
     shown = shown.mask(summary.errors.eq(summary.errors.min(axis=1), axis=0), "**" + shown + "**")
-    parts += _rows(Table("", by_set(summary, shown), {"rows": ",", "columns": ","}))
+    parts += _rows(ResultTable("", by_set(summary, shown), {"rows": ",", "columns": ","}))
     parts += ["", "Processor seconds of the fit:", ""]
     seconds = summary.seconds.rename_axis("table").reset_index()
-    parts += _rows(Table("", seconds, dict.fromkeys(summary.methods, ".1f")))
+    parts += _rows(ResultTable("", seconds, dict.fromkeys(summary.methods, ".1f")))
     parts += ["", "All tables:", ""]
     ratios = {peer: f"error / {peer}" for peer in PEERS}
     overall = summary.overall().drop(columns="seconds").rename_axis("method").reset_index()
     overall = overall.rename(columns={"best": "least error", "rank": "mean rank", "GiB": "GiB at most"} | ratios)
     formats = {"mean rank": ".2f", "GiB at most": ".2f"} | dict.fromkeys(ratios.values(), ".3f")
-    parts += [*_rows(Table("", overall, formats)), "", _ranks(summary)]
+    parts += [*_rows(ResultTable("", overall, formats)), "", _ranks(summary)]
     beside = summary.beside(OURS)
     if len(beside):
         frame = beside.assign(worst=_worst(beside)).drop(columns="worst_set").reset_index()
         columns = ["beside", "tables", "smaller error", "larger", "mean rank of two", "ratio", "largest ratio"]
         formats = {"mean rank of two": ".2f", "ratio": ".3f", "ratio of seconds": ".2f"}
         parts += ["", f"`{OURS}` beside each of the others:", ""]
-        parts += _rows(Table("", frame.set_axis([*columns, "ratio of seconds"], axis=1), formats))
+        parts += _rows(ResultTable("", frame.set_axis([*columns, "ratio of seconds"], axis=1), formats))
         parts += ["", *_losses(summary)]
         for name in beside.index:
             parts += _fewer_splits(summary, name)
     return "\n".join(parts) + "\n"
 
 
-def _rows(table: Table) -> list[str]:
+def _rows(table: ResultTable) -> list[str]:
     """A table as lines of Markdown."""
     rule = "|".join(["---"] + ["---:"] * (len(table.columns) - 1))
     return [f"| {' | '.join(table.columns)} |", f"|{rule}|", *(f"| {' | '.join(line)} |" for line in table.lines)]
@@ -162,7 +162,7 @@ def _fewer_splits(summary: Summary, other: str) -> list[str]:
     columns = ["table", OURS, other, f"seconds of {OURS}", f"of {other}"]
     formats = dict(zip(columns[1:], (".4f", ".4f", ".1f", ".1f"), strict=True))
     told = f"`{other}` was fitted to fewer splits of these tables; means over the splits of both:"
-    return ["", told, "", *_rows(Table("", pairs.set_axis(columns, axis=1), formats))]
+    return ["", told, "", *_rows(ResultTable("", pairs.set_axis(columns, axis=1), formats))]
 
 
 def _losses(summary: Summary) -> list[str]:

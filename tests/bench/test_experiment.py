@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from phimap._progress import Stages
-from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
 from phimap.cli.commands import app
 
 FOUND = [
@@ -51,7 +51,7 @@ def test_every_measurement_moves_the_bar_when_it_is_made():
 def test_wide_frames_keep_the_order_of_groups_and_sort_columns():
     wide = spread(pd.DataFrame(FOUND), "method", "width", "error", head="m = {}")
     assert list(wide.columns) == ["method", "m = 1", "m = 2"]
-    assert Table("", wide, {"m = 2": ".2f"}).lines == [("b", "1.0", "1.00"), ("a", "-", "0.25")]
+    assert ResultTable("", wide, {"m = 2": ".2f"}).lines == [("b", "1.0", "1.00"), ("a", "-", "0.25")]
     counts = spread(pd.DataFrame(FOUND), ["method"], "width", "error", "size")
     assert counts["2"].tolist() == [2, 1]
 

@@ -24,7 +24,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import feature_predictions
-from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
 from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 
@@ -124,7 +124,7 @@ def _findings(found: pd.DataFrame) -> list[Finding]:
     ]
 
 
-def _table(dataset: str, found: pd.DataFrame) -> Table:
+def _table(dataset: str, found: pd.DataFrame) -> ResultTable:
     means = spread(found, "n_labels", "design", "accuracy")
     frame = spread(found, "n_labels", "design", "accuracy", mean_and_standard_deviation, "{} (%)")
     frame = frame.rename(columns={"n_labels": "labels"}).assign(gain=means["greedy"] - means["random"])
@@ -132,7 +132,7 @@ def _table(dataset: str, found: pd.DataFrame) -> Table:
     title = f"{dataset}: {one.n_rows:,} rows to pick from, NTK of depth {one.depth}, {one.n_components:,} features"
     title += f"; a greedy design takes {seconds:.1f} s"
     title += f"\n{PUBLISHED}" if dataset == "MNIST" else ""
-    return Table(title, frame, {"labels": ",", "gain": "+.2f"})
+    return ResultTable(title, frame, {"labels": ",", "gain": "+.2f"})
 
 
 def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:

@@ -23,7 +23,7 @@ import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import locate
 from phimap.bench.exact_ridge import ALPHAS, kernel_predictions
-from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import accuracies
 from phimap.bench.images import Images, load_cifar10, load_images
 from phimap.bench.network import CHANNELS, network_labels
@@ -161,7 +161,9 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     if options.name == "cntk-cifar10":
         title = "published: Zandieh et al. 2021, Table 1, 50,000 training images, depth 3"
         frame = pd.DataFrame(PUBLISHED, columns=_COLUMNS)
-        tables.append(Table(title, frame.replace({"features": 0}, pd.NA), {"features": ",", "accuracy (%)": ".2f"}))
+        tables.append(
+            ResultTable(title, frame.replace({"features": 0}, pd.NA), {"features": ",", "accuracy (%)": ".2f"})
+        )
         findings = _findings(found, images.origin) if depth == DEPTH else []
     most = found["n_rows"].max()
     title = f"{images.origin}: {most:,} training images, depth {depth}"
@@ -172,7 +174,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 _COLUMNS = ["method", "features", "accuracy (%)", "seconds"]
 
 
-def _table(found: pd.DataFrame, depth: int, origin: str) -> Table:
+def _table(found: pd.DataFrame, depth: int, origin: str) -> ResultTable:
     frame = found.groupby(["method", "n_components"], sort=False, as_index=False).agg(
         {"accuracy": "mean", "seconds": "min", "disagreement": "mean"}
     )
@@ -182,7 +184,9 @@ def _table(found: pd.DataFrame, depth: int, origin: str) -> Table:
         frame = frame[_COLUMNS]
     one = found.iloc[0]
     title = f"{origin}, depth {depth}, {one.n_rows:,} training and {one.n_test:,} test images"
-    return Table(title, frame, {"features": ",", "accuracy (%)": ".2f", "seconds": ".1f", "unlike exact (%)": ".1f"})
+    return ResultTable(
+        title, frame, {"features": ",", "accuracy (%)": ".2f", "seconds": ".1f", "unlike exact (%)": ".1f"}
+    )
 
 
 def _findings(found: pd.DataFrame, origin: str) -> list[Finding]:

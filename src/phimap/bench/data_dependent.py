@@ -20,7 +20,7 @@ import pandas as pd
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench import datasets, uci
-from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
 from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.options import BenchOptions
 from phimap.kernels import FiniteSpectrum, Gaussian
@@ -65,7 +65,7 @@ MAPS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskOfTable:
     """Training and test rows with standardised columns, and what learns on them.
 
     Attributes
@@ -84,7 +84,7 @@ class Task:
     learner: type
 
 
-def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_ROWS) -> Task:
+def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_ROWS) -> TaskOfTable:
     """Read a set of either kind, at most so many training rows and 4,000 test rows of it."""
     if name in uci.REGRESSION:
         X, y = uci.load_regression(name, folder)
@@ -99,11 +99,11 @@ def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_R
         learner = pm.KernelClassifier
     mean, spread = X.mean(axis=0), X.std(axis=0)
     X, X_test = (((rows - mean) / np.where(spread > 0, spread, 1.0)).astype(np.float32) for rows in (X, X_test))
-    return Task(name, X, y, X_test[:_TEST_ROWS], y_test[:_TEST_ROWS], learner)
+    return TaskOfTable(name, X, y, X_test[:_TEST_ROWS], y_test[:_TEST_ROWS], learner)
 
 
 def run(
-    task: Task, methods: Sequence[str], *, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = range(3)
+    task: TaskOfTable, methods: Sequence[str], *, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = range(3)
 ) -> Iterator[dict[str, Any]]:
     """Fit every method at every scale and width; the first fit of each, which compiles, is not counted.
 
@@ -122,7 +122,7 @@ def run(
                     yield _measured(task, method, kernel, scale, width, seed)
 
 
-def _measured(task: Task, method: str, kernel: Gaussian, scale: float, width: int, seed: int) -> dict[str, Any]:
+def _measured(task: TaskOfTable, method: str, kernel: Gaussian, scale: float, width: int, seed: int) -> dict[str, Any]:
     model, seconds = _fitted(task, method, kernel, width, seed)
     error = map_seconds = float("nan")
     if method != METRIC:
@@ -145,7 +145,7 @@ def _measured(task: Task, method: str, kernel: Gaussian, scale: float, width: in
     }
 
 
-def _fitted(task: Task, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
+def _fitted(task: TaskOfTable, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
     """The learner on a method's features, and the seconds of its fit."""
     if method == METRIC:
         model = task.learner("gaussian", width, metric="auto", random_state=seed)
@@ -209,12 +209,12 @@ _WORDS = {
 }
 
 
-def _table(dataset: str, scale: float, found: pd.DataFrame, what: str) -> Table:
+def _table(dataset: str, scale: float, found: pd.DataFrame, what: str) -> ResultTable:
     frame = spread(found.dropna(subset=what), "method", "n_components", what, mean_and_standard_deviation, "m = {}")
-    return Table(f"{dataset}, length scale {scale:g} medians: {_WORDS[what]}", frame)
+    return ResultTable(f"{dataset}, length scale {scale:g} medians: {_WORDS[what]}", frame)
 
 
-def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian") -> Table:
+def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian") -> ResultTable:
     """Features that each method needs for the mean score of plain ones, as a share of their number.
 
     Scores between the measured widths are taken as linear in the logarithm; a method that is better at the least width
@@ -228,7 +228,7 @@ def equal_accuracy(dataset: str, found: pd.DataFrame, baseline: str = "gaussian"
         for method, curve in curves.items():
             shares = {f"of {width}": _share(curve, width, score) for width, score in plain.items()}
             lines.append({"length scale, method": f"{scale:g} {method}"} | shares)
-    return Table(f"{dataset}: share of the number of plain features that gives their score", pd.DataFrame(lines))
+    return ResultTable(f"{dataset}: share of the number of plain features that gives their score", pd.DataFrame(lines))
 
 
 def _share(curve: pd.Series, width: float, score: float) -> str:

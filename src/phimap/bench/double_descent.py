@@ -21,7 +21,7 @@ import pandas as pd
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import load
-from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 from phimap.learn.search.families import median_length_scale
@@ -36,7 +36,7 @@ _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS, _NOISE = 400, 200, 0.3
 
 
 @dataclass(frozen=True)
-class Task:
+class RidgeTask:
     """A regression task: rows in float64, targets, and how it is fitted.
 
     Attributes
@@ -59,7 +59,7 @@ class Task:
     draws: int = 10
 
 
-def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> Task:
+def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> RidgeTask:
     """A task by name: ``gaussian``, ``MNIST-7-9``, or a data set, of which labels 1 and 2 (0 and 1) are told apart.
 
     Raises
@@ -72,24 +72,24 @@ def task(name: str, folder: str | PathLike[str] | None, seed: int = 0) -> Task:
     if name == "MNIST-7-9":
         data = load("MNIST", folder, seed)
         X, y = _two_classes(data.X, data.y, 7, 9)
-        return Task(name, X[:400], y[:400], *_two_classes(data.X_test, data.y_test, 7, 9), alpha=1e-3, draws=50)
+        return RidgeTask(name, X[:400], y[:400], *_two_classes(data.X_test, data.y_test, 7, 9), alpha=1e-3, draws=50)
     data = load(name, folder, seed)
     classes = (0, 1) if data.y.max() < 2 else (1, 2)
     X, y = _two_classes(data.X, data.y, *classes)
-    return Task(name, X[:200], y[:200], *_two_classes(data.X_test, data.y_test, *classes))
+    return RidgeTask(name, X[:200], y[:200], *_two_classes(data.X_test, data.y_test, *classes))
 
 
-def _gaussian(seed: int) -> Task:
+def _gaussian(seed: int) -> RidgeTask:
     """A linear function and noise on rows of independent Gaussian entries."""
     rng = np.random.default_rng(seed)
     n, d = _GAUSSIAN_ROWS, _GAUSSIAN_COLUMNS
     X = rng.standard_normal((3 * n, d))
     y = X @ rng.standard_normal(d) / d**0.5 + _NOISE * rng.standard_normal(3 * n)
-    return Task("gaussian", X[:n], y[:n], X[n:], y[n:], alpha=1e-3, draws=50)
+    return RidgeTask("gaussian", X[:n], y[:n], X[n:], y[n:], alpha=1e-3, draws=50)
 
 
 def run(
-    data: Task,
+    data: RidgeTask,
     *,
     ratios: Sequence[float] = RATIOS,
     draws: Sequence[int] = range(10),
@@ -162,7 +162,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     )
 
 
-def _findings(data: Task, found: pd.DataFrame) -> Iterator[Finding]:
+def _findings(data: RidgeTask, found: pd.DataFrame) -> Iterator[Finding]:
     """The three phases of the test error; where it has a mean worth the name, the theory's beside it."""
     size = f"{len(data.X)} rows of {data.X.shape[1]} columns, {found['seed'].nunique()} draws"
     size += f", regularisation {data.alpha:g}"
@@ -187,7 +187,7 @@ def _findings(data: Task, found: pd.DataFrame) -> Iterator[Finding]:
         )
 
 
-def _table(dataset: str, found: pd.DataFrame) -> Table:
+def _table(dataset: str, found: pd.DataFrame) -> ResultTable:
     by_ratio = found.groupby("ratio")
     medians, firsts = by_ratio[["train", "test", "approximation"]].median(), by_ratio.first()
     mean = by_ratio["test"].mean()
@@ -204,7 +204,7 @@ def _table(dataset: str, found: pd.DataFrame) -> Table:
     ).rename_axis("features / rows")
     formats = {name: ".3f" if name.endswith("/ mean") else ".3g" for name in frame} | {"features / rows": "g"}
     title = f"{dataset}: errors against features over training rows, medians, and mean test error against theory"
-    return Table(title, frame.reset_index(), formats)
+    return ResultTable(title, frame.reset_index(), formats)
 
 
 def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:

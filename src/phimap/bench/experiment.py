@@ -14,7 +14,7 @@ from phimap._progress import Stages
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table to print; the first column is aligned left, the others right.
 
     Attributes
@@ -88,17 +88,17 @@ class Report:
     """
 
     measurements: pd.DataFrame
-    tables: Sequence[Table]
+    tables: Sequence[ResultTable]
     figures: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
     findings: Sequence[Finding] = ()
 
-    def shown(self) -> list[Table]:
+    def shown(self) -> list[ResultTable]:
         """The tables, and ours beside the papers'."""
         if not self.findings:
             return list(self.tables)
         frame = pd.DataFrame(self.findings).rename(columns={"size": "size run"})
         frame["place"] = frame["paper"] + ", " + frame["place"]
-        return [*self.tables, Table("beside the papers", frame.drop(columns="paper"))]
+        return [*self.tables, ResultTable("beside the papers", frame.drop(columns="paper"))]
 
     def to_dict(self) -> dict[str, Any]:
         """Measurements and findings as plain values, None for what was not measured: NaN is not JSON."""

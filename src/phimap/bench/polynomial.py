@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import SETS, load, unit_rows
-from phimap.bench.experiment import Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.experiment import Report, ResultTable, mean_and_standard_deviation, measured, spread
 from phimap.bench.figures import finish, mark_widths, panels
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import REGRESSION, load_regression
@@ -161,7 +161,7 @@ def _kernel(degree: int | str, coef0: int) -> str:
     return f"({coef0} + <x, y>)^{degree}" if coef0 else f"<x, y>^{degree}"
 
 
-def _table(found: pd.DataFrame, dataset: str, coef0: int, degree: int) -> Table:
+def _table(found: pd.DataFrame, dataset: str, coef0: int, degree: int) -> ResultTable:
     """Mean errors and least seconds of the methods by the width."""
     errors = spread(found, "method", "width", "error", mean_and_standard_deviation, "m = {:,}")
     seconds = spread(found, "method", "width", "seconds", "min", "s, {:,}")
@@ -169,10 +169,10 @@ def _table(found: pd.DataFrame, dataset: str, coef0: int, degree: int) -> Table:
     widest = found[found["width"] == found["width"].max()]
     frame["s, fit"] = frame["method"].map(widest.groupby("method")["fit_seconds"].min())
     formats = dict.fromkeys([*seconds.columns[1:], "s, fit"], ".2g")
-    return Table(f"{dataset}, {_kernel(degree, coef0)}: relative error, seconds", frame, formats)
+    return ResultTable(f"{dataset}, {_kernel(degree, coef0)}: relative error, seconds", frame, formats)
 
 
-def _comparison(found: pd.DataFrame) -> Table:
+def _comparison(found: pd.DataFrame) -> ResultTable:
     """Error and time of ours over those of scikit-learn's map, at the largest width."""
     width = found["width"].max()
     means = found[found["width"] == width].groupby(["method", "dataset", "coef0", "degree"], sort=False)
@@ -182,7 +182,7 @@ def _comparison(found: pd.DataFrame) -> Table:
     frame = spread(cells, ["dataset", "coef0"], "degree", "cell", "first", "p = {}")
     frame["coef0"] = [_kernel("p", coef0) for coef0 in frame["coef0"]]
     frame = frame.rename(columns={"dataset": "data set", "coef0": "kernel"})
-    return Table(f"error and seconds of {OURS} over those of PolynomialCountSketch, m = {width:,}", frame)
+    return ResultTable(f"error and seconds of {OURS} over those of PolynomialCountSketch, m = {width:,}", frame)
 
 
 def _figure(found: pd.DataFrame, dataset: str, coef0: int, path: Path) -> None:

@@ -19,7 +19,7 @@ import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import panels, save
 from phimap.bench.options import BenchOptions
 
@@ -113,7 +113,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     frame = found[["kernel", "seed", "gap", "overlap"]]
     frame = frame.set_axis(["kernel", "draw", "relative gap", "overlap of leading eigenvectors"], axis=1)
     title = f"kernel matrix and equivalent, p = {p}, n = {n}"
-    table = Table(title, frame, {"relative gap": ".4f", "overlap of leading eigenvectors": ".5f"})
+    table = ResultTable(title, frame, {"relative gap": ".4f", "overlap of leading eigenvectors": ".5f"})
     figures = {f"spectra_{name}.png": partial(_figure, name, *firsts[name]) for name in names}
     findings = [_finding(name, part) for name, part in found.groupby("kernel", sort=False)]
     return Report(found, [table], figures, findings)

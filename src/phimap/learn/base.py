@@ -57,7 +57,6 @@ class KernelModel(BaseEstimator):
     _targets_type: ClassVar[type[Targets]]
     _losses: ClassVar[tuple[str, ...]]
 
-    loss: str
     stages_: list[Stage]
     _fitted: Fitted
     _state: TrainingState
@@ -68,6 +67,7 @@ class KernelModel(BaseEstimator):
         kernel: str | Kernel | RandomMap = "auto",
         n_components: int | str = "auto",
         *,
+        loss: str = "squared",
         alpha: float | str = "auto",
         length_scale: float | str = "auto",
         metric: str | None = "auto",
@@ -84,6 +84,7 @@ class KernelModel(BaseEstimator):
     ):
         self.kernel = kernel
         self.n_components = n_components
+        self.loss = loss
         self.alpha = alpha
         self.length_scale = length_scale
         self.metric = metric

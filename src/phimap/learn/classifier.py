@@ -110,6 +110,7 @@ solver_, statistics_, n_features_in_, n_samples_seen_
         super().__init__(
             kernel,
             n_components,
+            loss=loss,
             alpha=alpha,
             length_scale=length_scale,
             metric=metric,
@@ -124,7 +125,6 @@ solver_, statistics_, n_features_in_, n_samples_seen_
             random_state=random_state,
             verbose=verbose,
         )
-        self.loss = loss
         self.class_weight = class_weight
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -7,13 +7,10 @@ from typing import Any, Self
 from sklearn.base import RegressorMixin
 
 from phimap._dask import is_dask, refuse_more
-from phimap.kernels import Kernel
 from phimap.learn.base import KernelModel
 from phimap.learn.deviations import Deviations
 from phimap.learn.registry import REGRESSION_LOSSES
 from phimap.learn.targets.numbers import Numbers
-from phimap.random_map import RandomMap
-from phimap.tables import TableEncoder
 
 
 class KernelRegressor(RegressorMixin, KernelModel):
@@ -166,45 +163,6 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
     _targets_type = Numbers
     _losses = REGRESSION_LOSSES
-
-    def __init__(
-        self,
-        kernel: str | Kernel | RandomMap = "auto",
-        n_components: int | str = "auto",
-        *,
-        loss: str = "squared",
-        alpha: float | str = "auto",
-        length_scale: float | str = "auto",
-        metric: str | None = "auto",
-        effort: str = "normal",
-        corrections: str | None = "auto",
-        standardize: str | bool | None = "auto",
-        encode: str | TableEncoder | None = "auto",
-        solver: str = "auto",
-        device: str = "auto",
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        super().__init__(
-            kernel,
-            n_components,
-            alpha=alpha,
-            length_scale=length_scale,
-            metric=metric,
-            effort=effort,
-            corrections=corrections,
-            standardize=standardize,
-            encode=encode,
-            solver=solver,
-            device=device,
-            memory=memory,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.loss = loss
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         r"""Predict targets, and how sure that is.

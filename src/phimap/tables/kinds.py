@@ -14,7 +14,7 @@ from phimap.tables.levels import frequent_and_hashed, one_hot, target_means
 from phimap.tables.numbers import NumberEncoding
 from phimap.tables.tallies import LevelTally, NumberTally
 from phimap.tables.tally import ColumnTally
-from phimap.tables.targets import Targets
+from phimap.tables.targets import ColumnTargets
 from phimap.tables.text import TextEncoding
 
 #: Kinds that a user may give to a column.
@@ -43,7 +43,7 @@ class Rules:
 
     n_text_components: int
     sparse_text: bool
-    targets: Targets
+    targets: ColumnTargets
 
 
 def kind_of(tally: ColumnTally, max_levels: int) -> str:

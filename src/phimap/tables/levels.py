@@ -12,7 +12,7 @@ import numpy as np
 from phimap.records import NOT_SAVED, of_floats
 from phimap.tables.encoding import LARGEST, Encoding
 from phimap.tables.tallies import LevelTally, folds_of
-from phimap.tables.targets import FOLDS, Targets, padded
+from phimap.tables.targets import FOLDS, ColumnTargets, padded
 
 if TYPE_CHECKING:
     from phimap.tables.cells import Cells
@@ -119,7 +119,7 @@ def _counts(tally: LevelTally) -> dict[str, int]:
     return {name: int(count) for name, count in zip(tally.places, tally.counts, strict=True)}
 
 
-def target_means(tally: LevelTally, targets: Targets) -> LevelEncoding:
+def target_means(tally: LevelTally, targets: ColumnTargets) -> LevelEncoding:
     """The mean target of each level, shrunk to the mean of all rows; training rows get the means of the other folds.
 
     Notes

@@ -12,7 +12,7 @@ from phimap.tables.kinds import KINDS, Rules, encoded_column, kind_of
 from phimap.tables.levels import training_folds
 from phimap.tables.tallies import sample_keys
 from phimap.tables.tally import ColumnTally
-from phimap.tables.targets import Targets
+from phimap.tables.targets import ColumnTargets
 
 # Number of columns that a message lists.
 _LISTED = 20
@@ -43,7 +43,7 @@ class TablePass:
 
     def __init__(self, options: PassOptions):
         self._options = options
-        self._targets = Targets(options.target_type)
+        self._targets = ColumnTargets(options.target_type)
         self._tallies: dict[str, ColumnTally] = {}
         self.n_rows = 0
         self.has_names = True

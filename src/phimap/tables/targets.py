@@ -14,7 +14,7 @@ _MOST_TARGETS = 10
 MOST_CODES = 20
 
 
-class Targets:
+class ColumnTargets:
     """Targets of a stream as numbers: amounts unchanged, classes as one indicator for each class so far.
 
     Parameters

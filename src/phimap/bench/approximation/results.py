@@ -14,7 +14,7 @@ from phimap._progress import Stages
 from phimap.bench.approximation.families import FAMILIES
 from phimap.bench.approximation.measure import ERROR_ROWS, MOST_ROWS, MULTIPLES, run
 from phimap.bench.datasets import Dataset, load
-from phimap.bench.experiment import Finding, Report, Table, measured, spread
+from phimap.bench.experiment import Finding, Report, ResultTable, measured, spread
 from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.options import BenchOptions
 
@@ -166,13 +166,13 @@ def _averages(found: pd.DataFrame, widths: Sequence[int]) -> pd.DataFrame:
     return errors.mean().where(errors.size() == len(widths)).unstack().dropna(axis=1)
 
 
-def _table(found: pd.DataFrame, data: Dataset, kernel: str, measure: str) -> Table:
+def _table(found: pd.DataFrame, data: Dataset, kernel: str, measure: str) -> ResultTable:
     def cell(values: pd.Series) -> str:
         return f"{values.mean():.4g} ± {values.std() if len(values) > 1 else 0:.1g}"
 
     frame = spread(found, "projection", "n_directions", measure, cell)
     frame.columns = ["projection", *(f"s = {_width(int(width), data)}" for width in frame.columns[1:])]
-    return Table(f"{data.name}, {kernel}: {_TITLES[measure]}", frame)
+    return ResultTable(f"{data.name}, {kernel}: {_TITLES[measure]}", frame)
 
 
 def _width(width: int, data: Dataset) -> str:
@@ -192,7 +192,7 @@ def _regimes(
         yield part, chosen, PUBLISHED.get(data.name) if as_published and kernel == "gaussian" else None
 
 
-def _best_table(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kernel: str) -> Table:
+def _best_table(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kernel: str) -> ResultTable:
     """Table 7 of the survey: best methods by error, ours beside the published."""
     lines = []
     for data in loaded:
@@ -207,7 +207,9 @@ def _best_table(by_set: dict[str, pd.DataFrame], loaded: Sequence[Dataset], kern
                     "all": _best_of(found, chosen),
                 }
             )
-    return Table(f"{kernel}: least error (over that of gaussian), with ties within the noise", pd.DataFrame(lines))
+    return ResultTable(
+        f"{kernel}: least error (over that of gaussian), with ties within the noise", pd.DataFrame(lines)
+    )
 
 
 def _best_of(found: pd.DataFrame, widths: Sequence[int]) -> str:

@@ -27,7 +27,7 @@ from phimap._files import DataError
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import finish, panels, styles
 from phimap.bench.options import BenchOptions
 from phimap.learn.search.families import median_length_scale
@@ -240,7 +240,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             figures[name] = partial(_figure, means, f"{data.name}, {model}")
             findings += _findings(means, data.name, model, min(len(data.X), asked["most_rows"]), len(draws))
     if missing:
-        tables.append(Table("sets that are not there", pd.DataFrame(missing, columns=["set", "why"])))
+        tables.append(ResultTable("sets that are not there", pd.DataFrame(missing, columns=["set", "why"])))
     return Report(pd.concat(parts, ignore_index=True), tables, figures, findings)
 
 
@@ -276,12 +276,12 @@ def _read(name: str, options: BenchOptions) -> Dataset:
     )
 
 
-def _table(means: pd.DataFrame, dataset: str, model: str) -> Table:
+def _table(means: pd.DataFrame, dataset: str, model: str) -> ResultTable:
     frame = means.sort_values(["bytes", "accuracy"], ascending=[True, False], kind="stable")
     frame = frame[["method", "n_components", "bytes", "seconds", "accuracy", "error"]]
     frame = frame.set_axis(["method", "features", "bytes", "seconds", "accuracy (%)", "test error"], axis=1)
     formats = {"bytes": ".0f", "seconds": ".2f", "accuracy (%)": ".2f", "test error": ".4f"}
-    return Table(f"{dataset}: {model}, by bytes a row", frame, formats)
+    return ResultTable(f"{dataset}: {model}, by bytes a row", frame, formats)
 
 
 def _figure(means: pd.DataFrame, title: str, path: Path) -> None:

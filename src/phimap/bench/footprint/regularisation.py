@@ -24,7 +24,7 @@ import pandas as pd
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import load
-from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 
@@ -192,14 +192,14 @@ def _finding(found: pd.DataFrame, dataset: str, width: int) -> Finding:
     )
 
 
-def _table(found: pd.DataFrame, dataset: str, width: int) -> Table:
+def _table(found: pd.DataFrame, dataset: str, width: int) -> ResultTable:
     """Mean errors, a line for each method, a column for each regularisation, the least, and the mean costs."""
     paths = means(found)
     frame = paths.rename(columns="{:g}".format).assign(least=paths.min(axis=1))
     formats = dict.fromkeys(frame, ".4f") | {"bytes": ".0f", "seconds": ".2f"}
     frame = frame.join(found.groupby("method")[["bytes", "seconds"]].mean()).reset_index()
     title = f"{dataset}, m = {width:,}: squared test error of ridge regression by what is added to the Gram matrix"
-    return Table(title, frame, formats)
+    return ResultTable(title, frame, formats)
 
 
 def means(found: pd.DataFrame) -> pd.DataFrame:

@@ -22,7 +22,7 @@ import numpy as np
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import load, unit_rows
-from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured
 from phimap.bench.options import BenchOptions
 from phimap.kernels import NTK
 from phimap.kernels.wide_layers import tangent_layer
@@ -154,5 +154,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
             )
         )
     columns = {"depth": "L", "draws": "networks", "error": "relative error", "ratio": "factor"}
-    table = Table(f"tangent kernels on {name}", frame.drop(columns="n_rows").rename(columns=columns), {"width": ","})
+    table = ResultTable(
+        f"tangent kernels on {name}", frame.drop(columns="n_rows").rename(columns=columns), {"width": ","}
+    )
     return Report(found, [table], {}, findings)

@@ -32,7 +32,7 @@ from sklearn.svm import SVC
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import Partitioned, load_collection
@@ -256,5 +256,5 @@ def _cells(shares: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(accuracy=cells["accuracy"] + " ± " + cells["half"]).drop(columns="half")
 
 
-def _table(title: str, shares: pd.DataFrame) -> Table:
-    return Table(title, _cells(shares).rename(index=_NAMES).rename_axis("method").reset_index())
+def _table(title: str, shares: pd.DataFrame) -> ResultTable:
+    return ResultTable(title, _cells(shares).rename(index=_NAMES).rename_axis("method").reset_index())

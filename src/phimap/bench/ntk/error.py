@@ -23,7 +23,7 @@ import pandas as pd
 
 from phimap._progress import Stages
 from phimap.bench.datasets import load, unit_rows
-from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
 from phimap.bench.figures import finish, mark_widths, panels
 from phimap.bench.ntk.methods import METHODS, shared
 from phimap.bench.options import BenchOptions
@@ -123,14 +123,14 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     return Report(pd.concat(parts, ignore_index=True), tables, figures, findings)
 
 
-def _shares_table(found: pd.DataFrame, dataset: str) -> Table:
+def _shares_table(found: pd.DataFrame, dataset: str) -> ResultTable:
     """Mean squared error by the share of the sketch, at every depth and width."""
     frame = spread(found, ["depth", "width"], "share", "mse", head="{:g}")
     head = [f"depth {depth}, {width:,} features" for depth, width in zip(frame["depth"], frame["width"], strict=True)]
     frame = frame.drop(columns=["depth", "width"])
     formats = dict.fromkeys(frame, ".2g")
     frame.insert(0, "", head)
-    return Table(f"{dataset}: MSE by m_cs / m", frame, formats)
+    return ResultTable(f"{dataset}: MSE by m_cs / m", frame, formats)
 
 
 def _findings(found: pd.DataFrame, dataset: str, n_rows: int) -> Iterator[Finding]:
@@ -165,7 +165,7 @@ def _figure(dataset: str, found: pd.DataFrame, path: Path) -> None:
     finish(figure, axes, path, title=f"{dataset}: entries of the neural tangent kernel", columns=3)
 
 
-def _table(found: pd.DataFrame, rows: str, depth: int, widths: Sequence[int]) -> Table:
+def _table(found: pd.DataFrame, rows: str, depth: int, widths: Sequence[int]) -> ResultTable:
     frame = spread(found, "method", "width", "error", mean_and_standard_deviation, "{:,}")
     widest = found[found["width"] == found["width"].max()].groupby("method").agg({"mse": "mean", "seconds": "min"})
     frame["MSE, widest"] = frame["method"].map(widest["mse"])
@@ -174,6 +174,8 @@ def _table(found: pd.DataFrame, rows: str, depth: int, widths: Sequence[int]) ->
         known = {f"{width:,}": AUTHORS[depth] if width == 8192 else "" for width in widths}
         authors = pd.DataFrame([{"method": "authors' code", **known, "MSE, widest": "", "seconds, widest": ""}])
         formats = dict.fromkeys(("MSE, widest", "seconds, widest"), ".2g")
-        frame = pd.concat([pd.DataFrame(Table("", frame, formats).lines, columns=frame.columns), authors])
-        return Table(f"{rows}, depth {depth}: relative error", frame)
-    return Table(f"{rows}, depth {depth}: relative error", frame, {"MSE, widest": ".2g", "seconds, widest": ".2g"})
+        frame = pd.concat([pd.DataFrame(ResultTable("", frame, formats).lines, columns=frame.columns), authors])
+        return ResultTable(f"{rows}, depth {depth}: relative error", frame)
+    return ResultTable(
+        f"{rows}, depth {depth}: relative error", frame, {"MSE, widest": ".2g", "seconds, widest": ".2g"}
+    )

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from phimap._progress import Stages
-from phimap.bench.experiment import Finding, Report, Table
+from phimap.bench.experiment import Finding, Report, ResultTable
 from phimap.bench.figures import finish, panels
 from phimap.bench.options import BenchOptions
 from phimap.kernels import NTK
@@ -56,8 +56,8 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     formats = dict.fromkeys(("median", "least", "most"), ".3f")
     fit = f"degree {DEGREE}, L = {FITTED_DEPTH}: error in units of K(1)"
     tables = [
-        Table("K_L(a) / (L + 1) on [-1, 1 - 1 / L]", found.rename(columns={"level": "median"}), formats),
-        Table(f"polynomial of {fit}", errors, {"error": ".4f"}),
+        ResultTable("K_L(a) / (L + 1) on [-1, 1 - 1 / L]", found.rename(columns={"level": "median"}), formats),
+        ResultTable(f"polynomial of {fit}", errors, {"error": ".4f"}),
     ]
     paper = "Zandieh et al. (2021)"
     findings = [

@@ -38,7 +38,7 @@ import phimap as pm
 from phimap._files import DataError
 from phimap._progress import Stages
 from phimap.bench.datasets import SETS, Dataset, load, locate, unit_rows
-from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.figures import finish, mark_widths, panels, styles
 from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
@@ -190,7 +190,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     tables = [_table(name, part, depth) for name, part in chosen.items()]
     if not set(found) & set(PUBLISHED_SETS):
         why = {"set": ", ".join(PUBLISHED_SETS), "why": f"not among the sets of {FILE}"}
-        tables.append(Table("embeddings", pd.DataFrame([why])))
+        tables.append(ResultTable("embeddings", pd.DataFrame([why])))
     figures = {}
     if len(widths) > 1:
         figures = {f"low-shot_{name}.png": partial(_figure, name, part) for name, part in chosen.items()}
@@ -209,11 +209,11 @@ def _interval(chosen: pd.DataFrame) -> list[str]:
     return [f"{mean:.2f} ± {1.96 * error:.2f}" for mean, error in zip(chosen["mean"], chosen["sem"], strict=True)]
 
 
-def _table(dataset: str, chosen: pd.DataFrame, depth: int) -> Table:
+def _table(dataset: str, chosen: pd.DataFrame, depth: int) -> ResultTable:
     n_rows = chosen["n_rows"].iloc[0]
     frame = chosen[["method", "width", "accuracy", "setting"]].rename(columns={"width": "features"})
     title = f"{dataset}, {n_rows:,} labels, tangent kernels of depth {depth}: test accuracy (%), 95 % interval"
-    return Table(title, frame.replace({"features": 0}, pd.NA), {"features": ","})
+    return ResultTable(title, frame.replace({"features": 0}, pd.NA), {"features": ","})
 
 
 def _findings(dataset: str, chosen: pd.DataFrame, depth: int) -> Iterator[Finding]:

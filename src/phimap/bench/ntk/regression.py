@@ -26,7 +26,7 @@ import phimap as pm
 from phimap._files import DataError
 from phimap._progress import Stages
 from phimap.bench.exact_ridge import fit_predict
-from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured
 from phimap.bench.ntk.methods import METHODS as MAPS
 from phimap.bench.options import BenchOptions
 from phimap.bench.uci import load_regression
@@ -183,9 +183,9 @@ def report(options: BenchOptions, stages: Stages) -> Report:
         ]
         if lines:
             formats = {"MSE": "g", "seconds there": "g"}
-            tables.append(Table(f"published: {paper}, m = {m:,}", pd.DataFrame(lines), formats))
+            tables.append(ResultTable(f"published: {paper}, m = {m:,}", pd.DataFrame(lines), formats))
     if missing:
-        tables.append(Table("sets that are not there", pd.DataFrame(missing, columns=["set", "why"])))
+        tables.append(ResultTable("sets that are not there", pd.DataFrame(missing, columns=["set", "why"])))
     return Report(found, tables, findings=list(_findings(found, width)))
 
 
@@ -214,10 +214,10 @@ def _findings(found: pd.DataFrame, width: int) -> Iterator[Finding]:
             )
 
 
-def _table(found: pd.DataFrame, dataset: str, n_rows: int, *, width: int) -> Table:
+def _table(found: pd.DataFrame, dataset: str, n_rows: int, *, width: int) -> ResultTable:
     frame = found.groupby(["method", "depth"], sort=False, as_index=False)
     frame = frame.agg({"mse": mean_and_standard_deviation, "seconds": "mean"})
     depths = [f", depth {depth}" if depth else "" for depth in frame.pop("depth")]
     frame = frame.assign(method=frame["method"] + depths).set_axis(["method", "MSE", "seconds a fold"], axis=1)
     title = f"{dataset}, {n_rows:,} rows, {width:,} features: mean squared error over {FOLDS} folds"
-    return Table(title, frame, {"seconds a fold": ".2f"})
+    return ResultTable(title, frame, {"seconds a fold": ".2f"})

@@ -19,7 +19,7 @@ import pandas as pd
 import phimap as pm
 from phimap._progress import Stages
 from phimap.bench.datasets import Dataset, load
-from phimap.bench.experiment import Finding, Report, Table, mean_and_standard_deviation, measured, spread
+from phimap.bench.experiment import Finding, Report, ResultTable, mean_and_standard_deviation, measured, spread
 from phimap.bench.figures import finish, mark_widths, panels
 from phimap.bench.options import BenchOptions
 
@@ -99,6 +99,6 @@ def _figure(by_set: dict[str, pd.DataFrame], path: Path) -> None:
     finish(figure, axes, path, columns=3)
 
 
-def _table(found: pd.DataFrame, dataset: str) -> Table:
+def _table(found: pd.DataFrame, dataset: str) -> ResultTable:
     frame = spread(found, "method", "width", "condition_number", mean_and_standard_deviation, "m = {:,}")
-    return Table(f"{dataset}: condition number of rectified features, alpha = {ALPHA:g} n", frame)
+    return ResultTable(f"{dataset}: condition number of rectified features, alpha = {ALPHA:g} n", frame)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from phimap._progress import Stages
-from phimap.bench.experiment import Report, Table, measured
+from phimap.bench.experiment import Report, ResultTable, measured
 from phimap.bench.options import BenchOptions
 from phimap.bench.tabular import ranking
 from phimap.bench.tabular.measure import Fit, Store, run
@@ -144,7 +144,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     if failures:
         frame = pd.DataFrame(failures, columns=["method", "why", "tables"]).drop_duplicates()
         frame = frame.groupby(["method", "why"], sort=False, as_index=False).agg(", ".join)
-        tables.append(Table("not fitted", frame))
+        tables.append(ResultTable("not fitted", frame))
     figures = {
         f"tabular_{task}.png": partial(ranking.figure, summary.ranks(), len(summary.sizes), f"{task}: mean ranks")
         for task, summary in by_task.items()
@@ -153,7 +153,7 @@ def report(options: BenchOptions, stages: Stages) -> Report:
     return Report(found, tables, figures)
 
 
-def tables_of(task: str, summary: Summary) -> list[Table]:
+def tables_of(task: str, summary: Summary) -> list[ResultTable]:
     """Errors and seconds by table, the methods together, and ours beside each of the others."""
     measure = "RMSE over the targets' deviation" if task == "regression" else "share of wrong labels"
     sizes = {"rows": ",", "columns": ","}
@@ -162,20 +162,20 @@ def tables_of(task: str, summary: Summary) -> list[Table]:
     formats = {"mean rank": ".2f", "seconds": ".1f", "GiB at most": ".2f"} | dict.fromkeys(ratios.values(), ".3f")
     title = f"{task}: {len(summary.sizes)} tables; ratios of errors and seconds by geometric mean"
     tables = [
-        Table(f"{task}: {name}", by_set(summary, frame), sizes | dict.fromkeys(summary.methods, form))
+        ResultTable(f"{task}: {name}", by_set(summary, frame), sizes | dict.fromkeys(summary.methods, form))
         for name, frame, form in (
             (measure, summary.errors, ".4f"),
             ("processor seconds of the fit", summary.seconds, ".1f"),
         )
     ]
-    tables.append(Table(title, overall.rename_axis("method").reset_index(), formats))
+    tables.append(ResultTable(title, overall.rename_axis("method").reset_index(), formats))
     beside = summary.beside(OURS)
     if OURS in summary.methods and len(beside):
         beside["worst"] = beside["worst"].map("{:.2f} ".format) + beside["worst_set"]
         frame = beside.reset_index()[["index", "n_sets", "wins", "losses", "ratio", "worst", "time"]]
         columns = ["beside", "tables", "smaller", "larger", "ratio", "largest ratio", "time ratio"]
         title = f"{task}: errors of {OURS} beside those of each"
-        tables.append(Table(title, frame.set_axis(columns, axis=1), {"ratio": ".3f", "time ratio": ".2f"}))
+        tables.append(ResultTable(title, frame.set_axis(columns, axis=1), {"ratio": ".3f", "time ratio": ".2f"}))
     return tables
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 import phimap as pm
 from phimap._progress import Stages
-from phimap.bench.experiment import Finding, Report, Table, measured
+from phimap.bench.experiment import Finding, Report, ResultTable, measured
 from phimap.bench.options import BenchOptions
 from phimap.bench.theory.measure import (
     ALPHA,
@@ -56,14 +56,14 @@ def report(options: BenchOptions, stages: Stages) -> Report:
 _SIZE = f"{DIRECTIONS} directions, {COLUMNS} columns"
 
 
-def _formula_table(title: str, found: pd.DataFrame) -> Table:
+def _formula_table(title: str, found: pd.DataFrame) -> ResultTable:
     frame = found[["name", "setting", "predicted", "measured"]].assign(ratio=found["measured"] / found["predicted"])
     columns = ["method", "distance", "formula", "simulated", "simulated / formula"]
     formats = {"formula": ".3g", "simulated": ".3g", "simulated / formula": ".3f"}
-    return Table(title, frame.set_axis(columns, axis=1), formats)
+    return ResultTable(title, frame.set_axis(columns, axis=1), formats)
 
 
-def _bound_table(found: pd.DataFrame) -> Table:
+def _bound_table(found: pd.DataFrame) -> ResultTable:
     frame = pd.DataFrame(
         {
             "bound": found["name"],
@@ -75,7 +75,7 @@ def _bound_table(found: pd.DataFrame) -> Table:
         }
     )
     title = f"bounds at epsilon = {EPSILON:g}, delta = {DELTA:g}, alpha = {ALPHA:g} (of sketches {SKETCH_ALPHA:g})"
-    return Table(title, frame, {"promised": ",", "epsilon, mean of draws": ".3g"})
+    return ResultTable(title, frame, {"promised": ",", "epsilon, mean of draws": ".3g"})
 
 
 _SURVEY, _HAN, _ZANDIEH = "Liu et al. (2021)", "Han et al. (2021)", "Zandieh et al. (2021)"
