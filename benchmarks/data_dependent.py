@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 import phimap as pm
-from phimap.bench.data_dependent import MAPS, TaskOfTable, load
+from phimap.bench.data_dependent import MAPS, TableTask, load
 from phimap.features.data_dependent.pool import chosen_rows, draw_pool
 from phimap.features.data_dependent.scores import leverage_scores
 from phimap.learn.search.families import median_length_scale
@@ -99,7 +99,7 @@ def score_errors(name: str, X: np.ndarray) -> None:
         print(f"| {name} | {size} of {len(X)} | {alpha:.1e} | {cells} | {seconds:.1f} |", flush=True)
 
 
-def kernel_errors(name: str, task: TaskOfTable, seeds: int) -> None:
+def kernel_errors(name: str, task: TableTask, seeds: int) -> None:
     """Print the relative error (%) on test rows of the methods that estimate the kernel, and seconds of a fit."""
     kernel = pm.kernels.Gaussian(median_length_scale(task.X[:1000]))
     for width in ERROR_WIDTHS:

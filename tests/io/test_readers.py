@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from phimap.io import BadRows, DataError, NumberTable, formats, open_rows, open_table, read_through
+from phimap.io import BadRows, DataError, Table, formats, open_rows, open_table, read_through
 from phimap.io.column_file import TypedFile
 from phimap.io.frame import Frame
 from tests.io.test_text import MANY
@@ -20,7 +20,7 @@ def columns_of(rows):
     """All rows of a table or a frame, column by column, and the targets."""
     parts = list(rows.batches(100_000))
     y = np.concatenate([y for _, y in parts])
-    if isinstance(rows, NumberTable):
+    if isinstance(rows, Table):
         X = np.concatenate([X for X, _ in parts])
         return {name: X[:, j].tolist() for j, name in enumerate(rows.feature_names)}, y
     return pa.concat_tables([X for X, _ in parts]).to_pydict(), y
@@ -29,14 +29,14 @@ def columns_of(rows):
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json", "feather"])
 @pytest.mark.parametrize(
     ("column", "kind"),
-    [([1.5, 2.5], NumberTable), ([True, False], NumberTable), (["u", "v"], Frame), (["2020-01-31"] * 2, Frame)],
+    [([1.5, 2.5], Table), ([True, False], Table), (["u", "v"], Frame), (["2020-01-31"] * 2, Frame)],
 )
 def test_the_schema_says_whether_a_table_holds_numbers(tmp_path, suffix, column, kind):
     path, frame = tmp_path / f"t.{suffix}", pd.DataFrame({"a": [1, 2], "b": column, "y": [3, 4]})
     writers = {"json": lambda: frame.to_json(path, orient="records"), "csv": lambda: frame.to_csv(path, index=False)}
     writers.get(suffix, lambda: getattr(frame, f"to_{suffix}")(path))()
     assert isinstance(open_rows(path, "y"), kind)
-    assert isinstance(open_rows(path, "y", drop=["b"]), NumberTable)
+    assert isinstance(open_rows(path, "y", drop=["b"]), Table)
     # Whoever says what a column is wants columns.
     assert isinstance(open_rows(path, "y", types={"a": "category"}), Frame)
 
@@ -45,7 +45,7 @@ def test_columns_without_a_name_make_columns(tmp_path):
     (tmp_path / "t.csv").write_text(",a,y\n1,2,3\n4,5,6\n")
     assert open_rows(tmp_path / "t.csv", "y").feature_names == ("a",)
     assert isinstance(open_rows(tmp_path / "t.csv", "y"), Frame)
-    assert isinstance(open_rows(tmp_path / "t.csv", "y", drop=[0]), NumberTable)
+    assert isinstance(open_rows(tmp_path / "t.csv", "y", drop=[0]), Table)
 
 
 @pytest.mark.parametrize(

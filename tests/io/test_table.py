@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from phimap.io import DataError, NumberTable, open_table
+from phimap.io import DataError, Table, open_table
 
 KINDS = ("csv", "csv.gz", "parquet", "npy", "npz")
 N_ROWS, N_COLUMNS = 1013, 6
@@ -50,7 +50,7 @@ def test_batches_are_exact_and_independent_of_their_size(file, values, rows):
 
 def test_description(file):
     table = open_table(file, target="-1", batch_rows=100)
-    assert isinstance(table, NumberTable)
+    assert isinstance(table, Table)
     assert table.feature_names == ("c0", "c1", "c2", "c3", "c4")
     assert (table.target_name, table.n_features, table.sample_shape, table.is_image) == ("c5", 5, (5,), False)
     assert table.n_rows == (None if ".csv" in file.name else N_ROWS)

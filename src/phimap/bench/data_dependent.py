@@ -65,7 +65,7 @@ MAPS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class TaskOfTable:
+class TableTask:
     """Training and test rows with standardised columns, and what learns on them.
 
     Attributes
@@ -84,7 +84,7 @@ class TaskOfTable:
     learner: type
 
 
-def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_ROWS) -> TaskOfTable:
+def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_ROWS) -> TableTask:
     """Read a set of either kind, at most so many training rows and 4,000 test rows of it."""
     if name in uci.REGRESSION:
         X, y = uci.load_regression(name, folder)
@@ -99,11 +99,11 @@ def load(name: str, folder: Path | None, seed: int = 0, most_rows: int = _MOST_R
         learner = pm.KernelClassifier
     mean, spread = X.mean(axis=0), X.std(axis=0)
     X, X_test = (((rows - mean) / np.where(spread > 0, spread, 1.0)).astype(np.float32) for rows in (X, X_test))
-    return TaskOfTable(name, X, y, X_test[:_TEST_ROWS], y_test[:_TEST_ROWS], learner)
+    return TableTask(name, X, y, X_test[:_TEST_ROWS], y_test[:_TEST_ROWS], learner)
 
 
 def run(
-    task: TaskOfTable, methods: Sequence[str], *, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = range(3)
+    task: TableTask, methods: Sequence[str], *, widths: Sequence[int] = WIDTHS, draws: Sequence[int] = range(3)
 ) -> Iterator[dict[str, Any]]:
     """Fit every method at every scale and width; the first fit of each, which compiles, is not counted.
 
@@ -122,7 +122,7 @@ def run(
                     yield _measured(task, method, kernel, scale, width, seed)
 
 
-def _measured(task: TaskOfTable, method: str, kernel: Gaussian, scale: float, width: int, seed: int) -> dict[str, Any]:
+def _measured(task: TableTask, method: str, kernel: Gaussian, scale: float, width: int, seed: int) -> dict[str, Any]:
     model, seconds = _fitted(task, method, kernel, width, seed)
     error = map_seconds = float("nan")
     if method != METRIC:
@@ -145,7 +145,7 @@ def _measured(task: TaskOfTable, method: str, kernel: Gaussian, scale: float, wi
     }
 
 
-def _fitted(task: TaskOfTable, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
+def _fitted(task: TableTask, method: str, kernel: Gaussian, width: int, seed: int) -> tuple[Any, float]:
     """The learner on a method's features, and the seconds of its fit."""
     if method == METRIC:
         model = task.learner("gaussian", width, metric="auto", random_state=seed)

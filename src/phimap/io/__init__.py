@@ -12,7 +12,7 @@ from phimap.io.readers import open_frame, open_rows, open_table, read_through
 from phimap.io.rows import Rows
 from phimap.io.skipped import BadRows
 from phimap.io.split import holdout_mask
-from phimap.io.table import NumberTable
+from phimap.io.table import Table
 
 __all__ = [
     "BadRows",

@@ -14,10 +14,10 @@ from phimap.io.column_file import ColumnFile
 from phimap.io.columns import refuse_feature
 from phimap.io.skipped import Skipped
 from phimap.io.source import LABELS, TableSource
-from phimap.io.table import NumberTable
+from phimap.io.table import Table
 
 
-class ColumnTable(NumberTable):
+class ColumnTable(Table):
     """Rows of the columns of a file, all of them numbers by the schema.
 
     Columns without types of their own are float64, since later rows may hold fractions, or values where the first ones

@@ -16,7 +16,7 @@ from phimap.io.folders import files_below
 from phimap.io.formats import IMAGES
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
-from phimap.io.table import NumberTable
+from phimap.io.table import Table
 
 #: Name of the target: the class of an image is the name of its subfolder.
 LABEL = "class"
@@ -33,7 +33,7 @@ class UnreadableImageError(DataError):
     """A file is damaged, or its image is of another kind than the others."""
 
 
-class ImageTable(NumberTable):
+class ImageTable(Table):
     """Images below a folder in the order of their sorted paths, all of one shape (h, w, c) and in bytes.
 
     With the target ``"class"`` the folder holds one subfolder for each class, and no images beside them. Where bad rows

@@ -18,7 +18,7 @@ from phimap.io.archive import explained_damage
 from phimap.io.columns import check_row, closest_first, numbered_names, select_columns
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource, check_file
-from phimap.io.table import NumberTable
+from phimap.io.table import Table
 
 _HEADERS: dict[tuple[int, int], Callable[[Any], tuple[tuple[int, ...], bool, np.dtype]]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -82,7 +82,7 @@ class StoredArray:
             return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-class ArrayTable(NumberTable):
+class ArrayTable(Table):
     """Rows of an array (n, d), or images of an array (n, h, w[, c])."""
 
     def __init__(self, source: TableSource) -> None:

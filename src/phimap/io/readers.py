@@ -19,7 +19,7 @@ from phimap.io.npy import ArrayTable
 from phimap.io.rows import Rows
 from phimap.io.skipped import BadRows
 from phimap.io.source import TableSource, positive_integer
-from phimap.io.table import NumberTable
+from phimap.io.table import Table
 
 if TYPE_CHECKING:
     from phimap.io.column_file import ColumnFile
@@ -42,7 +42,7 @@ def open_table(
     channels: int | None = None,
     types: Mapping[str, str] | None = None,
     bad_rows: Literal["error", "skip"] | BadRows = "error",
-) -> NumberTable:
+) -> Table:
     r"""Open a data file, or the files of a folder, for reading out of core.
 
     Parameters
@@ -71,7 +71,7 @@ def open_table(
     dtype : {float32, float64}, optional
         Type of the features; by default float32, and images in bytes stay bytes (uint8).
     batch_rows : int, optional
-        Rows per batch where `NumberTable.batches` is not told; default is about 32 MB worth.
+        Rows per batch where `Table.batches` is not told; default is about 32 MB worth.
     size : (int, int), optional
         Height and width to which the images of a folder are resized, bilinearly, smoothed where they shrink and
         without regard to their proportions. By default all images must have the size of the first.
@@ -128,7 +128,7 @@ def open_table(
     """
     source = _source(path, target, columns, drop, types, batch_rows, bad_rows, dtype, size, channels)
     opened = _opened(source)
-    if isinstance(opened, NumberTable):
+    if isinstance(opened, Table):
         return opened
     from phimap.io.column_table import ColumnTable
 
@@ -195,7 +195,7 @@ def open_frame(
     source = _source(path, target, columns, drop, types, batch_rows, bad_rows)
     _need_pyarrow(source)
     opened = _opened(source)
-    if isinstance(opened, NumberTable):
+    if isinstance(opened, Table):
         return _as_columns(opened)
     from phimap.io.frame import ColumnFrame
 
@@ -230,7 +230,7 @@ def open_rows(
     """
     source = _source(path, target, **options)
     opened = _opened(source)
-    if isinstance(opened, NumberTable):
+    if isinstance(opened, Table):
         return _as_columns(opened) if source.types else opened
     from phimap.io.column_table import ColumnTable, holds_numbers
     from phimap.io.frame import ColumnFrame
@@ -264,13 +264,13 @@ def read_through(rows: Rows, read: Callable[[Rows], Result]) -> tuple[Rows, Resu
     try:
         return rows, read(rows)
     except SchemaError:
-        if not isinstance(rows, NumberTable):
+        if not isinstance(rows, Table):
             raise
     columns = _as_columns(rows)
     return columns, read(columns)
 
 
-def _as_columns(table: NumberTable) -> Frame:
+def _as_columns(table: Table) -> Frame:
     """The rows of a table of numbers as columns of any kind, in which cells may be missing."""
     from phimap.io.column_table import ColumnTable
     from phimap.io.frame import ArrayFrame, ColumnFrame
@@ -282,7 +282,7 @@ def _as_columns(table: NumberTable) -> Frame:
     raise DataError(f"{table.where}: is a folder of images, which has no columns. Use open_table.")
 
 
-def _opened(source: TableSource) -> NumberTable | ColumnFile:
+def _opened(source: TableSource) -> Table | ColumnFile:
     """Images or an array as a table; else the columns of a file, or of the files that are its parts."""
     is_folder = is_image_folder(source.path)
     if not is_folder and (source.size, source.channels) != (None, None):

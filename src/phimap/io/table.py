@@ -13,7 +13,7 @@ from phimap.io.source import TableSource
 from phimap.io.target import refuse_value
 
 
-class NumberTable(Rows):
+class Table(Rows):
     """Rows of a file of numbers, or images of a folder, as batches ``(X, y)``.
 
     Made by `open_table`. Iterating over the table itself gives batches of the default size.
