@@ -114,7 +114,7 @@ COMPILATION = """
 import importlib, pkgutil
 import phimap.ops.compiled
 from phimap.cli.compilation import compile_loops
-from phimap.ops.compiled.jit import CheckedCache
+from phimap.ops.compiled.checked_cache import CheckedCache
 compile_loops()
 for module in pkgutil.iter_modules(phimap.ops.compiled.__path__):
     for name, loop in vars(importlib.import_module(f"phimap.ops.compiled.{module.name}")).items():

@@ -58,13 +58,13 @@ def cut(content):
 def test_a_change_of_any_file_of_the_folder_compiles_anew(tmp_path):
     """Loops contain functions of other files, of which numba alone sees no change."""
     assert run(tmp_path).stdout == FRESH
-    changed = "from phimap.ops.compiled import jit; jit._source_stamp = lambda: b'another'"
+    changed = "from phimap.ops.compiled import checked_cache; checked_cache._source_stamp = lambda: b'another'"
     assert run(tmp_path, before=changed).stdout == FRESH
     assert run(tmp_path, before=changed).stdout == KEPT
 
 
 def test_without_a_folder_code_is_compiled_in_memory(tmp_path):
-    before = "from phimap.ops.compiled import jit; jit.Places._locator_classes = ()"
+    before = "from phimap.ops.compiled import checked_cache; checked_cache.Places._locator_classes = ()"
     done = run(tmp_path, before=before, after="interpolate(out, np.zeros(3), 1.0, np.ones(3), out.copy(), 0)")
     assert done.stdout == FRESH
     assert done.stderr.count("compiled code is not kept for the next process") == 1
@@ -88,7 +88,7 @@ def test_code_beside_the_package_serves_users_who_cannot_write_there(tmp_path):
     assert not files(tmp_path, "")
     assert run("", before=PACKAGE_OF_ANOTHER_USER + NO_FOLDER_OF_THE_USER).stdout == KEPT
     # What is not there yet goes to the user's folder, or nowhere.
-    another = "from phimap.ops.compiled import jit; jit._source_stamp = lambda: b'another'\n"
+    another = "from phimap.ops.compiled import checked_cache; checked_cache._source_stamp = lambda: b'another'\n"
     assert run("", before=PACKAGE_OF_ANOTHER_USER + another, **owned).stdout == FRESH
     assert files(tmp_path, "nbi")
     nowhere = run("", before=PACKAGE_OF_ANOTHER_USER + NO_FOLDER_OF_THE_USER + another)
@@ -105,3 +105,10 @@ def test_a_full_disk_is_told_once(tmp_path):
     done = run(tmp_path, before=before, after="interpolate(out, np.zeros(3), 1.0, np.ones(3), out.copy(), 0)")
     assert done.stdout == FRESH
     assert done.stderr.count("(No space left on device") == 1
+
+
+def test_without_the_private_classes_of_numba_its_own_cache_serves(tmp_path):
+    before = "import sys\nsys.modules['phimap.ops.compiled.checked_cache'] = None"
+    assert run(tmp_path, before=before).stdout == FRESH
+    assert run(tmp_path, before=before).stdout == KEPT
+    assert run(tmp_path, before=before, after="from phimap.ops.compiled import jit; assert jit.cache_of is None")
