@@ -42,7 +42,8 @@ class config(AbstractContextManager):
         Budget in bytes (``2_000_000_000``) or as text (``"4GB"``, units of 1024) for everything that is processed in
         chunks: feature tiles, kernel blocks, statistics. None leaves the setting unchanged. The initial setting is
         half of the memory that is free when the work begins, within the limits of containers (control groups) and of
-        ``ulimit``.
+        ``ulimit``. Learners choose width, solver and batches for the budget that is set here or by their parameter
+        `memory`, else for 4 GB.
     n_jobs : int, optional
         Threads for tiles. None leaves the setting unchanged. The initial setting is every core that this process may
         use. Results are bitwise the same for any number of threads.

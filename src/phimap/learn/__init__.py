@@ -1,14 +1,20 @@
 """Learners: linear models on the features of a kernel, fitted from streams of batches.
 
-Rooms in their order. Each imports from those above it in this list alone:
+Start with `fit.py`, which has the way of a fit on one page. Rooms and modules in their order: each imports from those
+above it in this list alone.
 
-- ``data``: scales, samples of the rows, blocks of features and their sums, as a stream of batches gives them.
-- ``solver``: what a solver is, what it goes through, and what it gives.
-- ``ridge``, ``margin``: solvers of the squared loss, and of the losses of classification.
-- ``registry``: the losses, and what solves each.
-- ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
-- ``linear``, ``gathered``, ``streamed``, ``base``: outputs, the pass of the solver, training in passes, the estimator.
-- ``regressor``, ``classifier``: what a target is, and what an output means.
+- ``weights``, ``blocks``: weights of rows; blocks of features and their products.
+- ``rows``: batches, passes over them, their summary, validation rows, scaling, checkpoints.
+- ``solver``: the interface of solvers, and the solution that they give.
+- ``targets``: what regression and classification make of targets.
+- ``ridge``, ``losses``: solvers of the squared loss, and of all others. ``registry`` names a solver for each loss.
+- ``search``: the choice of kernel, width and metric before the fit. Its trials are fits by ``ridge``.
+- ``corrections``: kernel models of the residuals, region by region.
+- ``inputs``, ``training_rows``, ``settings``: rows and parameters, checked when a fit begins.
+- ``scaled_map``, ``state``, ``fitted``: the values of a fit: its map, its sums, and the model. ``calibration`` and
+  ``extrapolation`` serve predictions.
+- ``choose_map``, ``correct``, ``fit``: the steps of a fit. ``collections`` fits on rows of other machines.
+- ``deviations``, ``html``, ``base``, ``regressor``, ``classifier``: the estimators.
 - ``doubly_stochastic``: learners that store coefficients alone, by stochastic gradients.
 - ``active``: which rows to label, from the features alone.
 """

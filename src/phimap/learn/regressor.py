@@ -51,8 +51,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     effort : {"fast", "normal", "thorough"}, default="normal"
         How much of kernel, width and metric is tried, see the notes.
     corrections : {"auto", None}, default="auto"
-        ``"auto"`` adds to the linear model, region by region, an exact kernel model of what it leaves of the targets,
-        where that lowers the error on held-out rows by 2 % of its square. It is tried where ``kernel="auto"`` chooses a
+        ``"auto"`` adds to the linear model, region by region, an exact kernel model of its residuals, where that lowers
+        the squared error on validation rows by 2 %. It is tried where ``kernel="auto"`` chooses a
         stationary kernel, for dense rows, 8,000 of them or more and two a feature, that fit a quarter of the byte
         budget, with the squared loss. None adds nothing.
     standardize : {"auto", "columns", "global"} or None, default="auto"
@@ -68,7 +68,8 @@ class KernelRegressor(RegressorMixin, KernelModel):
     device : str, default="auto"
         ``"auto"`` computes features where the input lives; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None
-        Byte budget such as ``"2GB"``; None is the configured one.
+        Byte budget such as ``"2GB"`` for which samples, width, solver and batches are chosen; None is the configured
+        one (`phimap.config`), else 4 GB. Free memory changes none of these.
     n_jobs : int or None, default=None
         Threads; None is the configured number. Changes no bit of the result.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
@@ -127,7 +128,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     A row of weight w counts like w equal rows; where alpha is chosen, it is left out with its whole weight. The map is
     fitted on rows without their weights.
 
-    The search fits small maps on random rows and judges them on others: a quarter, or in four folds below 2,000.
+    The search fits small maps on random rows and validates them on others: a quarter, or in four folds below 2,000.
     It chooses the width of every kernel, then learns metrics round by round from the gradients of the small models,
     and goes on from the best on more rows with wider maps: 256 features on 2,500 rows with ``effort="fast"``, then 512
     on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000 and 2,048 on 16,000 with
