@@ -13,7 +13,7 @@ from phimap.advice import Cost, cost, measure_machine
 from phimap.cli.options import PlanOptions
 from phimap.cli.output import write_json
 from phimap.cli.table_size import table_size
-from phimap.config import memory_budget, size_text, thread_count
+from phimap.config import size_text, stated_budget, thread_count
 from phimap.io import DataError
 from phimap.learn.search.kernel import OTHERS, STATIONARY, kernel_name
 from phimap.theory import REFERENCE
@@ -41,7 +41,7 @@ def run(options: PlanOptions) -> None:
         value = getattr(options, name)
         if value is not None and value < least:
             raise ValueError(f"--{name} must be at least {least}, got {value}. Use for example 4096.")
-    sizes, budget = _sizes(options), memory_budget(options.memory)
+    sizes, budget = _sizes(options), stated_budget(options.memory)
     found = _cost(options, kernel, sizes, budget)
     # Budgets leave out what the libraries take.
     fits = max(found.worker_memory, found.driver_memory) - found.machine.process <= budget

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phimap.config import memory_budget
+from phimap.config import stated_budget
 from phimap.features.fourier import FourierRecord
 from phimap.kernels import Gaussian, StationaryKernel
 from phimap.ops import Array, ops_for
@@ -46,7 +46,7 @@ def chosen_rows(X: Array, n_subset: int, rng: np.random.Generator) -> tuple[np.n
     The number n of rows is reduced until four n x n matrices fit into half of the byte budget.
     """
     ops = ops_for(X)
-    most = max(2, min(n_subset, isqrt(memory_budget() // (2 * 8 * _MATRICES))))
+    most = max(2, min(n_subset, isqrt(stated_budget() // (2 * 8 * _MATRICES))))
     places = np.arange(X.shape[0]) if X.shape[0] <= most else np.sort(rng.permutation(X.shape[0])[:most])
     return np.asarray(ops.to_host(ops.dense(X[places])), dtype=np.float64), places
 

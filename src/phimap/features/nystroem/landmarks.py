@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from phimap.config import memory_budget
+from phimap.config import stated_budget
 from phimap.kernels import Kernel
 from phimap.ops import single_threaded_blas
 
@@ -18,7 +18,7 @@ _MOST_ROWS = 20_000
 
 def most_candidates(n_landmarks: int) -> int:
     """Number of candidate rows: at most 20,000, and kernel values with all landmarks fit a quarter of the budget."""
-    return max(n_landmarks, min(_MOST_ROWS, memory_budget() // (4 * 8 * n_landmarks)))
+    return max(n_landmarks, min(_MOST_ROWS, stated_budget() // (4 * 8 * n_landmarks)))
 
 
 def leverage(kernel: Kernel, rows: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:

@@ -11,7 +11,7 @@ from scipy import linalg, optimize, sparse, special
 
 from phimap._random import named_streams
 from phimap._validation import check_finite
-from phimap.config import memory_budget, size_text
+from phimap.config import stated_budget, size_text
 from phimap.kernels.rows import checked_rows
 from phimap.kernels.spectral_mixture.components import Components
 from phimap.kernels.spectral_mixture.likelihood import Likelihood, Shape, start_vector
@@ -126,7 +126,7 @@ def _affordable(n: int, options: MixtureOptions) -> int:
 
     All starts are assumed to run at the same time, so that the number does not depend on the number of threads.
     """
-    budget = memory_budget() // (4 * options.n_restarts)
+    budget = stated_budget() // (4 * options.n_restarts)
     rows = min(n, options.n_rows)
     while rows >= _LEAST_ROWS:
         needed = 8 * rows * max(_FEATURE_MATRICES * options.n_components, _ROW_MATRICES * rows)
@@ -136,7 +136,7 @@ def _affordable(n: int, options: MixtureOptions) -> int:
     if n >= _LEAST_ROWS:
         raise MemoryError(
             f"a mixture with `n_components`={options.n_components} and `n_restarts`={options.n_restarts} fits no rows "
-            f"in the byte budget of {size_text(memory_budget())}. Use fewer, or raise phimap.config(memory=...)."
+            f"in the byte budget of {size_text(stated_budget())}. Use fewer, or raise phimap.config(memory=...)."
         )
     raise ValueError(f"a spectral mixture needs at least {_LEAST_ROWS} rows, got {n}. Give more rows.")
 
