@@ -351,3 +351,18 @@ def test_a_docstring_without_its_parts_is_seen():
     docstring = "A map.\n\nParameters\n----------\na, b : int\nc : str, optional\n\nNotes\n-----\n**Error.** None.\n"
     assert described(docstring) == {"a", "b", "c"}
     assert sections(docstring)["Notes"].strip() == "**Error.** None."
+
+
+def test_no_module_defines_a_name_twice():
+    """A second definition would replace the first without a word."""
+    twice = []
+    for name, path in imports.modules(SOURCE).items():
+        names: list[str] = []
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.append(node.name)
+            elif isinstance(node, ast.Assign):
+                names += [leaf.id for target in node.targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
+        # The bodies of overrides of primitives are all called `_`.
+        twice += [f"{name}.{one}" for one in set(names) - {"_"} if names.count(one) > 1]
+    assert not twice

@@ -131,8 +131,10 @@ def _held_out_errors(
     wrong = np.zeros(n_models)
     n = 0
     for X, y in held_out:
-        ops = ops_for(X)
-        Z = model.feature_map_.transform(model.scaling_.bind(ops).apply(ops, X))
+        # Pixels of images come in bytes, as they were read.
+        rows = X if X.ndim == 2 else X.reshape(len(X), -1).astype(np.float32)
+        ops = ops_for(rows)
+        Z = model.feature_map_.transform(model.scaling_.bind(ops).apply(ops, rows))
         if model.target_units_ is not None:
             Z = Z.astype(np.float64)
         scores = Z @ coef.astype(Z.dtype) + intercept.astype(Z.dtype)
