@@ -1,15 +1,19 @@
 """Learners: linear models on the features of a kernel, fitted from streams of batches.
 
-Rooms in their order. Each imports from those above it in this list alone:
+Packages and modules, each importing only from those listed before it:
 
-- ``data``: scales, samples of the rows, blocks of features and their sums, as a stream of batches gives them.
-- ``solver``: what a solver is, what it goes through, and what it gives.
-- ``ridge``, ``margin``: solvers of the squared loss, and of the losses of classification.
-- ``registry``: the losses, and what solves each.
+- ``weights``, ``blocks``, ``rows``: weights of rows, blocks of features, and passes over batches, samples and scaling.
+- ``solver``: the interface of solvers, their problem and their solution.
+- ``targets``: encodings of numbers and labels.
+- ``ridge``, ``losses``: solvers of the squared loss, and of the logistic, squared hinge and Huber losses.
+- ``registry``: the solvers of each loss, and the choice among them.
 - ``search``: the choice of kernel, width and map before the fit. Its trials are fits by ``ridge``.
-- ``linear``, ``gathered``, ``streamed``, ``base``: outputs, the pass of the solver, training in passes, the estimator.
-- ``regressor``, ``classifier``: what a target is, and what an output means.
-- ``doubly_stochastic``: learners that store coefficients alone, by stochastic gradients.
+- ``corrections``: exact kernel models of the residuals.
+- ``inputs``, ``training_rows``, ``settings``, ``scaled_map``: checked rows, parameters, and the map on scaled rows.
+- ``choose_map``, ``fitted``, ``state``, ``correct``, ``fit``, ``collections``: the steps of a fit, and its results.
+- ``deviations``, ``base``: standard deviations of predictions, and what the estimators share.
+- ``regressor``, ``classifier``: the estimators.
+- ``doubly_stochastic``: learners that store only coefficients, fitted by stochastic gradients.
 - ``active``: which rows to label, from the features alone.
 """
 

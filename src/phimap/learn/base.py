@@ -42,9 +42,9 @@ from phimap.random_map import RandomMap
 from phimap.records import equal_records
 from phimap.tables import TableEncoder
 
-# Parameters on which no coefficient depends, or which a checkpoint compares by content.
+# Parameters that do not affect the coefficients, or, for `memory`, that the checkpoint handles itself.
 _CHANGE_NO_BIT = ("memory", "n_jobs", "verbose")
-# Constant columns that are named in a note.
+# Number of constant columns named in a note.
 _NAMED = 10
 
 

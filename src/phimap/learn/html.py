@@ -8,7 +8,7 @@ import numpy as np
 
 from phimap.learn.fitted import Fitted
 
-# Columns that are named, the most relevant first.
+# Number of columns listed, the most relevant first.
 _LEADING = 5
 
 
@@ -26,7 +26,7 @@ def fitted_html(fitted: Fitted | None) -> str:
 
 
 def _leading_columns(fitted: Fitted) -> str:
-    """The columns with the largest shares in the metric; nothing where none was learned."""
+    """The columns with the largest shares in the metric; empty if no metric was learned."""
     metric, names = fitted.map.metric, fitted.inputs.names
     if metric.ndim == 1 and (metric == metric[0]).all():
         return ""
