@@ -101,7 +101,7 @@ class KernelModel(BaseEstimator):
     # Training --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit on rows in memory, or on a Dask collection, whose rows stay where they are.
+        """Fit on rows in memory, or on a Dask collection, whose rows stay on their workers.
 
         Parameters
         ----------
@@ -141,8 +141,8 @@ class KernelModel(BaseEstimator):
         features take at most 64 MiB; of 256 or more, if the features of 4,096 rows take over 256 MiB or the byte budget
         is small.
         Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at the same rows.
-        Otherwise draws, samples of the rows and classes are the same; scales, sums and all that follows differ by
-        rounding.
+        Otherwise random draws, samples of the rows and classes are the same; scales, sums and everything computed from
+        them differ by rounding.
         """
         with self._settings() as settings:
             if is_dask(X):
@@ -163,14 +163,14 @@ class KernelModel(BaseEstimator):
     ) -> Self:
         """Fit on a stream of batches, in two passes: one for scales and classes, one for the sums.
 
-        Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Batches
-        are worked on as they come, so that no more rows are held than a batch has. Cut like those of `fit` (see its
-        notes) they give its bits, otherwise the same up to rounding.
+        Data frames take up to two more passes: one looks for cells other than numbers, one fits their encoder. Memory
+        holds no more rows than one batch. Batches cut like those of `fit` (see its notes) give the same bits as `fit`,
+        other batches the same up to rounding.
 
         Parameters
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
-            Iterable more than once, the same each time: a list, or an object that opens its file anew.
+            Must give the same batches each time it is iterated: a list, or an object that opens its file anew.
         encoder : TableEncoder, optional
             The fitted encoder that made these batches, arrays, of data frames; it becomes `encoder_`, so that the model
             takes frames.
@@ -247,7 +247,7 @@ class KernelModel(BaseEstimator):
         Parameters
         ----------
         labels : bool, optional
-            Whether targets are labels; None where that is not known yet.
+            Whether targets are labels; None if not known yet.
 
         Returns
         -------
@@ -267,7 +267,7 @@ class KernelModel(BaseEstimator):
             Typically a copy of the same model as this one, trained elsewhere.
         shared : KernelModel, optional
             The model that both are copies of, as it was when they were made: its rows, which both have seen, count
-            once. None where they share no rows.
+            once. None if they share no rows.
 
         Returns
         -------
@@ -331,7 +331,7 @@ class KernelModel(BaseEstimator):
         return self
 
     def _with_more_rows(self) -> Self:
-        """The model, whose state has more rows than its solution."""
+        """The model after rows were added to its state: it has to be solved again."""
         n_rows = self._state.sums.n_rows
         self._fitted = replace(self._fitted, n_samples_seen=n_rows, solution=None, corrections=None, calibration=None)
         vars(self).pop("_deviations", None)
@@ -351,7 +351,7 @@ class KernelModel(BaseEstimator):
     ) -> Iterator[FitSettings]:
         """The checked parameters, for a block in which the byte budgets are fixed.
 
-        A checkpoint has the budget of its fit. `seed` is the seed of a fit to which rows are added.
+        A checkpoint stores the budget of its fit. `seed` is the seed of a fit to which rows are added.
         """
         stated = stated_budget(self.memory) if checkpoint is None else checkpoint.budget(self.memory)
         with fixed_budget() as memory:
@@ -362,7 +362,7 @@ class KernelModel(BaseEstimator):
             yield settings
 
     def _check_seed(self) -> None:
-        """Raise unless a fit that continues from a checkpoint draws the same numbers again."""
+        """Raise unless `random_state` is an integer, so that a continued fit draws the same numbers."""
         if not isinstance(self.random_state, Integral) or isinstance(self.random_state, bool):
             raise ValueError(
                 f"`random_state` must be an integer where a checkpoint is written, got {self.random_state!r}. Use for "
@@ -434,7 +434,7 @@ class KernelModel(BaseEstimator):
 
     def _score_collection(self, X: Any, y: Any, sample_weight: Any) -> float:
         """The score on Dask collections."""
-        # Fails at once where rows do not suit the model.
+        # Called for its errors: it raises at once if the rows do not suit the model.
         self.predict(X)
         predict = partial(_outputs_of, Fitted.predictions, self.device, self.n_jobs)
         return score_collection(self._solved(), predict, X, y, sample_weight)
@@ -462,7 +462,7 @@ class KernelModel(BaseEstimator):
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns, where the rows in `fit` had names."""
+        """Names of the columns, if the rows in `fit` had names."""
         return self._fitted.inputs.given_names
 
     @property
@@ -494,7 +494,7 @@ class KernelModel(BaseEstimator):
 
     @property
     def alpha_(self) -> float:
-        """The regularisation: as given, or as chosen; `solution_.criterion` names the criterion."""
+        """The regularisation, given or chosen; `solution_.criterion` names the criterion."""
         return self._solved().solved.alpha
 
     @property
@@ -553,7 +553,7 @@ def _check_same_map(checkpoint: CheckpointStore, mapped: ScaledMap) -> None:
 
 
 def _note_constant_columns(fitted: Fitted) -> None:
-    """Write which columns of numbers have no effect; the summary of an encoder has its own."""
+    """Write which columns of numbers have no effect; for encoded frames, the encoder's summary lists them."""
     constant = np.flatnonzero(fitted.map.scaling.factor == 0)
     if fitted.inputs.encoder is None and constant.size:
         named = fitted.inputs.column_names.tolist()
