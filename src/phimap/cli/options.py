@@ -26,7 +26,7 @@ def number_or(words: str, kind: Callable[[str], Any], rule: str, remedy: str = "
 
 
 def positive_integer(text: str) -> int:
-    """A positive integer, written in digits alone."""
+    """A positive integer, written in digits only."""
     if not (text.isdigit() and int(text) > 0):
         raise ValueError
     return int(text)
