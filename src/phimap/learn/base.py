@@ -107,10 +107,10 @@ class KernelModel(BaseEstimator):
         ----------
         X : array-like, data frame, CSR matrix, torch.Tensor or Dask collection of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or, for regression, (n_samples, n_targets)
-            A Dask collection where `X` is one, cut into the same blocks of rows; so are weights.
+            A Dask collection if `X` is one, cut into the same blocks of rows; likewise `sample_weight`.
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts like w equal rows. A row of weight 0 is ignored, its class included. Where alpha is
-            chosen, a row is held out with its whole weight.
+            A row of weight w counts like w equal rows. A row of weight 0 is ignored, including its class. In the choice
+            of alpha, a row is held out with its whole weight.
 
         Returns
         -------
@@ -119,8 +119,8 @@ class KernelModel(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter is out of range, the data are empty, of one row, or not finite, or weights are negative or
-            all zero.
+            If a parameter is out of range, there are fewer than two rows, the data are not finite, or weights are
+            negative or all zero.
         MemoryError
             If the memory of the solver exceeds the byte budget.
 
@@ -134,15 +134,14 @@ class KernelModel(BaseEstimator):
         **Cost.** With n rows and m components: the features of all rows, n m^2 flops for the Gram matrix, and two
         Cholesky factorisations of order m, one of them to choose alpha (of order n, in the dual form, if n < m or n
         is at most 2,048). Memory: three packed triangles of 4 m^2 bytes and one batch of features; the n x m feature
-        matrix is held in the dual form only. Solvers in passes form the features once a pass, or keep them where they
-        fit half of the byte budget that is left.
+        matrix is held only in the dual form. Solvers in passes form the features once a pass, or keep them if they fit
+        half of the remaining byte budget.
 
-        **Bits.** The number of threads changes no bit. Rows come in batches of 4,096; of up to 16,384, if their
-        features take at most 64 MiB; of 256 or more, if the features of 4,096 rows take over 256 MiB or the byte budget
-        is small.
-        Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at the same rows.
-        Otherwise random draws, samples of the rows and classes are the same; scales, sums and everything computed from
-        them differ by rounding.
+        **Bits.** The number of threads does not change the result. Batches have 4,096 rows; up to 16,384, if their
+        features take at most 64 MiB; fewer, down to 256, if the features of 4,096 rows exceed 256 MiB or the byte
+        budget is small. Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at
+        the same rows. Otherwise random draws, samples of the rows and classes are the same; scales, sums and everything
+        computed from them differ by rounding.
         """
         with self._settings() as settings:
             if is_dask(X):
@@ -170,14 +169,14 @@ class KernelModel(BaseEstimator):
         Parameters
         ----------
         batches : iterable of (X, y) or (X, y, sample_weight)
-            Must give the same batches each time it is iterated: a list, or an object that opens its file anew.
+            Must give the same batches at each iteration: a list, or an object that opens its file again.
         encoder : TableEncoder, optional
-            The fitted encoder that made these batches, arrays, of data frames; it becomes `encoder_`, so that the model
-            takes frames.
+            The fitted encoder of data frames that made these batches, which are arrays; it becomes `encoder_`, so that
+            the model accepts frames.
         checkpoint : Checkpoint, optional
             Where the sums of the passes are written at intervals. A fit that was stopped continues from there.
         summary : RowSummary, optional
-            A summary of all rows, as `new_summary` began it; it saves the first pass.
+            Summary started by `new_summary` and updated with all rows; it saves the first pass.
         feature_names : iterable of str, optional
             Names of the columns of arrays.
 
@@ -192,7 +191,7 @@ class KernelModel(BaseEstimator):
         ValueError, MemoryError
             As `fit`.
         DataError
-            If the checkpoint is that of another fit.
+            If the checkpoint belongs to another fit.
         """
         require_reiterable(batches)
         if summary is not None:
@@ -252,8 +251,8 @@ class KernelModel(BaseEstimator):
         Returns
         -------
         RowSummary
-            To be updated with all rows and then given to `fit_batches`, of this learner or of one with the same
-            parameters for the other kind of targets.
+            Summary to be updated with all rows and then given to `fit_batches` of this learner, or of a learner with
+            the same parameters for the other kind of targets.
         """
         with self._settings(warn=False) as settings:
             return new_summary(settings, labels=labels)
@@ -264,10 +263,10 @@ class KernelModel(BaseEstimator):
         Parameters
         ----------
         other : KernelModel
-            Typically a copy of the same model as this one, trained elsewhere.
+            Typically a copy of the same model as this one, trained on other rows.
         shared : KernelModel, optional
-            The model that both are copies of, as it was when they were made: its rows, which both have seen, count
-            once. None if they share no rows.
+            The model from which both were copied, as it was at that time; its rows, which both have seen, count once.
+            None if they share no rows.
 
         Returns
         -------
@@ -403,26 +402,27 @@ class KernelModel(BaseEstimator):
 
         Returns
         -------
-        ndarray, or Dask array where `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
-            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64. Targets that
-            float32 does not hold to three digits of their range, such as times in seconds, are predicted in float64.
+        ndarray, or Dask array if `X` is one, of shape (n_samples,) or, for regression, (n_samples, n_targets)
+            Labels of the kind that `fit` saw, or numbers: float32 for float32 input, else float64. Targets that float32
+            does not resolve to three digits of their range, such as times in seconds, are predicted in float64.
 
         Raises
         ------
         ValueError
-            If `X` has another width than in `fit`, is empty or is not finite.
+            If `X` has a different number of columns than in `fit`, is empty or is not finite.
 
         Warns
         -----
         OutsideWarning
-            If rows lie far outside of the training rows, once for all of them, with their share.
+            If rows lie far outside of the training rows; one warning with their share.
 
         Notes
         -----
-        At such rows random features of a stationary kernel oscillate, so outputs are moved towards the mean of the
-        training rows, as those of the exact kernel go. Let x' be the nearest row within the ranges of the columns in
-        training, widened: the output's distance from the mean is multiplied by ``min(1, 2 k(x, x') / k(x, x))``. Other
-        kernels grow with x, and CSR rows are not checked: their outputs stay.
+        Far from the training rows, random features of a stationary kernel oscillate, whereas the exact kernel model
+        returns to the mean. The outputs of far rows are therefore shrunk towards the mean of the training rows. Let x'
+        be the nearest row within the widened ranges of the training columns: the difference between output and mean is
+        multiplied by ``min(1, 2 k(x, x') / k(x, x))``. Outputs of kernels that are not stationary, and of CSR rows, are
+        not changed.
         """
         return self._apply(Fitted.predictions, X)
 

@@ -13,8 +13,8 @@ from phimap.learn.targets.base import Targets
 from phimap.ops import single_threaded_blas
 from phimap.records import Record, of_number
 
-# Mean and, about twice, the spread of the logarithms of power and width over nine tables: the prior. It keeps the
-# probabilities finite for few rows, and for classes that are separated without error.
+# Gaussian prior of the logarithms of power and width: their mean over nine tables, and about twice their spread. It
+# keeps probabilities finite if there are few rows, or the classes are separated without error.
 _CENTRE = np.array([1.2, -2.0])
 _SPREAD = 1.0
 # Bounds of the search: no data have moved the logarithms this far from their prior means.

@@ -13,7 +13,7 @@ _LEADING = 5
 
 
 def fitted_html(fitted: Fitted | None) -> str:
-    """A small table of the fitted kernel, regularisation and leading columns; nothing is computed for it."""
+    """A small table of the fitted kernel, regularisation and leading columns, which are all stored already."""
     if fitted is None:
         return ""
     facts = [("kernel", repr(fitted.map.kernel)), ("features", f"{fitted.map.width:,}")]

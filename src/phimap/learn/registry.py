@@ -118,5 +118,5 @@ def choose(
 
 
 def _time(seconds: float) -> str:
-    """Predicted seconds in words, with two digits, 0.1 at the least."""
+    """Predicted seconds in words, with two digits, at least 0.1."""
     return f"{float(f'{max(seconds, 0.1):.2g}'):,g} s"

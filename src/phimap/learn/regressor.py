@@ -131,11 +131,11 @@ class KernelRegressor(RegressorMixin, KernelModel):
     A row of weight w counts like w equal rows; in the choice of alpha, it is left out with its whole weight. The map is
     fitted on rows without their weights.
 
-    The search fits small maps on random rows and validates them on others: a quarter of the sample, or four-fold below
-    2,000 rows. It chooses the width of every kernel, then learns metrics round by round from the gradients of the small
-    models. The best candidates continue with more rows and more features: 256 features on 2,500 rows with
-    ``effort="fast"``, then 512 on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000 and 2,048
-    on 16,000 with ``"thorough"``.
+    The search fits small maps on random rows and validates them on others: a quarter of the sample, or by four-fold
+    cross-validation below 2,000 rows. It chooses the width of every kernel, then learns metrics round by round from the
+    gradients of the small models. The best candidates continue with more rows and more features: 256 features on 2,500
+    rows with ``effort="fast"``, then 512 on 5,000 and 1,024 on 8,000 with ``"normal"``; 512 on 5,000, 1,024 on 8,000
+    and 2,048 on 16,000 with ``"thorough"``.
 
     With ``loss="huber"`` the problem is to minimise ``sum_i 2 s^2 l(e_i / s) + alpha |W|^2``, l being half the square
     up to 1.35 and its tangent beyond. The scale s makes the mean of ``min(e^2, (1.35 s)^2)`` equal to ``s^2``, as in

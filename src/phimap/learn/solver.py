@@ -279,7 +279,7 @@ class PassesSolver(ABC):
         """Solve a problem."""
 
     def __call__(self, problem: Problem) -> Solved:
-        """Solve a problem, as a stage of its own."""
+        """Solve a problem, timed as a separate stage."""
         with problem.stage("passes over the features"):
             return Solved(self.solve(problem))
 

@@ -14,7 +14,7 @@ from phimap.learn.rows.samples import ExtremeRows, Reservoir, fingerprint
 from phimap.learn.rows.summary import RowSummary
 from phimap.records import Record
 
-# Number of first rows that are hashed to identify the origin of a state.
+# Number of sample rows that are hashed to identify the origin of a state.
 _ORIGIN_ROWS = 1000
 
 

@@ -88,7 +88,7 @@ _PAPER = "Liu et al. (2021)"
 
 
 def _place(dataset: str, kernel: str) -> str:
-    """Where the survey shows the errors of a set: MNIST in Figure 4, other sets in Table 7."""
+    """Where the survey shows the errors of a set: Figure 4 for MNIST, else Table 7; Section 6.1 for other kernels."""
     if kernel != "gaussian":
         return f"Section 6.1, {kernel}, {dataset}"
     return f"Figure 4, {dataset}" if dataset == "MNIST" else f"Table 7, {dataset}"

@@ -173,7 +173,7 @@ def _fit_ridge(
         outputs = fit_predict(phi, X, one_hot, X_test, seed)
         seconds = time.perf_counter() - start
         error = np.square(outputs - (y_test[:, None] == classes)).mean()
-        # Errors of one-hot targets of two classes are half of those of targets -1 and 1.
+        # Squared errors for one-hot targets of two classes are a quarter of those for targets -1 and 1.
         error *= 4.0 if len(classes) == 2 else 1.0
         return seconds, 100.0 * float(np.mean(classes[outputs.argmax(axis=1)] == y_test)), float(error)
     model = pm.KernelClassifier(phi, standardize=False, random_state=seed).fit(X, y)

@@ -30,6 +30,17 @@ _STEP = 10**-0.5
 _MOST_NORM = 30.0
 # Steps of the power iteration; they give the norm to a few percent.
 _POWERS = 15
+# Bounds of the rows of a batch: enough for matrix products at full speed and for steps that cost little compared with
+# the features; and the least number of steps of an epoch, for which small training sets have smaller batches.
+_MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 512, 8
+#: Losses by name, with bounds of their second derivatives with respect to one of t scores.
+LOSSES: dict[str, tuple[Loss, float]] = {
+    "squared": (Squared(), 1.0),
+    # This is the bound of the multinomial likelihood; that of the binomial likelihood is half of it.
+    "logistic": (Logistic(), 0.5),
+    "hinge": (Hinge(), 1 / CORNER),
+    "squared_hinge": (SquaredHinge(), 2.0),
+}
 
 
 @dataclass(frozen=True)
@@ -113,11 +124,6 @@ def _norm(factor: np.ndarray, cross: np.ndarray, judged: np.ndarray, level: floa
     return norm / (len(judged) * level)
 
 
-# Bounds of the rows of a batch: enough for matrix products at full speed and for steps that cost little compared with
-# the features; and the least number of steps of an epoch, for which small training sets have smaller batches.
-_MOST_ROWS, _LEAST_ROWS, _STEPS = 4096, 512, 8
-
-
 def rows_of_batch(n_rows: int) -> int:
     """Rows of a mini-batch for a training set of `n_rows`."""
     return int(np.clip(n_rows // _STEPS, _LEAST_ROWS, _MOST_ROWS))
@@ -172,16 +178,6 @@ def _joined(pieces: list[Batch]) -> Batch:
     )
     targets = np.concatenate([y for _, y, _ in pieces])
     return X, targets, joined_weights([w for _, _, w in pieces], [part.shape[0] for part in parts])
-
-
-#: Losses by name, with bounds of their second derivatives with respect to one of t scores.
-LOSSES: dict[str, tuple[Loss, float]] = {
-    "squared": (Squared(), 1.0),
-    # This is the bound of the multinomial likelihood; that of the binomial likelihood is half of it.
-    "logistic": (Logistic(), 0.5),
-    "hinge": (Hinge(), 1 / CORNER),
-    "squared_hinge": (SquaredHinge(), 2.0),
-}
 
 
 @dataclass(frozen=True)

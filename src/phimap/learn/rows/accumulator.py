@@ -11,6 +11,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 from phimap._dask import computed, shared, task
 from phimap.learn.rows.batches import Batch
 
+# Number of parts merged at a time: one worker holds this many states.
+_MERGED = 8
+
 
 class Accumulator(ABC):
     """The partial result of a pass over the rows of a stream, or over a part of them.
@@ -123,10 +126,6 @@ def accumulate(
     for batch in rows:
         accumulator.update(*batch)
     return accumulator
-
-
-# Number of parts merged at a time: one worker holds this many states.
-_MERGED = 8
 
 
 @dataclass(frozen=True)

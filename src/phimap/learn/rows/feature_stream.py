@@ -90,7 +90,7 @@ class FeatureStream:
     batches : iterable of (X, y, weights), or RowSource
         The same rows in each pass.
     mapping : callable
-        ``mapping()`` gives a function from rows to features, with a buffer of its own.
+        ``mapping()`` gives a function from rows to features, with its own buffer.
     memory : int
         Bytes for kept features; none are kept for rows on other machines. No result depends on it.
     extreme : ExtremeRows

@@ -11,6 +11,12 @@ import numpy as np
 from phimap.learn.rows.scaling import ColumnMoments
 from phimap.records import Record, of_entries, of_floats, of_indices, of_number
 
+# The sum of squares of larger targets could overflow.
+LARGEST_TARGET = 1e150
+# A warning is given if one row has at least this share of the squared deviations, among at least this many rows: among
+# fewer rows, one may well have such a share.
+_SHARE, _LEAST_ROWS = 0.9, 20
+
 
 @dataclass
 class Labels(Record):
@@ -55,13 +61,6 @@ class Labels(Record):
         both, weights = np.concatenate([self.values, other.values]), np.concatenate([self.weights, other.weights])
         self.values, index = np.unique(both, return_inverse=True)
         self.weights = np.bincount(index.ravel(), weights)
-
-
-# The sum of squares of larger targets could overflow.
-LARGEST_TARGET = 1e150
-# A warning is given if one row has at least this share of the squared deviations, among at least this many rows: among
-# fewer rows, one may well have such a share.
-_SHARE, _LEAST_ROWS = 0.9, 20
 
 
 class ExtremeTargetWarning(UserWarning):

@@ -19,6 +19,8 @@ _FAR = 2.0**10
 _WIDE = 64
 # Largest target of later rows, in units from the first rows, whose products fit float32.
 _MOST = 2.0**80
+# Median absolute deviation of the standard normal distribution.
+_MEDIAN_DEVIATION = 0.6745
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,6 @@ def refuse_labels(y: Any, cause: Exception | None) -> None:
                 f"`y` must hold numbers, got {str(target)!r} at row {row}. Convert it, or use KernelClassifier for "
                 "labels."
             ) from cause
-
-
-# Median absolute deviation of the standard normal distribution.
-_MEDIAN_DEVIATION = 0.6745
 
 
 @dataclass(frozen=True)
