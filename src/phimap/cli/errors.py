@@ -25,8 +25,8 @@ INTERRUPTED = 130
 _EXPECTED = (ValueError, TypeError, MemoryError, OSError, ImportError)
 # If this environment variable is set, expected exceptions show their traceback as well.
 _TRACEBACK = "PHIMAP_TRACEBACK"
-# Messages of the library name parameters, as `alpha` or drop=...; the command line replaces them by option names, some
-# of which differ.
+# Library messages mention parameters as `alpha` or drop=...; the command line replaces them by its options, some of
+# which have other names.
 _OTHER_NAMES = {"n_components": "features", "random_state": "seed"}
 _NAMES = {field.name for kind in (FitOptions, CompareOptions) for field in fields(kind)} | _OTHER_NAMES.keys()
 _PARAMETER = re.compile(r"`(\w+)`|\b(size|channels|columns|drop|types|dtype)=(\.\.\.|\w+)")

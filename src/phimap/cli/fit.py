@@ -199,7 +199,7 @@ def _check(options: FitOptions) -> None:
 
 def _batch_rows_and_room(options: FitOptions) -> tuple[int, int]:
     """Rows whose features are formed at a time, and bytes for held-out rows that need not be read again."""
-    # The smaller solver counts, as the learner chooses one that fits.
+    # The learner chooses a solver that fits the budget, so the smaller memory of the two counts.
     budget = stated_budget()
     most = most_components(budget) if isinstance(options.features, str) else options.features
     kept, itemsize = min(RidgeSolver.memory(None, most), memory_in_passes(most)), np.dtype(options.dtype).itemsize

@@ -77,7 +77,7 @@ class ModelRows:
         return None if names is None else names.tolist()
 
     def _check_shape(self, names: list[str] | None) -> None:
-        """Refuse images of a different shape, and a different number of columns, from those of the model."""
+        """Refuse images of another shape than the model's, and another number of columns."""
         model, table, shape = self._model, self.table, getattr(self._model, "sample_shape_", ())
         if len(shape) == 3 and table.is_image and table.sample_shape != shape:
             raise DataError(

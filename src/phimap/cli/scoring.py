@@ -13,7 +13,8 @@ from sklearn.metrics import balanced_accuracy_score, precision_score, recall_sco
 from phimap.cli.output import Fact
 from phimap.learn.rows.scaling import ColumnMoments
 
-# Number of unknown classes that a message lists, and of distinct ones counted; more are not classes but numbers.
+# Number of unknown classes that a message lists, and of distinct ones that are counted. A column with more holds
+# numbers.
 _LISTED, _COUNTED = 5, 1000
 # Number of pairs of true and predicted values kept for figures; they take a few megabytes.
 _KEPT = 200_000

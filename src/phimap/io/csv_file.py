@@ -20,8 +20,8 @@ from phimap.io.dialect import Dialect, recognise
 from phimap.io.skipped import Skipped
 from phimap.io.source import TableSource
 
-# Arrow parses whole rows within a block: 16 times the longest of the first rows leaves space for longer ones, and 1 MB
-# is Arrow's default.
+# Arrow needs whole rows within a block. A block therefore has at least 16 times the length of the longest of the first
+# rows, and at least 1 MB, Arrow's default.
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 16
 _HEAD_BYTES = 2**16

@@ -45,7 +45,7 @@ class ParquetColumns(TypedFile):
 
     def _require_memory(self, columns: Sequence[str]) -> None:
         """Refuse columns whose pages exceed the byte budget, since a block of rows needs a page of each column."""
-        # This few pages fit the budget in any case, so the file need not be inspected.
+        # So small a number of pages fits the budget in any case; the file need not be inspected.
         if len(columns) * _PAGE_BYTES <= memory_budget() // 8:
             return
         with explained_damage(self.where, self.kind, pa.ArrowException), parquet.ParquetFile(self._path) as file:

@@ -138,7 +138,7 @@ class KernelModel(BaseEstimator):
         half of the remaining byte budget.
 
         **Bits.** The number of threads does not change the result. Batches have 4,096 rows; up to 16,384, if their
-        features take at most 64 MiB; fewer, down to 256, if the features of 4,096 rows exceed 256 MiB or the byte
+        features take at most 64 MiB; fewer, usually down to 256, if the features of 4,096 rows exceed 256 MiB or the byte
         budget is small. Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at
         the same rows. Otherwise random draws, samples of the rows and classes are the same; scales, sums and everything
         computed from them differ by rounding.
@@ -291,7 +291,7 @@ class KernelModel(BaseEstimator):
         return self._with_more_rows()
 
     def _add_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """Add rows to the training data, as `partial_fit` does; `classes` are labels of rows to come."""
+        """Add rows to the training data, as `partial_fit` does; `classes` are labels that may occur in later rows."""
         if self.solver == "cg" or self.loss != "squared":
             raise ValueError(
                 f"rows cannot be added with solver={self.solver!r} and the {self.loss} loss, which keep no sums over "

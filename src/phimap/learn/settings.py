@@ -131,7 +131,7 @@ class FitSettings:
         return self.compute.n_jobs
 
     def check_free_memory(self, needed: int) -> None:
-        """Raise MemoryError if `needed` bytes exceed the free memory, twice the budget of the process."""
+        """Raise MemoryError if `needed` bytes exceed both the stated budget and the free memory."""
         if needed > max(self.memory, 2 * self.compute.memory):
             raise MemoryError(
                 f"this fit needs {size_text(needed)}, and {size_text(2 * self.compute.memory)} are free. Free memory, "

@@ -70,7 +70,7 @@ class LinearSolution(Record):
     form : str
         ``"primal"`` or ``"dual"`` for a factorisation, else the name of an iteration: ``"cg"`` or ``"quasi-newton"``.
     status : str
-        ``"solved"``, or ``"stopped"`` if the largest number of passes was reached before the tolerance.
+        ``"solved"``, or ``"stopped"`` if the tolerance was not reached.
     n_passes : int
         Passes over the rows, not counting the pass for scales and classes.
     held_out : HeldOutScores or None

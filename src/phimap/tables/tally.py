@@ -40,7 +40,7 @@ class ColumnTally:
     Parameters
     ----------
     name : str
-    The kind that the user gives.
+    wanted : str or None
         The kind that the user gives.
 
     Attributes

@@ -171,7 +171,7 @@ BOUNDS: dict[str, tuple[Sequence[tuple[str, str]], Callable[..., np.ndarray], An
 
 
 def bounds(draws: int = _BOUND_DRAWS) -> Iterator[dict[str, Any]]:
-    """The promised number of features of every bound, tested on every hard set."""
+    """Test the number of features that each bound promises, on every set of hard rows."""
     for name, (_, features, kernel) in BOUNDS.items():
         for rows, X in hard_rows().items():
             K = kernel(X)

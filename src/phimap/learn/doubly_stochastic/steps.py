@@ -149,7 +149,7 @@ def in_random_order(
 
 
 def in_order_of_stream(batches: Iterable[Batch], rows: int) -> Iterator[Batch]:
-    """Batches of at most `rows` rows and, except for the last one, about half as many at least."""
+    """Batches of at most `rows` rows, of which any two consecutive ones together have more than `rows` rows."""
     pieces: list[Batch] = []
     held = 0
     for X, y, weights in batches:

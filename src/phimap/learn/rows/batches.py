@@ -229,7 +229,7 @@ def first_batch(batches: Iterable[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
 
 
 def _triple(batch: Any) -> tuple[Any, Any, Any]:
-    """A user's batch as (X, y, sample_weight), the weights None where it has none."""
+    """A user's batch as (X, y, sample_weight); sample_weight is None if the batch has no weights."""
     if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
         raise TypeError(
             f"`batches` must hold pairs (X, y), or (X, y, sample_weight), got {type(batch).__name__} as one of "

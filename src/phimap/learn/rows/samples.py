@@ -97,7 +97,7 @@ class KeptRows(Record, ABC):
             self._take(other.X[new], other.y[new], weights, other.keys[new], other.ranks[new])
 
     def join(self, later: Self) -> None:
-        """Offer the rows kept from the rest of the same stream, by a record begun with this record's ``n_seen``."""
+        """Offer the rows kept by `later`, a record of the rest of the stream that began at this record's ``n_seen``."""
         self.n_seen = later.n_seen
         if later.X is not None:
             self._take(later.X, later.y, later.weights, later.keys, later.ranks)

@@ -150,10 +150,10 @@ class RowSummary(Record, Accumulator):
             setattr(self, part.name, getattr(state, part.name))
 
     def for_targets(self, *, labels: bool) -> RowSummary | None:
-        """The summary for targets that are labels, or numbers; None if the targets cannot be.
+        """The summary for targets that are labels, or numbers; None if the targets do not allow it.
 
-        A summary that was started for one kind of target is returned itself. The result shares memory with this
-        summary.
+        Returns the summary itself if it was started for one kind of targets. Otherwise the result shares memory with
+        it.
         """
         if self.most_labels is None:
             return self

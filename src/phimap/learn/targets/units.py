@@ -14,8 +14,8 @@ Solution = TypeVar("Solution", bound=Any)
 
 # A range whose middle is this many half-widths from 0 loses ten of the 24 bits of float32.
 _FAR = 2.0**10
-# Exponent up to which, and of whose negative down to which, targets are left unscaled: sums of their products with
-# float32 features are then far from overflow and underflow.
+# Targets between 2^-64 and 2^64 are not scaled: sums of their products with float32 features neither overflow nor
+# underflow.
 _WIDE = 64
 # Largest target of later rows, in units from the first rows, whose products fit float32.
 _MOST = 2.0**80
