@@ -138,10 +138,10 @@ class KernelModel(BaseEstimator):
         half of the remaining byte budget.
 
         **Bits.** The number of threads does not change the result. Batches have 4,096 rows; up to 16,384, if their
-        features take at most 64 MiB; fewer, usually down to 256, if the features of 4,096 rows exceed 256 MiB or the byte
-        budget is small. Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut at
-        the same rows. Otherwise random draws, samples of the rows and classes are the same; scales, sums and everything
-        computed from them differ by rounding.
+        features take at most 64 MiB; fewer, usually down to 256, if the features of 4,096 rows exceed 256 MiB or the
+        byte budget is small. Sums are rounded batch by batch. `fit_batches` gives the same bits if its batches are cut
+        at the same rows. Otherwise random draws, samples of the rows and classes are the same; scales, sums and
+        everything computed from them differ by rounding.
         """
         with self._settings() as settings:
             if is_dask(X):

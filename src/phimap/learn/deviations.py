@@ -63,7 +63,7 @@ class Deviations:
         return cls(fitted, _predictive(fitted, state, settings))
 
     def at(self, X: Any, compute: Compute) -> np.ndarray:
-        """Standard deviations (n, t) of targets at rows `X` as users give them, in float64."""
+        """Standard deviations (n, t) of targets at rows `X`, in the form that users pass, in float64."""
         rows, units = self.fitted.inputs.rows(X), self.fitted.targets.units
         parts = [np.sqrt(self.predictive.variances(points)) for _, points in _points(self.fitted, rows, compute)]
         found = np.concatenate(parts)

@@ -75,7 +75,7 @@ class Fitted(Record):
         return self.solution
 
     def scores(self, X: Any, compute: Compute) -> np.ndarray:
-        """Outputs (n, t) of the model at rows `X` as users give them, computed batch by batch."""
+        """Outputs (n, t) of the model at rows `X`, in the form that users pass, computed batch by batch."""
         X, solution, units = self.inputs.rows(X), self.solved, self.targets.units
         n_outputs, dtype = solution.coef.shape[1], ops_for(X).dtype
         height = batch_rows(self.map.width, X.dtype.itemsize, compute.memory, 0, RowShape.of(X, n_outputs))

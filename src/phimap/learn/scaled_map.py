@@ -28,7 +28,7 @@ class ScaledMap(Record):
     scaling : Scaling
         Scaling of the rows, including the root of the metric.
     feature_map : RandomMap
-        Fitted on scaled rows.
+        Feature map, fitted on scaled rows.
     metric : ndarray of shape (d,) or (d, d)
         The metric of the standardised columns, with mean eigenvalue 1.
     range : ColumnRange or None

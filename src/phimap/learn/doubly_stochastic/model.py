@@ -97,7 +97,7 @@ class StochasticModel(Record):
         )
 
     def scores(self, X: Any, *, loss: str, n_jobs: int | None) -> np.ndarray:
-        """Outputs (n, t) at rows `X` as users give them, batch by batch."""
+        """Outputs (n, t) at rows `X`, in the form that users pass, computed batch by batch."""
         X = self.inputs.training_rows(X)
         problem, scores = BlockProblem(self.blocks, loss, n_jobs), np.empty((X.shape[0], self.intercept.size))
         for start in range(0, X.shape[0], ROWS_AT_A_TIME):
