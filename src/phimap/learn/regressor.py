@@ -71,7 +71,7 @@ class KernelRegressor(RegressorMixin, KernelModel):
     device : str, default="auto"
         ``"auto"`` computes features on the device of the input; ``"cuda"`` or ``"cpu"`` moves batches there as tensors.
     memory : int, str or None, default=None
-        Byte budget such as ``"2GB"``; None takes the configured budget.
+        Byte budget such as ``"2GB"``. None takes the configured budget; without one, the choices of a fit assume 4 GB.
     n_jobs : int or None, default=None
         Threads; None takes the configured number. Does not change the result.
     random_state : int, Generator, RandomState, SeedSequence or None, default=None
